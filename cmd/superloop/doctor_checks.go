@@ -122,7 +122,7 @@ func (a *app) checkRows(ctx context.Context, paths layout.Paths, cfg *config.Con
 		return nil, nil, err
 	}
 	look := effectfailures.LookOf(cfg, loops, health, cooldown.New(a.disk, paths.Cooldowns()), without(cfg.SecretNames()), time.Now())
-	look.Path, look.Memo = a.env("PATH"), &preflight.Memo{}
+	look.Path = a.env("PATH")
 	retired = slices.DeleteFunc(slices.Clone(orEmpty(learned.Checks)), failures.Prevention.Active)
 	return lookAt(ctx, a.checkedDirs(ctx, paths, loops), learned, look), retired, nil
 }

@@ -2,139 +2,66 @@ package preflight
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/internal/manifest"
 	"github.com/superloop/superloop/recovery/failures"
 )
 
 // Step says whether what is installed is what a lock file says.
 type Step struct {
-	Manager string
 	State   string // ok, broken, unknown
 	Why     string
-	Command string // Command brings it in step, as the catalog's project recipes have it
+	Command string // brings it in step, as the catalog's project recipes have it
 }
 
-// Memo remembers pairs of files that were in step, by size and time, so that they are read again only when one of them
-// has changed. It is safe for concurrent use.
-type Memo struct {
-	mu   sync.Mutex
-	seen map[string]string
+// ecosystem is a package manager, its lock file, and how what is installed is compared with that.
+type ecosystem struct {
+	manager, lock string
+	inStep        func(dir string) (state, why string)
+	command       string
 }
 
-// maxMemo bounds a Memo.
-const maxMemo = 200
-
-func (m *Memo) knows(key, stamp string) bool {
-	if m == nil || stamp == "" {
-		return false
+// ecosystems are those of failures.Managers, in the same order.
+func ecosystems() []ecosystem {
+	return []ecosystem{
+		{"npm", "package-lock.json", npmInStep, "npm ci"},
+		{"pnpm", "pnpm-lock.yaml", pnpmInStep, "pnpm install"},
+		{"yarn", "yarn.lock", yarnInStep, "yarn install"},
+		{"bun", "bun.lock", bunInStep, "bun install"},
+		{"pip", "requirements.txt", pipInStep, "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt"},
+		{"go", "go.mod", goInStep, "go mod download"},
+		{"cargo", "Cargo.lock", cargoInStep, "cargo fetch"},
+		{"bundler", "Gemfile.lock", bundlerInStep, "bundle install"},
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.seen[key] == stamp
-}
-
-func (m *Memo) keep(key, stamp string) {
-	if m == nil || stamp == "" {
-		return
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.seen == nil || len(m.seen) >= maxMemo {
-		m.seen = map[string]string{}
-	}
-	m.seen[key] = stamp
-}
-
-// stampOf is the size and time of files, "" when one of them is not there.
-func stampOf(paths ...string) string {
-	out := ""
-	for _, p := range paths {
-		info, err := os.Stat(p)
-		if err != nil {
-			return ""
-		}
-		out += fmt.Sprintf("%d/%d;", info.Size(), info.ModTime().UnixNano())
-	}
-	return out
 }
 
 // inStep compares what is installed in dir with its lock file. manager "" is every one whose lock file is there; the
 // first that is broken is told. What is not used in dir, or cannot be judged without running its tool, is unknown.
-func inStep(dir, manager string, memo *Memo) Step {
-	if manager != "" {
-		return oneInStep(dir, manager, memo)
-	}
+func inStep(dir, manager string) Step {
 	best := Step{State: failures.CheckUnknown, Why: "no lock file that is known"}
-	for _, m := range failures.Managers() {
-		s := oneInStep(dir, m, memo)
+	for _, e := range ecosystems() {
+		if manager != "" && manager != e.manager {
+			continue
+		}
+		s := Step{State: failures.CheckUnknown, Why: "there is no " + e.lock}
+		if isFile(filepath.Join(dir, e.lock)) || e.manager == "bun" && isFile(filepath.Join(dir, "bun.lockb")) {
+			s.State, s.Why = e.inStep(dir)
+		}
 		if s.State == failures.CheckBroken {
+			s.Command = e.command
 			return s
 		}
-		if s.State == failures.CheckOK {
+		if s.State == failures.CheckOK || manager != "" {
 			best = s
 		}
 	}
 	return best
-}
-
-func oneInStep(dir, manager string, memo *Memo) Step {
-	at := func(name string) string { return filepath.Join(dir, filepath.FromSlash(name)) }
-	s := Step{Manager: manager, State: failures.CheckUnknown}
-	var lock, installed string
-	var compare func(dir string) (state, why string)
-	switch manager {
-	case "npm":
-		lock, installed, compare, s.Command = "package-lock.json", "node_modules/.package-lock.json", npmInStep, "npm ci"
-	case "pnpm":
-		lock, installed, compare, s.Command = "pnpm-lock.yaml", "node_modules/.pnpm/lock.yaml", pnpmInStep, "pnpm install"
-	case "yarn":
-		lock, installed, compare, s.Command = "yarn.lock", "node_modules", yarnInStep, "yarn install"
-	case "bun":
-		lock, installed, compare, s.Command = "bun.lock", "node_modules", bunInStep, "bun install"
-	case "pip":
-		lock, installed, compare, s.Command = "requirements.txt", ".venv", pipInStep, "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt"
-	case "go":
-		lock, installed, compare, s.Command = "go.mod", "go.sum", goInStep, "go mod download"
-	case "cargo":
-		lock, installed, compare, s.Command = "Cargo.lock", "Cargo.toml", cargoInStep, "cargo fetch"
-	case "bundler":
-		lock, installed, compare, s.Command = "Gemfile.lock", "Gemfile", bundlerInStep, "bundle install"
-	default:
-		s.Why = "no such manager"
-		return s
-	}
-	if manager == "bun" && !isFile(at(lock)) && isFile(at("bun.lockb")) {
-		lock = "bun.lockb"
-	}
-	if !isFile(at(lock)) {
-		s.Why, s.Command = "there is no "+lock, ""
-		return s
-	}
-	modules := "." // the directory whose time tells that a package came or went
-	if manager == "npm" || manager == "pnpm" {
-		modules = "node_modules"
-	}
-	stamp := stampOf(at(lock), at(installed), filepath.Dir(at(installed)), at(modules))
-	key := manager + "\x00" + dir
-	if memo.knows(key, stamp) {
-		s.State, s.Command = failures.CheckOK, ""
-		return s
-	}
-	s.State, s.Why = compare(dir)
-	if s.State != failures.CheckBroken {
-		s.Command = ""
-	}
-	// Elsewhere than for these a package may be gone while the files and directories look the same.
-	if s.State == failures.CheckOK && slices.Contains([]string{"npm", "pnpm", "cargo"}, manager) {
-		memo.keep(key, stamp)
-	}
-	return s
 }
 
 func isFile(path string) bool {
@@ -159,11 +86,184 @@ func readLock(path ...string) []byte {
 	return b
 }
 
-// missingOf words what is not there: the first few, and how many more.
-func missingOf(what string, names []string) string {
+// verdict is broken if names are missing, and says the first few, and how many more.
+func verdict(what string, names []string) (state, why string) {
 	const show = 3
+	slices.Sort(names)
+	if len(names) == 0 {
+		return failures.CheckOK, ""
+	}
 	if more := len(names) - show; more > 0 {
 		what = fmt.Sprintf("and %d more %s", more, what)
 	}
-	return strings.Join(names[:min(len(names), show)], ", ") + " " + what
+	return failures.CheckBroken, strings.Join(names[:min(len(names), show)], ", ") + " " + what
+}
+
+// pipInStep looks in the project's virtual environment for what requirements.txt pins or names. Requirements with
+// markers, of other files or from elsewhere are not judged.
+func pipInStep(dir string) (state, why string) {
+	want := map[string]string{}
+	for _, line := range manifest.Requirements(readLock(dir, "requirements.txt")) {
+		line, _, _ = strings.Cut(line, " -") // --hash and the like
+		if line[0] == '-' || strings.ContainsAny(line, ";@/") {
+			continue
+		}
+		end := strings.IndexAny(line, "[=<>!~ ")
+		name, rest := line, ""
+		if end >= 0 {
+			name, rest = line[:end], line[end:]
+		}
+		_, version, _ := strings.Cut(rest, "==")
+		version = strings.TrimSpace(strings.TrimPrefix(version, "="))
+		if i := strings.IndexAny(version, ", *"); i >= 0 {
+			version = ""
+		}
+		want[manifest.PythonName(name)] = version
+	}
+	if len(want) == 0 {
+		return failures.CheckUnknown, "requirements.txt names nothing that can be judged"
+	}
+	var sites []string
+	for _, venv := range []string{".venv", "venv"} {
+		found, _ := filepath.Glob(filepath.Join(dir, venv, "lib", "python*", "site-packages")) // the pattern is a constant
+		sites = append(sites, found...)
+	}
+	if len(sites) == 0 {
+		if isDir(filepath.Join(dir, ".venv")) || isDir(filepath.Join(dir, "venv")) {
+			return failures.CheckBroken, "the virtual environment has no site-packages"
+		}
+		return failures.CheckUnknown, "there is no virtual environment in the project"
+	}
+	have := map[string]string{}
+	for _, site := range sites {
+		entries, err := os.ReadDir(site)
+		if err != nil {
+			return failures.CheckUnknown, err.Error()
+		}
+		for _, e := range entries {
+			base, ok := strings.CutSuffix(e.Name(), ".dist-info")
+			if name, version, cut := strings.Cut(base, "-"); ok && cut {
+				have[manifest.PythonName(name)] = version
+			}
+		}
+	}
+	var t tally
+	for name, version := range want {
+		got, ok := have[name]
+		t.add(name, ok, false, version != "" && got != version)
+	}
+	return t.verdict()
+}
+
+// goInStep looks for every module that go.mod requires in go.sum, and in vendor/modules.txt where there is one.
+func goInStep(dir string) (state, why string) {
+	want := goRequires(readLock(dir, "go.mod"))
+	if len(want) == 0 {
+		return failures.CheckOK, ""
+	}
+	vendor := readLock(dir, "vendor", "modules.txt")
+	sum := readLock(dir, "go.sum")
+	have := map[string]bool{}
+	for line := range strings.Lines(string(sum)) {
+		if f := strings.Fields(line); len(f) == 3 {
+			have[f[0]+" "+strings.TrimSuffix(f[1], "/go.mod")] = true
+		}
+	}
+	vendored := map[string]bool{}
+	for line := range strings.Lines(string(vendor)) {
+		if f := strings.Fields(line); len(f) >= 3 && f[0] == "#" {
+			vendored[f[1]+" "+f[2]] = true
+		}
+	}
+	var missing, behind []string
+	for path, version := range want {
+		switch key := path + " " + version; {
+		case !have[key]:
+			missing = append(missing, path)
+		case vendor != nil && !vendored[key]:
+			behind = append(behind, path)
+		}
+	}
+	if state, why = verdict("not in go.sum in the version of go.mod", missing); state == failures.CheckOK {
+		state, why = verdict("not in vendor/modules.txt in the version of go.mod", behind)
+	}
+	return state, why
+}
+
+// goRequires gives the versions of the modules that a go.mod requires, but for those that it replaces.
+func goRequires(text []byte) map[string]string {
+	all := manifest.GoMod(text)
+	out := map[string]string{}
+	for _, d := range all {
+		if d.Verb == "require" && len(d.Words) > 1 {
+			out[strings.Trim(d.Words[0], `"`)] = d.Words[1]
+		}
+	}
+	for _, d := range all {
+		if d.Verb == "replace" && len(d.Words) > 0 {
+			delete(out, strings.Trim(d.Words[0], `"`))
+		}
+	}
+	return out
+}
+
+// cargoInStep looks for every dependency of Cargo.toml in Cargo.lock.
+func cargoInStep(dir string) (state, why string) {
+	have := manifest.CargoLock(readLock(dir, "Cargo.lock"))
+	toml := readLock(dir, "Cargo.toml")
+	want, ok := manifest.Cargo(toml)
+	if toml == nil || !ok || len(have) == 0 {
+		return failures.CheckUnknown, "Cargo.toml or Cargo.lock cannot be read"
+	}
+	missing := map[string]bool{}
+	for _, c := range want {
+		if !c.Workspace && !have[c.Package] && !have[strings.ReplaceAll(c.Package, "_", "-")] {
+			missing[c.Package] = true
+		}
+	}
+	return verdict("not in Cargo.lock", slices.Collect(maps.Keys(missing)))
+}
+
+// bundlerInStep looks for every gem of the Gemfile in Gemfile.lock, and for every gem of that in vendor/bundle where
+// there is one.
+func bundlerInStep(dir string) (state, why string) {
+	lock := string(readLock(dir, "Gemfile.lock"))
+	declared, specs := map[string]bool{}, map[string][]string{} // a gem may be locked for several platforms
+	section := ""
+	for line := range strings.Lines(lock) {
+		line = strings.TrimRight(line, "\r\n")
+		text := strings.TrimSpace(line)
+		name, _, _ := strings.Cut(text, " ")
+		switch {
+		case line == text && text != "":
+			section = text
+		case section == "DEPENDENCIES" && strings.HasPrefix(line, "  ") && text != "":
+			declared[strings.TrimSuffix(name, "!")] = true
+		case section == "GEM" && strings.HasPrefix(line, "    ") && !strings.HasPrefix(line, "     "):
+			if _, version, ok := strings.Cut(text, " ("); ok {
+				specs[name] = append(specs[name], name+"-"+strings.TrimSuffix(version, ")"))
+			}
+		}
+	}
+	var missing []string
+	for line := range strings.Lines(string(readLock(dir, "Gemfile"))) {
+		text := strings.TrimSpace(line)
+		rest, ok := strings.CutPrefix(text, "gem ")
+		if parts := strings.FieldsFunc(rest, func(r rune) bool { return r == '"' || r == '\'' }); ok && len(parts) > 0 && !declared[strings.TrimSpace(parts[0])] {
+			missing = append(missing, strings.TrimSpace(parts[0]))
+		}
+	}
+	if len(missing) > 0 {
+		return verdict("not in Gemfile.lock", missing)
+	}
+	homes, _ := filepath.Glob(filepath.Join(dir, "vendor", "bundle", "ruby", "*", "gems")) // the pattern is a constant
+	if len(homes) == 0 {
+		return failures.CheckUnknown, "the gems are not kept in the project"
+	}
+	for name, dirs := range specs {
+		if !slices.ContainsFunc(dirs, func(d string) bool { return isDir(filepath.Join(homes[0], d)) }) {
+			missing = append(missing, name)
+		}
+	}
+	return verdict(notInstalled, missing)
 }

@@ -1,3 +1,12 @@
+// Package preflight looks at the machine and the repository before a role is given work, and keeps what package
+// failures decides with.
+//
+// Check makes the checks of failures.Preventions: paths, rights, free space, ports, tools, logins, limits, and whether
+// what is installed is what a lock file says. Collect takes a snapshot of the environment; failures.Compare says what
+// has changed since an earlier one. Looking only reads, starts no process, and is bounded.
+//
+// Store keeps a value of package failures in a private file. Decisions are made in package failures, which does no I/O,
+// so that a machine that only decides does not need this package.
 package preflight
 
 import (
@@ -22,7 +31,6 @@ type Look struct {
 	Limits  map[string]time.Time
 	NoLogin map[string]string
 	Now     time.Time
-	Memo    *Memo // Memo remembers, between looks, files that were found to be in step; nil remembers nothing
 }
 
 // patience is how long a socket may take to answer.
@@ -50,7 +58,9 @@ func Check(ctx context.Context, checks []failures.Prevention, dir string, l Look
 }
 
 func (l Look) at(ctx context.Context, dir string, p failures.Prevention, f *failures.Finding) {
+	f.State = failures.CheckOK
 	broken := func(format string, args ...any) { f.State, f.Why = failures.CheckBroken, fmt.Sprintf(format, args...) }
+	unknown := func(why string) { f.State, f.Why = failures.CheckUnknown, why }
 	path := within(dir, p.Spec.Path)
 	switch p.Kind {
 	case failures.CheckPath:
@@ -59,85 +69,66 @@ func (l Look) at(ctx context.Context, dir string, p failures.Prevention, f *fail
 		case os.IsNotExist(err):
 			broken("%s is not there", p.Spec.Path)
 		case err != nil:
-			f.Why = err.Error()
+			unknown(err.Error())
 		case p.Spec.Want == "dir" && !info.IsDir():
 			broken("%s is no directory", p.Spec.Path)
 		case p.Spec.Want == "file" && !info.Mode().IsRegular():
 			broken("%s is no regular file", p.Spec.Path)
-		default:
-			f.State = failures.CheckOK
 		}
 	case failures.CheckPermission:
 		mode := map[string]uint32{"read": unix.R_OK, "write": unix.W_OK, "execute": unix.X_OK}[p.Spec.Want]
 		switch err := unix.Access(path, mode); err {
 		case nil:
-			f.State = failures.CheckOK
 		case unix.EACCES, unix.EPERM, unix.EROFS, unix.ENOENT:
 			broken("%s cannot be used (%s): %v", p.Spec.Path, p.Spec.Want, err)
 		default:
-			f.Why = err.Error()
+			unknown(err.Error())
 		}
 	case failures.CheckDeps:
-		s := inStep(path, p.Spec.Manager, l.Memo)
+		s := inStep(path, p.Spec.Manager)
 		f.State, f.Why, f.Command = s.State, s.Why, s.Command
 	case failures.CheckDisk:
 		free, inodes, err := freeSpace(path)
 		switch {
 		case err != nil:
-			f.Why = err.Error()
+			unknown(err.Error())
 		case free < uint64(p.Spec.FreeMB)<<20:
 			broken("%d MB are free where %s is, %d are needed", free>>20, path, p.Spec.FreeMB)
 		case inodes == 0:
 			broken("no inode is free where %s is", path)
-		default:
-			f.State = failures.CheckOK
 		}
-	case failures.CheckPort:
-		l.port(ctx, p, f)
+	case failures.CheckPort: // looked at without connecting where the system lets it
+		port := strconv.Itoa(p.Spec.Port)
+		got := classify.System{}.Probe(ctx, classify.ProbeService, map[string]string{"port": port}, &classify.Input{})
+		open := got.Holds == classify.Yes || got.Holds == classify.Unknown && answers(ctx, net.JoinHostPort("localhost", port))
+		switch want := p.Spec.Want == "open"; {
+		case open && !want:
+			broken("something listens on port %s", port)
+		case want && !open:
+			broken("nothing listens on port %s", port)
+		}
 	case failures.CheckTool:
 		got := classify.System{Path: l.Path}.Probe(ctx, classify.ProbeWhich, map[string]string{"tool": p.Spec.Name}, &classify.Input{Dir: dir})
-		switch got.Holds {
-		case classify.Yes:
-			f.State = failures.CheckOK
-		case classify.No:
+		if got.Holds == classify.No {
 			broken("%s is not on PATH", p.Spec.Name)
-		default:
-			f.Why = got.Detail
+		} else if got.Holds != classify.Yes {
+			unknown(got.Detail)
 		}
 	case failures.CheckService:
-		if answers(ctx, p.Spec.Address) {
-			f.State = failures.CheckOK
-		} else {
+		if !answers(ctx, p.Spec.Address) {
 			broken("nothing answers at %s", p.Spec.Address)
 		}
 	case failures.CheckAuth:
 		if why, missing := l.NoLogin[p.Spec.Name]; missing {
 			broken("%s has no login: %s", p.Spec.Name, why)
-		} else {
-			f.State = failures.CheckOK
 		}
 	case failures.CheckLimit:
-		f.State = failures.CheckOK
 		if until := l.Limits[p.Spec.Name]; until.After(l.Now) {
 			broken("the limit of %s is not over before %s", p.Spec.Name, until.UTC().Format(time.RFC3339))
 			f.Until = until
 		}
-	}
-}
-
-// port looks without connecting where the system lets it.
-func (l Look) port(ctx context.Context, p failures.Prevention, f *failures.Finding) {
-	port := strconv.Itoa(p.Spec.Port)
-	got := classify.System{}.Probe(ctx, classify.ProbeService, map[string]string{"port": port}, &classify.Input{})
-	open := got.Holds == classify.Yes
-	if got.Holds == classify.Unknown {
-		open = answers(ctx, net.JoinHostPort("localhost", port))
-	}
-	if f.State = failures.CheckOK; open != (p.Spec.Want == "open") {
-		f.State, f.Why = failures.CheckBroken, "something listens on port "+port
-		if !open {
-			f.Why = "nothing listens on port " + port
-		}
+	default:
+		unknown("")
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"github.com/superloop/superloop/loop/effects"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/failures"
-	"github.com/superloop/superloop/recovery/preflight"
 	"github.com/superloop/superloop/roles/agent/cooldown"
 )
 
@@ -24,8 +23,6 @@ type Performer struct {
 	Agents    AgentRunner
 	Cooldowns *cooldown.Store
 	Processes ProcessTable
-
-	memo preflight.Memo // files that were found in step with each other
 }
 
 // Remedies is what the family of recovery knows of commands that may fix something.

@@ -115,9 +115,7 @@ func (f *Performer) knowledge(s loop.State) preflight.Look {
 	health, err := preflight.Store[failures.Health]{Disk: f.Disk, Path: f.Paths.Health()}.Load()
 	f.Warn("what is known of the runners cannot be read", err)
 	now := f.Settings()
-	look := LookOf(now.Config, []config.Loop{now.Loop}, health, f.Cooldowns, f.Env(), f.Now(s))
-	look.Memo = &f.memo
-	return look
+	return LookOf(now.Config, []config.Loop{now.Loop}, health, f.Cooldowns, f.Env(), f.Now(s))
 }
 
 func (f *Performer) noteFindings(ctx context.Context, s loop.State, found []failures.Finding) {
