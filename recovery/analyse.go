@@ -205,9 +205,6 @@ func hidden(s string) []Hidden {
 	const enough = 100
 	var out []Hidden
 	for i, c := range s {
-		if c < utf8.RuneSelf && c >= ' ' && c != 0x7f {
-			continue
-		}
 		if isHidden(c) && len(out) < enough {
 			out = append(out, Hidden{Offset: i, Name: text.CharName(c)})
 		}

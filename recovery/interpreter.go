@@ -6,43 +6,40 @@ import (
 	"github.com/superloop/superloop/internal/text"
 )
 
+// interpreters are programs with options that bring code (letters, words) and options with another value (valued).
+var interpreters = []struct{ programs, letters, words, valued string }{
+	{"python pypy pythonw ipython", "ci", "", "mWXQ"},
+	{"perl", "eE", "", "IMm"},
+	{"ruby", "e", "", "IrCEK"},
+	{"node nodejs tsx ts-node electron", "epi", "--eval --print --interactive --import --require --loader --experimental-loader", "rC"},
+	{"bun", "ep", "--eval --print --preload", "rc"}, // run as an interpreter; see packageManager for the rest
+	{"php", "rBREa", "--run --process-begin --process-code --process-end --interactive", "cdfFtSz"},
+	{"lua luajit", "ei", "", "l"},
+	{"osascript Rscript julia elixir erl raku swift scala groovy jshell ghc racket guile sbcl clojure", "eE", "--eval --expr --execute", ""},
+}
+
 // interpreter reads programs that run code of another language, and says whether this is one. Code in a file of the
 // repository is a program like any other; code in the command itself, or from the input, is opaque.
 func (c call) interpreter() bool {
 	base := strings.TrimRight(c.name, "0123456789.-")
-	letters, words, valued := "", "", "" // options with code, and options with another value
+	for _, i := range interpreters {
+		if listed(i.programs, base) {
+			c.code(i.letters, i.words, i.valued)
+			return true
+		}
+	}
 	switch base {
-	case "python", "pypy", "pythonw", "ipython":
-		letters, words, valued = "ci", "", "mWXQ"
-	case "perl":
-		letters, words, valued = "eE", "", "IMm"
-	case "ruby":
-		letters, words, valued = "e", "", "IrCEK"
-	case "node", "nodejs", "tsx", "ts-node", "electron":
-		letters, words, valued = "epi", "--eval --print --interactive --import --require --loader --experimental-loader", "rC"
-	case "bun": // run as an interpreter; see packageManager for the rest
-		letters, words, valued = "ep", "--eval --print --preload", "rc"
 	case "deno":
 		if len(c.args) == 0 || c.has("eval", "repl") {
 			c.unclear("deno runs code that is in the command")
 		}
-		return true
-	case "php":
-		letters, words, valued = "rBREa", "--run --process-begin --process-code --process-end --interactive", "cdfFtSz"
-	case "lua", "luajit":
-		letters, words, valued = "ei", "", "l"
-	case "osascript", "Rscript", "julia", "elixir", "erl", "raku", "swift", "scala", "groovy", "jshell", "ghc", "racket", "guile", "sbcl", "clojure":
-		letters, words, valued = "eE", "--eval --expr --execute", ""
 	case "awk", "gawk", "mawk", "nawk", "original-awk":
 		c.awk()
-		return true
 	case "sed", "gsed":
 		c.sed()
-		return true
 	default:
 		return false
 	}
-	c.code(letters, words, valued)
 	return true
 }
 
@@ -349,15 +346,6 @@ func isCode(a string) bool {
 
 // runs reads the words behind npx and its kin.
 func (c call) runs(args []word) {
-	g := grammar{"yqp:c:w:", "yes no no-install quiet silent bun offline prefer-offline package: call: workspace: workspaces shell-mode with: from: python: frozen"}
-	options, rest, ok := g.split(args, false)
-	body, has := find(options, "-c", "--call")
-	switch {
-	case !ok:
-		c.unclear("the options of " + c.name + " are not all understood, so nobody can say what it runs")
-	case has:
-		c.body(body)
-	case len(rest) > 0:
-		c.inner(rest)
-	}
+	c.args = args
+	c.wrapped(npx)
 }

@@ -24,20 +24,12 @@ func (r *reader) program(name string, ws []word, text string, depth int) {
 	switch name {
 	case "sh", "bash", "dash", "ash", "rbash", "zsh", "ksh", "mksh", "yash", "posh", "oksh":
 		c.shell()
-	case "env", "genv":
-		c.env()
-	case "xargs", "gxargs":
-		c.xargs()
 	case "find", "gfind":
 		c.find()
 	case "su", "runuser", "sg":
 		c.switchUser()
 	case "script":
 		c.script()
-	case "flock":
-		c.flock()
-	case "watch", "gwatch":
-		c.watch()
 	case "busybox", "toybox":
 		if len(c.args) > 0 {
 			c.inner(c.args)

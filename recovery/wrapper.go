@@ -9,9 +9,10 @@ type wrapper struct {
 	operands int    // words between the options and the command
 	assigns  bool   // NAME=VALUE words may stand in front of the command
 	idle     string // options with which it runs nothing
+	reads    string // how it is read, if its words do not just end in a plain command
 }
 
-// wrappers are the programs whose words end in a plain command.
+// wrappers are the programs whose words hold a command, most of them at the end.
 var wrappers = []wrapper{
 	{programs: "command", grammar: grammar{"pvV", ""}, idle: "-v -V"},
 	{programs: "builtin nohup eatmydata catchsegv chronic unbuffer fakeroot", grammar: grammar{"", ""}},
@@ -31,14 +32,43 @@ var wrappers = []wrapper{
 	{programs: "unshare", grammar: grammar{"imnpuUCTfrcS:G:R:w:", "mount uts ipc net pid user cgroup time fork map-root-user map-current-user map-auto mount-proc kill-child keep-caps setuid: setgid: root: wd: propagation: setgroups:"}},
 	{programs: "strace ltrace", grammar: grammar{"a:b:e:E:I:o:O:p:P:s:S:u:U:X:cCdfFhiknqrtTvVwxyYzZDA", "follow-forks output: trace: string-limit: summary summary-only quiet"}},
 	{programs: "caffeinate", grammar: grammar{"disumt:w:", ""}},
+	{programs: "env genv", grammar: grammar{"i0vu:C:S:P:a:", "ignore-environment null debug unset: chdir: split-string: argv0: block-signal default-signal ignore-signal list-signal-handling"}, reads: "env"},
+	{programs: "xargs gxargs", grammar: grammar{"0rtpxoa:d:E:I:L:n:P:s:J:R:S:", "null no-run-if-empty verbose interactive exit open-tty arg-file: delimiter: eof max-lines max-args: max-procs: max-chars: replace show-limits process-slot-var:"}, reads: "xargs"},
+	{programs: "flock", grammar: grammar{"snxueoFvw:E:c:", "shared exclusive nonblock nb unlock close verbose no-fork wait: timeout: conflict-exit-code: command:"}, reads: "flock"},
+	{programs: "watch gwatch", grammar: grammar{"bcCdeghprtvwxn:q:s:", "beep color no-color differences errexit chgexit exec precise no-rerun no-title no-wrap interval: equexit: shotsdir:"}, reads: "watch"},
 }
+
+// npx is how npx and its kin take their words.
+var npx = wrapper{grammar: grammar{"yqp:c:w:", "yes no no-install quiet silent bun offline prefer-offline package: call: workspace: workspaces shell-mode with: from: python: frozen"}, reads: "npx"}
 
 func (c call) wrapped(w wrapper) {
 	options, rest, ok := w.split(c.args, false)
 	if !ok {
-		c.unclear("the options of " + c.name + " are not all understood, so nobody can say what it runs")
+		name := c.name
+		if w.reads != "" {
+			name = strings.TrimPrefix(name, "g") // as GNU's programs are called elsewhere
+		}
+		c.unclear("the options of " + name + " are not all understood, so nobody can say what it runs")
 		return
 	}
+	switch w.reads {
+	case "env":
+		c.env(w, options, rest)
+	case "xargs":
+		c.xargs(options, rest)
+	case "flock":
+		c.flock(options, rest)
+	case "watch":
+		c.watch(options, rest)
+	case "npx":
+		c.npx(options, rest)
+	default:
+		c.plain(w, options, rest)
+	}
+}
+
+// plain reads the words behind the options as a command.
+func (c call) plain(w wrapper, options []option, rest []word) {
 	for _, o := range options {
 		for idle := range strings.FieldsSeq(w.idle) {
 			if o.name == idle {
@@ -82,13 +112,7 @@ func (c call) assignments(ws []word) []word {
 	return nil
 }
 
-func (c call) env() {
-	g := grammar{"i0vu:C:S:P:a:", "ignore-environment null debug unset: chdir: split-string: argv0: block-signal default-signal ignore-signal list-signal-handling"}
-	options, rest, ok := g.split(c.args, false)
-	if !ok {
-		c.unclear("the options of env are not all understood, so nobody can say what it runs")
-		return
-	}
+func (c call) env(w wrapper, options []option, rest []word) {
 	if text, has := find(options, "-S", "--split-string"); has {
 		if !text.known || strings.ContainsAny(text.text, "\\'\"$#") {
 			c.unclear("env -S splits a text by rules of its own")
@@ -98,7 +122,12 @@ func (c call) env() {
 		for f := range strings.FieldsSeq(text.text) {
 			words = append(words, literal(f))
 		}
-		call{c.reader, c.name, append(words, rest...), c.text, c.depth + 1}.again()
+		// The words may begin with options again.
+		if c.args, c.depth = append(words, rest...), c.depth+1; c.depth > maxDepth || c.tired(c.args) {
+			c.unclear("env splits texts in texts")
+			return
+		}
+		c.wrapped(w)
 		return
 	}
 	if len(rest) > 0 && rest[0].known && rest[0].text == "-" {
@@ -109,22 +138,7 @@ func (c call) env() {
 	}
 }
 
-// again reads the words that env -S made: they may begin with options.
-func (c call) again() {
-	if c.depth > maxDepth || c.tired(c.args) {
-		c.unclear("env splits texts in texts")
-		return
-	}
-	c.env()
-}
-
-func (c call) xargs() {
-	g := grammar{"0rtpxoa:d:E:I:L:n:P:s:J:R:S:", "null no-run-if-empty verbose interactive exit open-tty arg-file: delimiter: eof max-lines max-args: max-procs: max-chars: replace show-limits process-slot-var:"}
-	options, rest, ok := g.split(c.args, false)
-	if !ok {
-		c.unclear("the options of xargs are not all understood, so nobody can say what it runs")
-		return
-	}
+func (c call) xargs(options []option, rest []word) {
 	if len(rest) == 0 {
 		return // echo
 	}
@@ -194,13 +208,9 @@ func (c call) script() {
 	c.unclear("script runs a shell, or a command that is not read")
 }
 
-func (c call) flock() {
-	g := grammar{"snxueoFvw:E:c:", "shared exclusive nonblock nb unlock close verbose no-fork wait: timeout: conflict-exit-code: command:"}
-	options, rest, ok := g.split(c.args, false)
+func (c call) flock(options []option, rest []word) {
 	body, has := find(options, "-c", "--command")
 	switch {
-	case !ok:
-		c.unclear("the options of flock are not all understood, so nobody can say what it runs")
 	case has:
 		c.body(body)
 	case len(rest) > 1 && (rest[1].text == "-c" || rest[1].text == "--command"):
@@ -212,17 +222,19 @@ func (c call) flock() {
 	}
 }
 
-func (c call) watch() {
-	g := grammar{"bcCdeghprtvwxn:q:s:", "beep color no-color differences errexit chgexit exec precise no-rerun no-title no-wrap interval: equexit: shotsdir:"}
-	options, rest, ok := g.split(c.args, false)
-	_, plain := find(options, "-x", "--exec")
-	switch {
-	case !ok:
-		c.unclear("the options of watch are not all understood, so nobody can say what it runs")
-	case plain:
+func (c call) watch(options []option, rest []word) {
+	if _, plain := find(options, "-x", "--exec"); plain {
 		c.inner(rest)
-	case len(rest) > 0:
+	} else if len(rest) > 0 {
 		c.body(joinedWord(rest))
+	}
+}
+
+func (c call) npx(options []option, rest []word) {
+	if body, has := find(options, "-c", "--call"); has {
+		c.body(body)
+	} else if len(rest) > 0 {
+		c.inner(rest)
 	}
 }
 
