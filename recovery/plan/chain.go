@@ -1,3 +1,21 @@
+// Package plan is the state of fixing one failed command: a stack of levels, since a remedy can itself need a remedy.
+//
+//	goal: npm test fails (level 1: missing dependency)
+//	   chosen: npm ci, which fails too (level 2: the cache is damaged)
+//	      chosen: npm cache verify, succeeds: back to level 1
+//	   npm ci again, succeeds: the goal's command runs again, and passes: done
+//
+// Three levels at most, no option twice, no level whose goal is that of an unfinished one above it, a bound on attempts
+// and on time. Whoever walks the chain asks Advance for the next move, carries it out, and says what came of it: Begin
+// before, then Succeeded, Failed, Skipped or Verified. There is no clock and no I/O in it: a Chain is a plain value
+// that is written down before and after each move, so that a killed walker finds its place, and what was begun and has
+// no outcome is never begun again by itself.
+//
+// An operator may Pick an option on any level, Retry a level, Cancel, and answer for what has no outcome with Lost or
+// Again. Describe and Response show a chain.
+//
+// A loop walks a chain within its own state. Outside of one, package walk does, with files as the truth. remedy.Choices
+// makes the options of a plan into those of a level.
 package plan
 
 import (
@@ -10,32 +28,22 @@ import (
 	"github.com/superloop/superloop/recovery/action"
 )
 
-// MaxDepth is how many levels there may be.
-const MaxDepth = 3
-
-// Bounds of a chain that sets none itself.
-const (
-	DefaultAttempts = 6
-	DefaultTime     = 10 * time.Minute
-)
-
-// Bounds of what is kept.
-const (
-	maxLeft = 6
-	maxText = 4096 // bytes of an error's text, its end
-)
-
-// Availabilities, see remedy.Availability.
-const (
-	locked     = "locked"
-	impossible = "impossible"
-)
-
 // Status is where a chain, or one of its levels, stands.
 type Status string
 
-// The statuses.
+// Bounds, the availabilities of package remedy, and the statuses.
 const (
+	MaxDepth        = 3 // levels that there may be
+	DefaultAttempts = 6 // of a chain that sets no bound itself
+	DefaultTime     = 10 * time.Minute
+
+	maxLeft = 6
+	maxText = 4096 // bytes of an error's text, its end
+	maxID   = 100  // bytes of an id
+
+	locked     = "locked"
+	impossible = "impossible"
+
 	Open      Status = "open"      // something may still be tried
 	Done      Status = "done"      // the goal is reached
 	Exhausted Status = "exhausted" // nothing is left that may be tried without an operator
@@ -251,8 +259,8 @@ func (c *Chain) leaveBelow(depth int) {
 // crumb marks the last crumb of a level.
 func (c *Chain) crumb(l Level, status string) {
 	status = cmp.Or(status, "failed")
-	for i := len(c.Crumbs) - 1; i >= 0; i-- {
-		if c.Crumbs[i].Goal == l.Goal && c.Crumbs[i].Depth == l.Depth {
+	for i, k := range slices.Backward(c.Crumbs) {
+		if k.Goal == l.Goal && k.Depth == l.Depth {
 			c.Crumbs[i].Status = status
 			return
 		}
@@ -298,9 +306,6 @@ func (c Chain) Check() error {
 	}
 	return nil
 }
-
-// maxID is how long an id may be.
-const maxID = 100
 
 // IsID reports whether a name can be that of a chain, and so of its file.
 func IsID(s string) bool {

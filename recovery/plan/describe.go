@@ -10,10 +10,9 @@ import (
 	"github.com/superloop/superloop/internal/text"
 )
 
-// Bounds of a description.
 const (
-	minWidth   = 40
-	errorLines = 4 // of the end of an error's text
+	minWidth   = 40 // of a description
+	errorLines = 4  // of the end of an error's text
 )
 
 // Describe is the chain for an operator, in plain ASCII: the goal, the way to where it stands, the options of each level
@@ -164,8 +163,8 @@ func (c *Chain) reason(l Level, o Choice) string {
 	case c.result(o) == "succeeded":
 		return "it has succeeded"
 	case c.result(o) == "failed":
-		for i := len(c.Errors) - 1; i >= 0; i-- {
-			if e := c.Errors[i]; e.Key == o.Key {
+		for _, e := range slices.Backward(c.Errors) {
+			if e.Key == o.Key {
 				return lastLine(e.Text)
 			}
 		}

@@ -15,17 +15,15 @@ const FormatVersion = 1
 
 // response is a chain for programs and other people's screens, see chain.schema.json.
 type response struct {
-	Version int    `json:"version"`
-	OK      bool   `json:"ok"`
-	ID      string `json:"chain_id"`
-	Status  Status `json:"status"`
-	Why     string `json:"why,omitempty"`
-	Goal    Goal   `json:"original_goal"`
-	// Of the deepest level.
-	Failure shownFailure  `json:"failure"`
-	Options []shownOption `json:"options"`
-	// Stack has the deepest level first.
-	Stack    []shownLevel      `json:"escalation_stack"`
+	Version  int               `json:"version"`
+	OK       bool              `json:"ok"`
+	ID       string            `json:"chain_id"`
+	Status   Status            `json:"status"`
+	Why      string            `json:"why,omitempty"`
+	Goal     Goal              `json:"original_goal"`
+	Failure  shownFailure      `json:"failure"` // Failure and Options are those of the deepest level
+	Options  []shownOption     `json:"options"`
+	Stack    []shownLevel      `json:"escalation_stack"` // the deepest level first
 	Left     []shownLevel      `json:"left,omitempty"`
 	Running  *Move             `json:"running,omitempty"`
 	Place    shownPlace        `json:"chain"`
@@ -137,8 +135,8 @@ func marshal(c Chain, state *Chain) ([]byte, error) {
 			r.Place.Crumbs = append(r.Place.Crumbs, k)
 		}
 	}
-	for i := len(c.Levels) - 1; i >= 0; i-- {
-		r.Stack = append(r.Stack, c.shownLevel(c.Levels[i], c.levelStatus(i)))
+	for i, l := range slices.Backward(c.Levels) {
+		r.Stack = append(r.Stack, c.shownLevel(l, c.levelStatus(i)))
 	}
 	for _, l := range c.Left {
 		r.Left = append(r.Left, c.shownLevel(l, "failed"))

@@ -132,13 +132,8 @@ func (b builder) by(r *catalog.Recipe, method string) work {
 	if main.reason != "" {
 		return main
 	}
-	if _, isManager := b.cat.Manager(method); !isManager && !inProject(own) && !sudo {
-		if !b.p.HomeWritable {
-			return impossible("nothing can be installed below the home directory")
-		}
-		for i := range main.steps {
-			main.steps[i].home = true
-		}
+	if _, isManager := b.cat.Manager(method); !isManager && !inProject(own) && !sudo && !b.p.HomeWritable {
+		return impossible("nothing can be installed below the home directory")
 	}
 	w.steps = append(w.steps, main.steps...)
 	for i := range w.steps {

@@ -1,22 +1,31 @@
 package remedy
 
 import (
+	"cmp"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/recovery/catalog"
 	"github.com/superloop/superloop/recovery/classify"
+	"github.com/superloop/superloop/recovery/plan"
 )
 
 // Availability says whether an option can be carried out on this system.
 type Availability string
 
-// The availabilities, the best first.
+// The availabilities, the best first, and where an option comes from.
 const (
 	Ready      Availability = "ready"      // at once
 	Locked     Availability = "locked"     // after the dependencies in UnlockDeps
 	Impossible Availability = "impossible" // never on this system, see ImpossibleReason
+
+	FromHandler  = "handler"
+	FromChain    = "chain"
+	FromProposal = "proposal" // the tester's
+	FromEngine   = "engine"
 )
 
 // Step is one command of an option. Steps run in order, each only if the one before succeeded.
@@ -32,8 +41,6 @@ type Step struct {
 	Wait time.Duration `json:"wait,omitempty"` // how long to wait before it
 	// For is the goal that it works for: the option's own, or that of one of the dependencies.
 	For string `json:"for"`
-
-	home bool // it writes outside the repository, below the home directory
 }
 
 // Preview is how one missing dependency would be installed here.
@@ -46,14 +53,6 @@ type Preview struct {
 	Availability Availability `json:"availability"`
 	Reason       string       `json:"reason,omitempty"` // why impossible, or what it needs first
 }
-
-// Where an option comes from.
-const (
-	FromHandler  = "handler"
-	FromChain    = "chain"
-	FromProposal = "proposal" // the tester's
-	FromEngine   = "engine"
-)
 
 // From is where an option comes from.
 type From struct {
@@ -126,13 +125,7 @@ type Option struct {
 // Own are the steps of the option itself, without those of its dependencies: what is left to run once UnlockDeps are
 // there.
 func (o *Option) Own() []Step {
-	var own []Step
-	for _, s := range o.Steps {
-		if s.For == o.GoalKey {
-			own = append(own, s)
-		}
-	}
-	return own
+	return slices.DeleteFunc(slices.Clone(o.Steps), func(s Step) bool { return s.For != o.GoalKey })
 }
 
 // Plain reports whether the option is the failed command once more and nothing else.
@@ -166,3 +159,103 @@ type Situation struct {
 	// Score breaks ties between options by their keys; nil: none.
 	Score func(key string) float64
 }
+
+// maxChoices bounds the options of a level.
+const maxChoices = 8
+
+// Choices are the options of a plan as a level has them, the best first. Of a locked one that could run by itself but
+// for what it lacks, the needs are levels of their own; of any other, Command brings them along.
+func Choices(p Plan) []plan.Choice {
+	var out []plan.Choice
+	for _, o := range p.Options[:min(len(p.Options), maxChoices)] {
+		c := plan.Choice{Key: o.Key, ID: o.ID, Label: o.Label, Strategy: string(o.Strategy), Availability: string(o.Availability),
+			Draft: draft(o), Executor: string(o.Executor), Risk: string(o.Risk), Handler: o.From.ID, Instructions: o.Instructions, Dep: depOf(o)}
+		if o.Plain() {
+			c.Command = ""
+			for _, w := range o.Tries {
+				c.WaitsMS = append(c.WaitsMS, w.Milliseconds())
+			}
+		}
+		c.ByItself, c.Withheld = ByItself(o, p.Failure)
+		switch o.Availability {
+		case Locked:
+			c.Reason = o.LockReason
+			if ByItselfUnlocked(o, p.Failure) {
+				c.ByItself, c.Withheld = true, ""
+				if own := o.OwnCommand(); own != "" { // else to have what it needs is all of it
+					c.Command, c.Needs = own, needs(o)
+				}
+			}
+		case Impossible:
+			c.Reason = o.ImpossibleReason
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// draft is the command of an option.
+func draft(o Option) action.Draft {
+	return action.Draft{Command: o.Command, WorkingDir: o.WorkingDir, TimeoutMS: o.Timeout.Milliseconds(), Confidence: Word(o.Confidence), Expected: o.Expect}
+}
+
+// needs are what a locked option lacks.
+func needs(o Option) []plan.Need {
+	var out []plan.Need
+	for _, p := range o.UnlockPreview {
+		if p.GoalKey == o.GoalKey {
+			continue // to have that is what the option itself is for
+		}
+		c := plan.Choice{Key: p.GoalKey + "/" + p.Method, ID: "install-" + p.Dep, Label: "Install " + p.Dep, Strategy: "install_dep",
+			Availability: string(p.Availability), Reason: p.Reason, Draft: draft(o), Executor: string(o.Executor), Risk: string(o.Risk),
+			Dep: p.Dep, ByItself: p.Availability != Impossible}
+		c.Command, c.Expected = p.Command, "" // what is expected is said of the option, not of what it needs
+		out = append(out, plan.Need{Goal: p.GoalKey, Label: "install " + p.Dep, Options: []plan.Choice{c}})
+	}
+	return out
+}
+
+// depOf is the recipe that an option installs or renews, "" for any other option.
+func depOf(o Option) string {
+	switch o.Strategy {
+	case "install_dep", "install_dep_then_switch", "switch_method", "upgrade_dep":
+		if id, ok := strings.CutPrefix(o.GoalKey, "tool/"); ok {
+			return id
+		}
+	}
+	return ""
+}
+
+// The words of a proposal's confidence, and what they are as numbers. A number gets the word that it is nearest to.
+const (
+	high, medium, low = "high", "medium", "low"
+
+	highValue, mediumValue, lowValue = .9, .6, .3
+)
+
+func numeric(word string) float64 {
+	return cmp.Or(map[string]float64{high: highValue, medium: mediumValue}[word], lowValue)
+}
+
+// Word is a confidence in the words of a proposal: high, medium or low.
+func Word(confidence float64) string {
+	switch {
+	case confidence >= (highValue+mediumValue)/2:
+		return high
+	case confidence >= (mediumValue+lowValue)/2:
+		return medium
+	}
+	return low
+}
+
+// ByItselfUnlocked is ByItself for an option that may only need others first, which run by themselves as well.
+func ByItselfUnlocked(o Option, f classify.Failure) bool {
+	if o.Availability == Locked {
+		o.Availability = Ready
+	}
+	free, _ := ByItself(o, f)
+	return free
+}
+
+// OwnCommand is the text of Own, as Command is of Steps.
+func (o Option) OwnCommand() string { return commandText(o.Own()) }

@@ -89,9 +89,10 @@ func order(list []Option, score func(key string) float64) {
 	if score == nil {
 		score = func(string) float64 { return 0 }
 	}
+	first := map[bool]int{true: -1}
 	slices.SortStableFunc(list, func(a, b Option) int {
 		return cmp.Or(
-			cmp.Compare(rankRecommended(a), rankRecommended(b)),
+			cmp.Compare(first[a.Recommended], first[b.Recommended]),
 			cmp.Compare(rankExecutor(a.Executor), rankExecutor(b.Executor)),
 			cmp.Compare(rankAvailability(&a), rankAvailability(&b)),
 			cmp.Compare(a.priority, b.priority),
@@ -101,13 +102,6 @@ func order(list []Option, score func(key string) float64) {
 			cmp.Compare(a.order, b.order),
 		)
 	})
-}
-
-func rankRecommended(o Option) int {
-	if o.Recommended {
-		return 0
-	}
-	return 1
 }
 
 func rankExecutor(e catalog.Executor) int {

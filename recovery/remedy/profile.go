@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// Families of distributions.
+// Families of distributions, what an account may do by sudo, and what is known about the network.
 const (
 	FamilyDebian  = "debian"
 	FamilyRHEL    = "rhel"
@@ -17,17 +17,11 @@ const (
 	FamilySUSE    = "suse"
 	FamilyMacOS   = "macos"
 	FamilyUnknown = "unknown"
-)
 
-// What an account may do by sudo.
-const (
 	SudoNone     = "none"
 	SudoPassword = "password" // also where nobody can tell
 	SudoNopasswd = "nopasswd"
-)
 
-// What is known about the network.
-const (
 	NetworkYes     = "yes"
 	NetworkNo      = "no"
 	NetworkUnknown = "unknown"
@@ -65,13 +59,12 @@ type Profile struct {
 
 // Has reports whether a program of that name can be called.
 func (p Profile) Has(cli string) bool {
-	if cli == "" {
+	switch {
+	case cli == "":
 		return false
-	}
-	if p.Tools[cli] {
+	case p.Tools[cli]:
 		return true
-	}
-	if filepath.Base(cli) != cli {
+	case filepath.Base(cli) != cli:
 		return len(p.Path) > 0 && filepath.IsAbs(cli) && executable(cli)
 	}
 	return slices.ContainsFunc(p.Path, func(dir string) bool { return executable(filepath.Join(dir, cli)) })
@@ -79,10 +72,9 @@ func (p Profile) Has(cli string) bool {
 
 // With is the profile with these programs added.
 func (p Profile) With(clis ...string) Profile {
-	p.Tools = maps.Clone(p.Tools)
-	if p.Tools == nil {
-		p.Tools = map[string]bool{}
-	}
+	before := p.Tools
+	p.Tools = map[string]bool{}
+	maps.Copy(p.Tools, before)
 	for _, c := range clis {
 		p.Tools[c] = true
 	}
@@ -134,4 +126,70 @@ func (p Profile) superuser() ([]string, bool) {
 		return []string{"sudo"}, true
 	}
 	return nil, false
+}
+
+// Presets are systems as they are met, for tests and for explaining what would happen elsewhere: by name, each a fresh
+// copy. Their tools are those of a usual machine of that kind, not everything that is on it.
+func Presets() map[string]Profile {
+	unix := []string{
+		"awk", "bash", "cat", "chmod", "chown", "cp", "env", "find", "grep", "gzip", "head", "id", "install", "kill", "ln", "ls", "mkdir", "mv",
+		"nohup", "printf", "rm", "rmdir", "sed", "sh", "sleep", "sort", "stat", "tail", "tar", "tee", "test", "touch", "true", "uname", "which", "xargs",
+	}
+	developer := []string{"curl", "wget", "git", "make", "gcc", "g++", "cc", "python3", "node", "npm", "npx", "perl", "unzip", "xz", "gpg"}
+	linux := func(name, distro, version, family, manager, cli string) Profile {
+		p := Profile{
+			Name: name, OS: "linux", Distro: distro, Version: version, Family: family, Arch: "amd64", Libc: "glibc",
+			Sudo: SudoPassword, Systemd: true, Network: NetworkYes, HomeWritable: true,
+		}.With(slices.Concat(unix, developer, []string{"sudo", "systemctl"})...)
+		if manager != "" {
+			p.Managers = []string{manager}
+			p.Tools[cli] = true
+		}
+		return p
+	}
+	bare := func(p Profile) Profile { // a container's image: the least that runs
+		p.Container, p.Systemd, p.Root, p.Sudo, p.StaleIndex, p.Tools = true, false, true, SudoNone, true, nil
+		return p.With(unix...)
+	}
+	out := map[string]Profile{}
+	add := func(p Profile, change func(*Profile)) {
+		change(&p)
+		out[p.Name] = p
+	}
+	debian := func(name string) Profile {
+		p := linux(name, "debian", "12", FamilyDebian, "apt", "apt-get").With("dpkg", "apt-cache")
+		p.LibcVersion = "2.36"
+		return p
+	}
+	out["debian12"], out["debian_slim"] = debian("debian12"), bare(debian("debian_slim")).With("apt-get", "dpkg")
+	for _, u := range [][3]string{{"ubuntu2204", "22.04", "2.35"}, {"ubuntu2404", "24.04", "2.39"}} {
+		add(linux(u[0], "ubuntu", u[1], FamilyDebian, "apt", "apt-get").With("dpkg", "snap"), func(p *Profile) {
+			p.Managers, p.LibcVersion, p.Sudo = append(p.Managers, "snap"), u[2], SudoNopasswd
+		})
+	}
+	add(linux("fedora", "fedora", "41", FamilyRHEL, "dnf", "dnf"), func(p *Profile) { p.LibcVersion = "2.40" })
+	add(linux("rocky9", "rocky", "9.4", FamilyRHEL, "dnf", "dnf"), func(p *Profile) { p.LibcVersion = "2.34" })
+	add(linux("centos7", "centos", "7", FamilyRHEL, "yum", "yum"), func(p *Profile) { p.LibcVersion = "2.17" })
+	add(bare(linux("amazonlinux", "amzn", "2023", FamilyRHEL, "dnf", "dnf")).With("dnf"), func(p *Profile) { p.LibcVersion = "2.34" })
+	add(bare(linux("alpine", "alpine", "3.20", FamilyAlpine, "apk", "apk")).With("apk"), func(p *Profile) { p.Libc = "musl"; delete(p.Tools, "bash") })
+	add(linux("arch", "arch", "", FamilyArch, "pacman", "pacman"), func(p *Profile) { p.LibcVersion = "2.40" })
+	add(linux("opensuse", "opensuse-leap", "15.6", FamilySUSE, "zypper", "zypper"), func(p *Profile) { p.LibcVersion = "2.38" })
+	mac := func(name string) Profile {
+		p := linux(name, "macos", "15.1", FamilyMacOS, "", "")
+		p.OS, p.Arch, p.Libc, p.Systemd = "darwin", "arm64", "", false
+		delete(p.Tools, "systemctl")
+		delete(p.Tools, "wget")
+		return p
+	}
+	add(mac("macos_brew").With("brew"), func(p *Profile) { p.Managers, p.OwnPrefix = []string{"brew"}, []string{"npm", "gem"} })
+	out["macos"] = mac("macos")
+	add(linux("raspbian", "raspbian", "12", FamilyDebian, "apt", "apt-get"), func(p *Profile) { p.Arch, p.LibcVersion, p.Sudo = "arm", "2.36", SudoNopasswd })
+	add(linux("nixos", "nixos", "24.05", FamilyUnknown, "", ""), func(p *Profile) { p.ReadOnlyRoot, p.LibcVersion = true, "2.39" })
+	out["distroless"] = Profile{Name: "distroless", OS: "linux", Distro: "debian", Version: "12", Family: FamilyDebian, Arch: "amd64", Libc: "glibc",
+		LibcVersion: "2.36", Sudo: SudoNone, Container: true, Network: NetworkYes}.With("node")
+	add(debian("restricted"), func(p *Profile) { p.Sudo = SudoNone; delete(p.Tools, "sudo") })
+	add(debian("offline"), func(p *Profile) { p.Network = NetworkNo })
+	add(bare(debian("k8s_read_only")).With("apt-get", "node", "npm"), func(p *Profile) { p.Root, p.ReadOnlyRoot = false, true; p.HomeWritable = false })
+	add(bare(debian("ci_container")).With(append(developer, "apt-get")...), func(p *Profile) { p.OwnPrefix = []string{"npm", "gem"} })
+	return out
 }

@@ -23,14 +23,13 @@ import (
 
 // Bounds of a Store.
 const (
-	// DefaultKeep is how many chains that have ended are kept.
-	DefaultKeep = 50
-	// maxOpen is how many that have not; the oldest go first.
-	maxOpen = 200
+	DefaultKeep = 50  // chains that have ended and are kept
+	maxOpen     = 200 // chains that have not; the oldest go first
 
 	lockName     = "chains.lock"
 	lockPatience = time.Second
 	suffix       = ".json"
+	idTime       = "20060102T150405.000" // the beginning of an id, in UTC
 )
 
 // Store keeps chains in files, <Dir>/<id>.json, valid against chain.schema.json. Reading needs no lock. Whoever writes
@@ -243,20 +242,13 @@ func (s Store) prune(keep string) error {
 	if most <= 0 {
 		most = DefaultKeep
 	}
-	ended, open := 0, 0
+	left := map[bool]int{true: maxOpen, false: most} // by whether a chain is open
 	for _, e := range slices.Backward(all) {
 		if e.Err != nil || e.Chain.ID == keep {
 			continue
 		}
-		gone := false
-		if e.Chain.Status == plan.Open {
-			open++
-			gone = open > maxOpen
-		} else {
-			ended++
-			gone = ended > most
-		}
-		if gone {
+		open := e.Chain.Status == plan.Open
+		if left[open]--; left[open] < 0 {
 			if err := s.Disk.Remove("chain-prune", s.path(e.Chain.ID)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return fmt.Errorf("removing old chains: %w", err)
 			}
@@ -264,9 +256,6 @@ func (s Store) prune(keep string) error {
 	}
 	return nil
 }
-
-// idTime is the beginning of an id, to the millisecond, in UTC.
-const idTime = "20060102T150405.000"
 
 // NewID is an id for a chain that is opened now. Ids sort as text in the order of their times; two of the same
 // millisecond are different.
