@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"unicode"
@@ -134,17 +135,8 @@ func (r *reader) opaque(why, part string) {
 	}
 }
 
-func (r *reader) privileged(part string) {
-	if r.out.Privileged == "" {
-		r.out.Privileged = part
-	}
-}
-
-func (r *reader) state(part string) {
-	if r.out.State == "" {
-		r.out.State = part
-	}
-}
+func (r *reader) privileged(part string) { r.out.Privileged = cmp.Or(r.out.Privileged, part) }
+func (r *reader) state(part string)      { r.out.State = cmp.Or(r.out.State, part) }
 
 // tired ends an analysis that has read enough.
 func (r *reader) tired(ws []word) bool {

@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/superloop/superloop/internal/text"
@@ -62,16 +63,15 @@ func (c call) script0(body bool, operands []word) {
 // builtin reads bash's own commands, and says whether this is one.
 func (c call) builtin() bool {
 	switch c.name {
-	case "eval":
-		args := c.args
-		if len(args) > 0 && args[0].text == "--" {
-			args = args[1:]
+	case "eval", "trap":
+		if len(c.args) > 0 && c.args[0].text == "--" {
+			c.args = c.args[1:]
 		}
-		if len(args) > 0 {
-			c.body(joinedWord(args))
+		if c.name == "trap" {
+			c.trap()
+		} else if len(c.args) > 0 {
+			c.body(joinedWord(c.args))
 		}
-	case "trap":
-		c.trap()
 	case ".", "source":
 		c.unclear(c.name + " runs a file that is not read")
 	case "alias", "hash", "enable", "shopt", "mapfile", "readarray", "complete", "compgen", "compopt", "bind", "fc", "history", "let":
@@ -93,11 +93,7 @@ func (c call) builtin() bool {
 }
 
 func (c call) trap() {
-	args := c.args
-	if len(args) > 0 && args[0].text == "--" {
-		args = args[1:]
-	}
-	switch {
+	switch args := c.args; {
 	case len(args) < 2, args[0].text == "-", args[0].text == "", args[0].text == "-l", args[0].text == "-p":
 		if c.anyUnknown() {
 			c.unclear("trap gets words that are not written out")
@@ -183,17 +179,15 @@ func loaded(name string) bool {
 		return true
 	}
 	upper := strings.ToUpper(name) // npm_config_* in either case
-	for _, prefix := range []string{"LD_", "DYLD_", "BASH_FUNC_", "SSH_", "NPM_CONFIG_"} {
-		if strings.HasPrefix(upper, prefix) {
-			return true
-		}
+	if begins(upper, "LD_", "DYLD_", "BASH_FUNC_", "SSH_", "NPM_CONFIG_") {
+		return true
 	}
-	for _, tame := range []string{"GIT_AUTHOR_", "GIT_COMMITTER_", "GIT_TERMINAL_PROMPT", "GIT_TRACE", "GIT_OPTIONAL_LOCKS", "GIT_MERGE_AUTOEDIT"} {
-		if strings.HasPrefix(name, tame) {
-			return false
-		}
-	}
-	return strings.HasPrefix(name, "GIT_") || strings.HasPrefix(name, "CARGO_TARGET_") && strings.HasSuffix(name, "_RUNNER")
+	tame := begins(name, "GIT_AUTHOR_", "GIT_COMMITTER_", "GIT_TERMINAL_PROMPT", "GIT_TRACE", "GIT_OPTIONAL_LOCKS", "GIT_MERGE_AUTOEDIT")
+	return strings.HasPrefix(name, "GIT_") && !tame || strings.HasPrefix(name, "CARGO_TARGET_") && strings.HasSuffix(name, "_RUNNER")
+}
+
+func begins(s string, prefixes ...string) bool {
+	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(s, p) })
 }
 
 // touches remarks on words that lead to superloop's own files, or may do so: a glob or a list in braces that begins as

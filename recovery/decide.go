@@ -306,9 +306,8 @@ const (
 
 // Command is what is to be judged.
 type Command struct {
-	Text string // what bash would get, byte for byte
-	// WorkingDir is the directory that was asked for; "" is ".". It is only shown.
-	WorkingDir string
+	Text       string // what bash would get, byte for byte
+	WorkingDir string // WorkingDir is the directory that was asked for; "" is ".". It is only shown.
 	// DirProblem says why WorkingDir does not lead to a directory inside the repository (see workdir.Root); "" means
 	// that it does.
 	DirProblem string

@@ -98,13 +98,10 @@ func (c call) index(text string) int {
 // tameGitConfig knows settings that run nothing.
 func tameGitConfig(w word) bool {
 	name, _, _ := strings.Cut(strings.ToLower(w.before()), "=")
-	for _, prefix := range []string{"user.", "author.", "committer.", "color.", "advice.", "push.", "pull.", "init.", "fetch.", "merge.ff", "rebase.auto", "http.version", "http.postbuffer",
-		"core.autocrlf", "core.longpaths", "core.quotepath", "core.filemode", "core.ignorecase", "core.eol", "safe.directory", "commit.gpgsign=false", "gc.auto", "protocol.version"} {
-		if strings.HasPrefix(name, prefix) && !strings.Contains(name, "command") && !strings.Contains(name, "pager") && !strings.Contains(name, "program") {
-			return true
-		}
-	}
-	return name == "commit.gpgsign" || name == "tag.gpgsign"
+	tame := begins(name, "user.", "author.", "committer.", "color.", "advice.", "push.", "pull.", "init.", "fetch.", "merge.ff", "rebase.auto", "http.version", "http.postbuffer",
+		"core.autocrlf", "core.longpaths", "core.quotepath", "core.filemode", "core.ignorecase", "core.eol", "safe.directory", "commit.gpgsign=false", "gc.auto", "protocol.version")
+	runs := strings.Contains(name, "command") || strings.Contains(name, "pager") || strings.Contains(name, "program")
+	return tame && !runs || name == "commit.gpgsign" || name == "tag.gpgsign"
 }
 
 // gitVerbs are git's own commands; anything else may be an alias.

@@ -16,9 +16,8 @@ import (
 // Policy is a recovery section that Decide can use. It does not change once it is made, and may be used by several
 // goroutines; Compile and ReadPolicy are its only makers.
 type Policy struct {
-	// Settings are what the policy was made of. They are shared: read only.
-	Settings Settings
-	Digest   string // the SHA-256, in hex, of the settings as canonical JSON
+	Settings Settings // Settings are what the policy was made of. They are shared: read only.
+	Digest   string   // the SHA-256, in hex, of the settings as canonical JSON
 
 	listed   map[string]int // command -> place in AutoApprove
 	patterns []pattern

@@ -103,10 +103,9 @@ const (
 
 // Taken is a proposal that is out of the agent's reach.
 type Taken struct {
-	Data   []byte // the file's bytes, read once; nil when they could not be had
-	Digest string // the SHA-256 of Data in hex, "" without
-	// Path is where the bytes are kept now. What could not be read is kept there as it is.
-	Path     string
+	Data     []byte            // the file's bytes, read once; nil when they could not be had
+	Digest   string            // the SHA-256 of Data in hex, "" without
+	Path     string            // Path is where the bytes are kept now. What could not be read is kept there as it is.
 	Problems []schemas.Problem // say why there are no bytes: a link, a pipe, too large
 }
 

@@ -50,7 +50,7 @@ func (s source) slice(n syntax.Node) string {
 func (s source) node(n syntax.Node) bool {
 	switch n := n.(type) {
 	case *syntax.CallExpr:
-		s.call(n)
+		s.command(newWords(n.Args), s.slice(n), s.depth)
 	case *syntax.DeclClause:
 		s.declaration(n)
 	case *syntax.Word:
@@ -95,14 +95,6 @@ func (s source) node(n syntax.Node) bool {
 		}
 	}
 	return true
-}
-
-// call reads a simple command.
-func (s source) call(n *syntax.CallExpr) {
-	if len(n.Args) == 0 {
-		return
-	}
-	s.command(newWords(n.Args), s.slice(n), s.depth)
 }
 
 func newWords(args []*syntax.Word) []word {
@@ -173,15 +165,11 @@ func (s source) redirect(n *syntax.Redirect) {
 
 // expansion judges ${...}: some forms evaluate what a variable holds.
 func (s source) expansion(n *syntax.ParamExp) {
-	why := ""
 	switch {
 	case n.Excl && n.Names == 0:
-		why = "an indirect expansion can run commands"
+		s.opaque("an indirect expansion can run commands", s.slice(n))
 	case n.Exp != nil && n.Exp.Op == syntax.OtherParamOps:
-		why = "an expansion with @ can run commands"
-	}
-	if why != "" {
-		s.opaque(why, s.slice(n))
+		s.opaque("an expansion with @ can run commands", s.slice(n))
 	}
 	if n.Index != nil {
 		s.arithmetic(n.Index, n)

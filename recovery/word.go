@@ -42,14 +42,11 @@ func (w word) before() string {
 func (w word) show() string { return strings.ReplaceAll(w.text, string(unknown), "...") }
 
 func show(ws []word) string {
-	var b strings.Builder
-	for i, w := range ws {
-		if i > 0 {
-			b.WriteByte(' ')
-		}
-		b.WriteString(w.show())
+	var out []string
+	for _, w := range ws {
+		out = append(out, w.show())
 	}
-	return b.String()
+	return strings.Join(out, " ")
 }
 
 // join joins words by single blanks, as patterns see them.

@@ -14,15 +14,12 @@ import (
 
 // Action is a command that may be executed.
 type Action struct {
-	Command string `json:"command"`
-	// WorkingDir is relative to the repository, as it was written.
-	WorkingDir string `json:"working_dir"`
+	Command    string `json:"command"`
+	WorkingDir string `json:"working_dir"` // WorkingDir is relative to the repository, as it was written.
 	TimeoutMS  int64  `json:"timeout_ms"`
-	// Expected is what success looks like.
-	Expected   string `json:"expected_outcome,omitempty"`
-	Confidence string `json:"confidence,omitempty"` // high, medium, low
-	// Digest is that of command and directory, see Digest.
-	Digest string `json:"attempt_digest"`
+	Expected   string `json:"expected_outcome,omitempty"` // Expected is what success looks like.
+	Confidence string `json:"confidence,omitempty"`       // high, medium, low
+	Digest     string `json:"attempt_digest"`             // Digest is that of command and directory, see Digest.
 }
 
 // Draft is an Action that nobody has picked yet.

@@ -45,19 +45,16 @@ import (
 type Order struct {
 	Action action.Action
 	Budget recovery.Budget
-	// Basis is what the policy's approval stands on. It is not looked at where Confirm is set.
-	Basis Basis
+	Basis  Basis // Basis is what the policy's approval stands on. It is not looked at where Confirm is set.
 	// Confirm is set where a human has approved the action, and nil where the policy has. It says whether what they
 	// were shown is what would run now; why, unless it is "", is what is not, and then nothing is begun. It may take
 	// the approval, which counts once: after it come only the intent and the command.
 	Confirm func(ctx context.Context, now Judgement) (why string, err error)
-	// Intend puts the intent on the disk. Nothing is begun unless it returns nil.
-	Intend func(Intent) error
+	Intend  func(Intent) error // Intend puts the intent on the disk. Nothing is begun unless it returns nil.
 
-	Limit time.Duration // bounds the command besides its own timeout and the policy; 0 does not
-	// Hurry, when closed, ends the command's grace.
-	Hurry  <-chan struct{}
-	Output io.Writer // gets what the command prints, without secrets; nil is nothing
+	Limit  time.Duration   // bounds the command besides its own timeout and the policy; 0 does not
+	Hurry  <-chan struct{} // Hurry, when closed, ends the command's grace.
+	Output io.Writer       // gets what the command prints, without secrets; nil is nothing
 
 	Label undo.Label // names the undo set; its command is filled in
 	// Signature is the failure that the action is against, Option the key of the option that it is; "" where nothing is
@@ -195,7 +192,6 @@ type Executor struct {
 	Sandbox Sandbox
 	Environ []string // the operator's environment, of which commands get a part
 	Marker  string   // in the environment of every command; see proc.Spec
-
 	// Policies are those in force now; the strictest verdict counts, and of equal ones the first. There is at least
 	// one.
 	Policies func() []*recovery.Policy

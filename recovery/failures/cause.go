@@ -42,7 +42,6 @@ const (
 	FixPerson      = "person"      // Instruction, nobody else can
 	FixWait        = "wait"        // time
 	FixNone        = "none"
-
 	// PromptNote is the Kind of a Prevented that is no check, ByRules is RootCause.By of an analysis by rules.
 	PromptNote CheckKind = "prompt_note"
 	ByRules              = "rules"
@@ -160,31 +159,29 @@ type Case struct {
 
 // clean is the case with every text of others made fit for a record.
 func (c Case) clean() Case {
-	quotes := make([]Quote, len(c.Evidence))
-	for i, q := range c.Evidence {
-		quotes[i] = Quote{Source: clip(q.Source), File: clip(q.File), Line: max(0, q.Line), Text: clip(q.Text)}
-	}
 	captures := map[string]string{}
 	for k, v := range c.Captures {
 		captures[k] = clip(v)
 	}
-	f := c.Facts
-	f.Changes, f.Commits, f.Others = slices.Clone(f.Changes), slices.Clone(f.Commits), slices.Clone(f.Others)
-	for i, ch := range f.Changes {
-		f.Changes[i] = Change{ch.What, clip(ch.Name), clip(ch.Before), clip(ch.After)}
-	}
-	for i, co := range f.Commits {
-		files := make([]string, len(co.Files))
-		for k, file := range co.Files {
-			files[k] = clip(file)
-		}
-		f.Commits[i] = CommitFact{SHA: clip(co.SHA), At: co.At, Subject: clip(co.Subject), Files: files}
-	}
-	for i, o := range f.Others {
-		f.Others[i].Loop = clip(o.Loop)
-	}
-	c.Evidence, c.Captures, c.Facts = quotes, captures, f
+	c.Captures = captures
+	c.Evidence = each(c.Evidence, func(q Quote) Quote {
+		return Quote{Source: clip(q.Source), File: clip(q.File), Line: max(0, q.Line), Text: clip(q.Text)}
+	})
+	f := &c.Facts
+	f.Changes = each(f.Changes, func(ch Change) Change { return Change{ch.What, clip(ch.Name), clip(ch.Before), clip(ch.After)} })
+	f.Commits = each(f.Commits, func(co CommitFact) CommitFact {
+		return CommitFact{SHA: clip(co.SHA), At: co.At, Subject: clip(co.Subject), Files: each(co.Files, clip)}
+	})
+	f.Others = each(f.Others, func(o Elsewhere) Elsewhere { o.Loop = clip(o.Loop); return o })
 	return c
+}
+
+func each[T any](list []T, do func(T) T) []T {
+	out := make([]T, len(list))
+	for i, v := range list {
+		out[i] = do(v)
+	}
+	return out
 }
 
 // lastEntry is the failure that is looked at; zero without any.

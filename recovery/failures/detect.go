@@ -69,12 +69,10 @@ type RoleOutcome struct {
 	OOM      bool // the kernel ended it for memory
 	// Class is that of roles/agent, "" where the stream tells of no failure. Until is when a limit ends, zero where
 	// nobody knows.
-	Class string
-	Until time.Time
-	// Error is the runner's own word. It is shown and makes a signature; nothing is decided by it.
-	Error      string
+	Class      string
+	Until      time.Time
+	Error      string // Error is the runner's own word. It is shown and makes a signature; nothing is decided by it.
 	DurationMS int64
-
 	// Output is the state of the role's report: fresh, stale, missing, empty; "" is a role without one. Malformed says
 	// what is wrong with what it wrote. MustReport, MustDiffer, MustChange are what is asked of this role: a fresh
 	// report, one that is not the last one over again, a changed repository.
@@ -87,7 +85,6 @@ type RoleOutcome struct {
 	MustReport bool
 	MustDiffer bool
 	MustChange bool
-
 	// Impossible says why the work cannot be done by anybody, as a gate or a check found out. What an agent claims does
 	// not belong here.
 	Impossible string
@@ -177,35 +174,28 @@ var (
 
 // kindOf gives the kind of a failure and what is to be added for an operator; "" is no failure.
 func kindOf(o RoleOutcome) (Kind, string) {
-	if o.Outcome == "interrupted" {
+	switch k := Kind(o.Class); {
+	case o.Outcome == "interrupted":
 		return "", ""
-	}
-	if o.Impossible != "" {
+	case o.Impossible != "":
 		return KindImpossible, o.Impossible
-	}
-	if o.Outcome == "ok" {
+	case o.Outcome == "ok":
 		return reportKind(o)
-	}
-	if o.Outcome == "not_started" {
+	case o.Outcome == "not_started":
 		return KindNotStarted, o.Error
-	}
-	if k := Kind(o.Class); slices.Contains(byClass, k) {
+	case slices.Contains(byClass, k):
 		return k, o.Error
-	}
-	switch o.Outcome {
-	case "timeout":
+	case o.Outcome == "timeout":
 		return KindTimeout, lasted(o)
-	case "inactive":
+	case o.Outcome == "inactive":
 		return KindInactive, lasted(o)
-	case "lost":
+	case o.Outcome == "lost":
 		return KindLost, o.Error
-	}
-	switch {
 	case o.OOM:
 		return KindOOM, o.Error
 	case o.Outcome == "signal":
 		return KindSignal, strings.TrimSpace(o.Signal + " " + o.Error)
-	case o.Class == string(KindNoResult):
+	case k == KindNoResult:
 		return KindNoResult, o.Error
 	case o.Outcome == "exit":
 		return KindExit, strings.TrimSpace(fmt.Sprintf("exit code %d %s", o.ExitCode, o.Error))
@@ -270,7 +260,6 @@ const (
 	KindSession    Kind = "no_session"
 	KindNoResult   Kind = "no_result"
 	KindUnknown    Kind = "unknown"
-
 	// What becomes of a failure if nothing is done: the classes of an Event. All but the last two are the catalog's
 	// words for persistence.
 	Transient   = "transient"   // time may fix it

@@ -57,7 +57,6 @@ type Figures struct {
 	FirstReassigned Rate    `json:"first_reassignments"` // Failures: did not help
 	Fixes           Rate    `json:"fixes"`               // analyses that named one; Failures: the role failed again
 	Causes          []Rate  `json:"causes"`              // analyses by type: Runs
-
 	// Detection is from the end of a process to the event, Response what deciding took, Recovery from the first failure
 	// of a task to its success.
 	Detection Spread `json:"detection"`

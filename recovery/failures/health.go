@@ -57,7 +57,6 @@ type Breaker struct {
 	ProbeAt  time.Time `json:"probe_at,omitzero"` // when the probe began that has no outcome yet
 	Kind     Kind      `json:"kind,omitempty"`    // it became unfit of
 	Why      string    `json:"why,omitempty"`
-
 	// Figures of all runs. Recent are the last outcomes, oldest first, "+" and "-", at most maxRecent. Unpriced counts
 	// the runs that did not tell their cost.
 	Runs        int       `json:"runs"`

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -50,25 +51,21 @@ func Merge(rc RootCause, data []byte, by string, outputs []Output, c Case) RootC
 	}
 	said := rc
 	said.By, said.Rule, said.Type, said.Description, said.Problems = by, "", a.Type, clip(a.RootCause), nil
-	said.Evidence, said.Prevention, said.Location = nil, nil, ""
+	said.Evidence, said.Prevention, said.Location, said.WhyChain = nil, nil, "", nil
 	problem := func(format string, args ...any) {
 		said.Problems = append(said.Problems, by+": "+clip(fmt.Sprintf(format, args...)))
 	}
 	texts := quotable(outputs, c)
 	asked := 0
 	for _, raw := range a.Evidence[:min(len(a.Evidence), 3*maxEvidence)] {
-		q, err := quoteOf(raw)
-		if err != nil {
-			problem("evidence that is no quote: it is neither a text nor an object with one")
-			asked++
-			continue
-		}
 		asked++
-		if !stands(q, texts) {
+		if q, err := quoteOf(raw); err != nil {
+			problem("evidence that is no quote: it is neither a text nor an object with one")
+		} else if !stands(q, texts) {
 			problem("this is not in the output: %q", q.Text)
-			continue
+		} else {
+			said.Evidence = append(said.Evidence, q)
 		}
-		said.Evidence = append(said.Evidence, q)
 	}
 	said.Evidence = bounded(said.Evidence)
 	if len(said.Evidence) == 0 {
@@ -77,7 +74,6 @@ func Merge(rc RootCause, data []byte, by string, outputs []Output, c Case) RootC
 		return rc
 	}
 	said.Confidence = min(confidence(a.Confidence), maxSaid) * float64(len(said.Evidence)) / float64(max(asked, len(said.Evidence)))
-	said.WhyChain = nil
 	for _, w := range a.WhyChain[:min(len(a.WhyChain), maxWhys)] {
 		said.WhyChain = append(said.WhyChain, clip(w))
 	}
@@ -140,10 +136,7 @@ func quoteOf(raw json.RawMessage) (Quote, error) {
 	if err := json.Unmarshal(raw, &q); err != nil {
 		return Quote{}, err
 	}
-	if q.Text == "" {
-		q.Text = q.Also
-	}
-	return Quote{Source: clip(q.Source), File: clip(q.File), Line: max(0, q.Line), Text: q.Text}, nil
+	return Quote{Source: clip(q.Source), File: clip(q.File), Line: max(0, q.Line), Text: cmp.Or(q.Text, q.Also)}, nil
 }
 
 // quotable are the texts that evidence may come from, spaces made one.
@@ -184,30 +177,14 @@ func stands(q Quote, texts []Output) bool {
 	return slices.ContainsFunc(texts, func(o Output) bool { return strings.Contains(o.Text, text) })
 }
 
-// mentioned reports whether one of the texts names a file, as a whole word.
+// mentioned reports whether one of the texts names a file, as a whole word; a full stop may follow it.
 func mentioned(file string, texts []Output) bool {
 	file = strings.TrimPrefix(file, "./")
 	if len(file) < 2 || strings.ContainsAny(file, " \n\t") {
 		return false
 	}
-	word := func(r byte) bool {
-		return r == '_' || r == '-' || r == '.' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
-	}
-	for _, o := range texts {
-		for from := 0; ; {
-			i := strings.Index(o.Text[from:], file)
-			if i < 0 {
-				break
-			}
-			i += from
-			end := i + len(file)
-			if (i == 0 || !word(o.Text[i-1])) && (end == len(o.Text) || !word(o.Text[end]) || o.Text[end] == '.' && (end+1 == len(o.Text) || !word(o.Text[end+1]))) {
-				return true
-			}
-			from = i + 1
-		}
-	}
-	return false
+	whole, err := regexp.Compile(`(?:^|[^\w.-])` + regexp.QuoteMeta(file) + `(?:$|[^\w.-]|\.(?:$|[^\w.-]))`)
+	return err == nil && slices.ContainsFunc(texts, func(o Output) bool { return whole.MatchString(o.Text) })
 }
 
 // confidence takes a number or a word, 0.3 where there is neither.
@@ -238,18 +215,10 @@ func fixOf(raw json.RawMessage, typ CauseType) (Fix, error) {
 	if len(f.Command) > maxCommand || strings.ContainsFunc(f.Command, unicode.IsControl) {
 		return Fix{Kind: FixNone}, errors.New("its command is too long, or not one printable line")
 	}
-	switch f.Kind {
-	case FixEnvironment, FixCode, FixConfig, FixPerson, FixWait, FixNone:
-	default:
-		switch {
-		case f.Command != "":
+	if !slices.Contains([]string{FixEnvironment, FixCode, FixConfig, FixPerson, FixWait, FixNone}, f.Kind) {
+		f.Kind = cmp.Or(map[CauseType]string{CauseCode: FixCode, CauseConfig: FixConfig}[typ], FixPerson)
+		if f.Command != "" {
 			f.Kind = FixEnvironment
-		case typ == CauseCode:
-			f.Kind = FixCode
-		case typ == CauseConfig:
-			f.Kind = FixConfig
-		default:
-			f.Kind = FixPerson
 		}
 	}
 	if f.Kind != FixEnvironment {

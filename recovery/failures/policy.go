@@ -50,7 +50,6 @@ const (
 
 	TypeRole   = "role_failure"
 	TypeRunner = "runner_unavailable"
-
 	// StateVersion is the shape of State as it is written.
 	StateVersion = 1
 	maxTell      = 8 // of State.Tell
@@ -115,15 +114,14 @@ type State struct {
 	Last     Agent  `json:"last,omitzero"`  // who failed last, LastTier its tier
 	LastTier int    `json:"last_tier,omitempty"`
 
-	Counted  int     `json:"counted,omitempty"`  // failures that count
-	Runs     int     `json:"runs,omitempty"`     // failed runs, but those of a provider that was down
-	Chance   int     `json:"chance,omitempty"`   // failures in a row that are nobody's fault
-	Outages  int     `json:"outages,omitempty"`  // failures of providers that work for others
-	Downs    int     `json:"downs,omitempty"`    // failures of providers since the last wait
-	Analyses int     `json:"analyses,omitempty"` // that were asked for
-	Failed   []Agent `json:"failed,omitempty"`   // agents that have failed this task
-	// Refused are providers whose model refused the work.
-	Refused    []string       `json:"refused,omitempty"`
+	Counted    int            `json:"counted,omitempty"`  // failures that count
+	Runs       int            `json:"runs,omitempty"`     // failed runs, but those of a provider that was down
+	Chance     int            `json:"chance,omitempty"`   // failures in a row that are nobody's fault
+	Outages    int            `json:"outages,omitempty"`  // failures of providers that work for others
+	Downs      int            `json:"downs,omitempty"`    // failures of providers since the last wait
+	Analyses   int            `json:"analyses,omitempty"` // that were asked for
+	Failed     []Agent        `json:"failed,omitempty"`   // agents that have failed this task
+	Refused    []string       `json:"refused,omitempty"`  // Refused are providers whose model refused the work.
 	Signatures map[string]int `json:"signatures,omitempty"`
 	// Tell is what the next prompt is told, oldest first, at most maxTell lines.
 	Tell []string `json:"tell,omitempty"`

@@ -277,7 +277,6 @@ const (
 	// Who adds a check that nobody has learned: Prevention.AddedBy.
 	AddedBySuperloop = "superloop"     // it is always made
 	AddedByConfig    = "configuration" // the owner has written it down
-
 	// leastFreeMB is how much must be free in the repository: below that tests, git and superloop's own journal begin to
 	// fail half way.
 	leastFreeMB = 200

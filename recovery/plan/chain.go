@@ -72,10 +72,9 @@ type Chain struct {
 	Until    time.Time `json:"until,omitzero"`
 	Running  *Move     `json:"running,omitempty"` // what was begun and has no outcome yet
 	// Verifying: a remedy has succeeded, and whether it helped is not known yet.
-	Verifying bool    `json:"verifying,omitempty"`
-	Errors    []Error `json:"errors,omitempty"` // those of all levels, in order
-	// Crumbs are the levels that there were, in order.
-	Crumbs    []Crumb   `json:"breadcrumbs,omitempty"`
+	Verifying bool      `json:"verifying,omitempty"`
+	Errors    []Error   `json:"errors,omitempty"`      // those of all levels, in order
+	Crumbs    []Crumb   `json:"breadcrumbs,omitempty"` // Crumbs are the levels that there were, in order.
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
 }

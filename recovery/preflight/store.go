@@ -41,11 +41,11 @@ func (s Store[T]) Load() (T, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return v, nil
 	}
-	if err != nil {
-		return v, fmt.Errorf("reading %s: %w", s.Path, err)
+	var data []byte
+	if err == nil {
+		defer f.Close()
+		data, err = io.ReadAll(io.LimitReader(f, maxStore+1))
 	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxStore+1))
 	if err != nil {
 		return v, fmt.Errorf("reading %s: %w", s.Path, err)
 	}
@@ -76,10 +76,10 @@ func (s Store[T]) Update(ctx context.Context, change func(*T) bool) (T, error) {
 		return v, nil
 	}
 	data, err := json.MarshalIndent(v, "", " ")
-	if err != nil {
-		return zero, fmt.Errorf("updating %s: %w", s.Path, err)
+	if err == nil {
+		err = s.Disk.WriteProjection("respond", s.Path, append(data, '\n'), 0o600)
 	}
-	if err := s.Disk.WriteProjection("respond", s.Path, append(data, '\n'), 0o600); err != nil {
+	if err != nil {
 		return zero, fmt.Errorf("updating %s: %w", s.Path, err)
 	}
 	return v, nil

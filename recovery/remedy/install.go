@@ -156,8 +156,7 @@ func (b builder) commands(r *catalog.Recipe, method string) (own [][]string, sud
 			return nil, false, mgr.ID + " is not the package manager of this system"
 		}
 		own = append(own, r.RepoSetup[method]...)
-		switch {
-		case len(r.RepoSetup[method]) > 0 || b.p.StaleIndex && here:
+		if len(r.RepoSetup[method]) > 0 || b.p.StaleIndex && here {
 			own = append(own, mgr.Refresh...)
 		}
 		own = append(own, slices.Concat(mgr.Install, pkgs))
@@ -289,14 +288,10 @@ func (b builder) unlock(w work, needs []string) work {
 func programs(steps []Step) []string {
 	var out []string
 	for _, s := range steps {
-		argv := s.Argv
-		for len(argv) > 0 && (argv[0] == "sudo" || argv[0] == "-n") {
-			argv = argv[1:]
+		i := slices.IndexFunc(s.Argv, func(a string) bool { return a != "sudo" && a != "-n" })
+		if i >= 0 && !strings.Contains(s.Argv[i], "/") && !slices.Contains(out, s.Argv[i]) {
+			out = append(out, s.Argv[i])
 		}
-		if len(argv) == 0 || strings.Contains(argv[0], "/") || slices.Contains(out, argv[0]) {
-			continue
-		}
-		out = append(out, argv[0])
 	}
 	return out
 }

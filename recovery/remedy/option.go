@@ -77,10 +77,9 @@ type Option struct {
 	Strategy    catalog.Strategy `json:"strategy"`
 	Executor    catalog.Executor `json:"executor"`
 	Risk        catalog.Risk     `json:"risk"`
-	Confidence  float64          `json:"confidence"` // Confidence, 0 to 1, is never above that of the diagnosis
-	// Recommended is set on one option of a plan at most.
-	Recommended bool `json:"recommended,omitempty"`
-	From        From `json:"from"`
+	Confidence  float64          `json:"confidence"`            // Confidence, 0 to 1, is never above that of the diagnosis
+	Recommended bool             `json:"recommended,omitempty"` // Recommended is set on one option of a plan at most.
+	From        From             `json:"from"`
 	// Foreign names the entry of the repository's own catalog that a step comes from, "" when all are superloop's or
 	// the user's.
 	Foreign string `json:"foreign,omitempty"`
@@ -92,7 +91,6 @@ type Option struct {
 	ImpossibleReason string       `json:"impossible_reason,omitempty"`
 	// Demoted says why an option that is ready is not worth trying by itself.
 	Demoted string `json:"demoted,omitempty"`
-
 	// Steps are all that runs, dependencies first. Own gives the option's own.
 	Steps []Step `json:"steps,omitempty"`
 	// Command is the text of the steps, what a policy judges and an operator reads. It is "" for what is not a command.
@@ -136,9 +134,8 @@ func (o *Option) Plain() bool {
 // Plan is all that can be done about a failure, the best first. The last option is always to ask an operator.
 type Plan struct {
 	Failure classify.Failure `json:"failure"`
-	// Goal is that of the failed command.
-	Goal    string   `json:"goal"`
-	Options []Option `json:"options"`
+	Goal    string           `json:"goal"` // Goal is that of the failed command.
+	Options []Option         `json:"options"`
 	// Hints are what an agent can do about it: sentences for its next prompt.
 	Hints []string `json:"hints,omitempty"`
 	Notes []string `json:"notes,omitempty"` // for an operator: what was left out, and why
@@ -149,15 +146,13 @@ type Plan struct {
 
 // Situation is what is known besides the failure and the system.
 type Situation struct {
-	// Dir is the repository, absolute. "" is the failure's own directory.
-	Dir              string
+	Dir              string             // Dir is the repository, absolute. "" is the failure's own directory.
 	ProposalOfTester *recovery.Proposal // the fresh and valid proposal of this iteration
 	Tried            []string           // the keys of options that were carried out for this failure, one for each time
 	// FailedCommand is the text of the command as it was configured, where it is not the failure's own.
 	FailedCommand string
-	Timeout       time.Duration // the time limit that the failed command had; 0: none is known
-	// Score breaks ties between options by their keys; nil: none.
-	Score func(key string) float64
+	Timeout       time.Duration            // the time limit that the failed command had; 0: none is known
+	Score         func(key string) float64 // Score breaks ties between options by their keys; nil: none.
 }
 
 // maxChoices bounds the options of a level.

@@ -74,10 +74,7 @@ func (r *resolver) switchMethod(t *catalog.Option, _ source) result {
 	if why != "" {
 		return failed("%s", why)
 	}
-	wanted := slices.Clone(t.Prefer)
-	if t.Method != "" {
-		wanted = append([]string{t.Method}, wanted...)
-	}
+	wanted := slices.DeleteFunc(append([]string{t.Method}, t.Prefer...), func(m string) bool { return m == "" })
 	var methods []string
 	for _, m := range wanted {
 		list := []string{m}

@@ -30,7 +30,6 @@ const (
 	OutputDetection = "output_detection" // the same command, and its output proves that the tool works
 	FallbackHelp    = "fallback_help"    // --help instead
 	FallbackH       = "fallback_h"       // -h instead
-
 	// repairType is the kind of repair that RepairMetadata tells of.
 	repairType = "verification_self_repair"
 	// askingTime is what it takes at least to have an agent look at a failed check.

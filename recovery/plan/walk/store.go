@@ -23,8 +23,8 @@ import (
 
 // Bounds of a Store.
 const (
-	DefaultKeep = 50  // chains that have ended and are kept
-	maxOpen     = 200 // chains that have not; the oldest go first
+	maxEnded = 50  // chains that have ended and are kept
+	maxOpen  = 200 // chains that have not; the oldest go first
 
 	lockName     = "chains.lock"
 	lockPatience = time.Second
@@ -37,7 +37,6 @@ const (
 type Store struct {
 	Disk durable.Disk
 	Dir  string
-	Keep int // 0 is DefaultKeep
 }
 
 // BrokenError says that a file is no chain: cut, or somebody else's. It was moved out of the way, with nothing lost, if
@@ -70,10 +69,11 @@ func (s Store) path(id string) string { return filepath.Join(s.Dir, id+suffix) }
 
 // Lock keeps other writers out; if there is one, the error is a *durable.LockedError that says who.
 func (s Store) Lock() (*durable.Lock, error) {
-	if err := s.Disk.MkdirAll("chain-dir", s.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("keeping chains: %w", err)
+	var l *durable.Lock
+	err := s.Disk.MkdirAll("chain-dir", s.Dir, 0o700)
+	if err == nil {
+		l, err = s.lock()
 	}
-	l, err := s.lock()
 	if err != nil {
 		return nil, fmt.Errorf("keeping chains: %w", err)
 	}
@@ -109,10 +109,10 @@ func (s Store) Save(c plan.Chain) error {
 	if limit := schemas.Chain.Limit(); len(data) > limit {
 		return fmt.Errorf("saving chain %s: %d bytes are more than the %d that are read back", c.ID, len(data), limit)
 	}
-	if err := s.Disk.MkdirAll("chain-dir", s.Dir, 0o700); err != nil {
-		return fmt.Errorf("saving chain %s: %w", c.ID, err)
+	if err = s.Disk.MkdirAll("chain-dir", s.Dir, 0o700); err == nil {
+		err = s.Disk.WriteFile("chain", s.path(c.ID), append(data, '\n'), 0o600)
 	}
-	if err := s.Disk.WriteFile("chain", s.path(c.ID), append(data, '\n'), 0o600); err != nil {
+	if err != nil {
 		return fmt.Errorf("saving chain %s: %w", c.ID, err)
 	}
 	return nil
@@ -141,14 +141,14 @@ func (s Store) read(id string) (plan.Chain, error) {
 		return plan.Chain{}, fmt.Errorf("%q is no id of a chain: superloop chain list says which there are", id)
 	}
 	f, err := durable.Open(s.path(id))
-	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return plan.Chain{}, fmt.Errorf("there is no chain %s (superloop chain list says which there are): %w", id, err)
-		}
-		return plan.Chain{}, fmt.Errorf("reading chain %s: %w", id, err)
+	if errors.Is(err, fs.ErrNotExist) {
+		return plan.Chain{}, fmt.Errorf("there is no chain %s (superloop chain list says which there are): %w", id, err)
 	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, int64(schemas.Chain.Limit())+1))
+	var data []byte
+	if err == nil {
+		defer f.Close()
+		data, err = io.ReadAll(io.LimitReader(f, int64(schemas.Chain.Limit())+1))
+	}
 	if err != nil {
 		return plan.Chain{}, fmt.Errorf("reading chain %s: %w", id, err)
 	}
@@ -238,11 +238,7 @@ func (s Store) prune(keep string) error {
 	if err != nil {
 		return err
 	}
-	most := s.Keep
-	if most <= 0 {
-		most = DefaultKeep
-	}
-	left := map[bool]int{true: maxOpen, false: most} // by whether a chain is open
+	left := map[bool]int{true: maxOpen, false: maxEnded} // by whether a chain is open
 	for _, e := range slices.Backward(all) {
 		if e.Err != nil || e.Chain.ID == keep {
 			continue

@@ -147,7 +147,7 @@ func TestForeignFiles(t *testing.T) {
 // The oldest that have ended go when a new one comes; those that have not, stay.
 func TestOldChainsGo(t *testing.T) {
 	t.Parallel()
-	s := Store{Dir: t.TempDir(), Keep: 3}
+	s := Store{Dir: t.TempDir()}
 	now := start
 	save := func(status plan.Status) string {
 		now = now.Add(time.Second)
@@ -162,7 +162,7 @@ func TestOldChainsGo(t *testing.T) {
 	}
 	open := save(plan.Open)
 	var ended []string
-	for range 6 {
+	for range maxEnded + 3 {
 		ended = append(ended, save(plan.Done))
 	}
 	write(t, s, "broken", []byte("{"))
