@@ -1,6 +1,7 @@
 package execute
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -29,10 +30,7 @@ func boundsOf(policies []*recovery.Policy, command string) bounds {
 	var b bounds
 	for i, p := range policies {
 		s := p.Settings
-		most := s.MaxTimeout()
-		if most <= 0 {
-			most = recovery.DefaultTimeout
-		}
+		most := cmp.Or(max(0, s.MaxTimeout()), recovery.DefaultTimeout)
 		network := sandbox.Network(s.NetworkOf(command))
 		if s.Sandbox.Required {
 			b.required = sandbox.Landlock
@@ -58,11 +56,7 @@ func both(a, b []string) []string {
 // spec is the order for the sandbox.
 func (x *Executor) spec(o Order, j Judgement, tmp string) sandbox.Spec {
 	b := boundsOf(j.inForce, o.Action.Command)
-	timeout := o.Action.Timeout()
-	if timeout <= 0 {
-		timeout = recovery.DefaultTimeout
-	}
-	timeout = min(timeout, b.timeout)
+	timeout := min(cmp.Or(max(0, o.Action.Timeout()), recovery.DefaultTimeout), b.timeout)
 	if o.Limit > 0 {
 		timeout = min(timeout, o.Limit)
 	}

@@ -16,11 +16,9 @@ const (
 
 // DetectedFields tell of a failure, and of the decision that followed at once.
 type DetectedFields struct {
-	TaskKey   string `json:"task_key"`
-	Role      string `json:"role"`
-	Runner    string `json:"runner"`
-	Provider  string `json:"provider,omitempty"`
-	Model     string `json:"model,omitempty"`
+	TaskKey string `json:"task_key"`
+	Role    string `json:"role"`
+	Agent
 	Attempt   int    `json:"attempt"`
 	Kind      Kind   `json:"kind"`
 	Class     string `json:"class"`
@@ -43,8 +41,7 @@ type DetectedFields struct {
 
 // Fields are those of a failure and the decision about it. Its times are the caller's to fill in.
 func Fields(e Event, s State, d Decision) DetectedFields {
-	return DetectedFields{TaskKey: e.Task.Key(), Role: e.Task.Role, Runner: e.Agent.Runner, Provider: e.Agent.Provider, Model: e.Agent.Model,
-		Attempt: e.Attempt, Kind: e.Kind, Class: e.Class, Category: e.Category, Handler: e.Handler, Blame: e.Blame, Counted: e.Counted,
+	return DetectedFields{TaskKey: e.Task.Key(), Role: e.Task.Role, Agent: e.Agent, Attempt: e.Attempt, Kind: e.Kind, Class: e.Class, Category: e.Category, Handler: e.Handler, Blame: e.Blame, Counted: e.Counted,
 		Severity: e.Severity, Signature: e.Signature, Error: e.Why, Step: d.Step, Reason: d.Reason, Failures: s.Counted}
 }
 

@@ -139,9 +139,7 @@ func (f *Fold) Add(r Record) {
 	if f.f.From.IsZero() || r.At.Before(f.f.From) {
 		f.f.From = r.At
 	}
-	if r.At.After(f.f.To) {
-		f.f.To = r.At
-	}
+	f.f.To = later(f.f.To, r.At)
 	key := r.LoopID + "\x00" + x.Role
 	switch r.Event {
 	case "role_end", "role_failed", "role_timeout":

@@ -18,6 +18,7 @@ const (
 
 	maxRecent = 50
 	maxAgents = 100
+	probeTime = time.Hour // after which another probe is allowed, so that one that was lost blocks nothing
 )
 
 // BreakerLimits say when an agent is unfit. A zero field is its default.
@@ -27,9 +28,6 @@ type BreakerLimits struct {
 	// FirstMS is how long it is unfit then, doubled each time a probe fails, at most MostMS: 1 minute and 30 minutes.
 	FirstMS int64 `json:"first_ms,omitempty"`
 	MostMS  int64 `json:"most_ms,omitempty"`
-	// ProbeMS is how long a probe may take before another one is allowed, so that one that was lost blocks nothing: 1
-	// hour.
-	ProbeMS int64 `json:"probe_ms,omitempty"`
 }
 
 // WithDefaults is l with its zero fields set.
@@ -37,7 +35,6 @@ func (l BreakerLimits) WithDefaults() BreakerLimits {
 	set(&l.Trip, 3)
 	set(&l.FirstMS, time.Minute.Milliseconds())
 	set(&l.MostMS, (30 * time.Minute).Milliseconds())
-	set(&l.ProbeMS, time.Hour.Milliseconds())
 	return l
 }
 
@@ -117,17 +114,19 @@ func (h *Health) at(a Agent) *Breaker {
 	return &h.Breakers[len(h.Breakers)-1]
 }
 
-func (b Breaker) lastSeen() time.Time {
-	if b.LastFailure.After(b.LastSuccess) {
-		return b.LastFailure
+func (b Breaker) lastSeen() time.Time { return later(b.LastSuccess, b.LastFailure) }
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
 	}
-	return b.LastSuccess
+	return a
 }
 
 // Look is an agent as a candidate: fit, on probation, or unfit until a time. limit is when a limit that all loops share
 // ends, zero for none. It changes nothing.
 func (h Health) Look(a Agent, tier int, limit, now time.Time) Candidate {
-	b, l := h.Of(a), h.Limits.WithDefaults()
+	b := h.Of(a)
 	c := Candidate{Agent: a, Tier: tier, LastSuccess: b.LastSuccess}
 	switch {
 	case limit.After(now):
@@ -144,8 +143,8 @@ func (h Health) Look(a Agent, tier int, limit, now time.Time) Candidate {
 		c.Until, c.Why = b.Until, b.Why
 	case b.Circuit == Closed:
 		c.Fit = true
-	case !b.ProbeAt.IsZero() && now.Before(b.ProbeAt.Add(ms(l.ProbeMS))):
-		c.Until, c.Why = b.ProbeAt.Add(ms(l.ProbeMS)), "another task shows whether it is fit again"
+	case !b.ProbeAt.IsZero() && now.Before(b.ProbeAt.Add(probeTime)):
+		c.Until, c.Why = b.ProbeAt.Add(probeTime), "another task shows whether it is fit again"
 	default:
 		c.Probe = true
 	}
@@ -188,9 +187,7 @@ func (h *Health) Ended(r Result, now time.Time) (tripped bool) {
 	if r.Failure == nil {
 		b.Successes++
 		b.Recent = recent(b.Recent + "+")
-		if now.After(b.LastSuccess) {
-			b.LastSuccess = now
-		}
+		b.LastSuccess = later(b.LastSuccess, now)
 		if late {
 			return false
 		}

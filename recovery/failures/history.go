@@ -95,9 +95,7 @@ func (h *History) Add(e Event, response Step) {
 		th.Dropped += over
 	}
 	h.Tasks = append(h.Tasks, th)
-	if over := len(h.Tasks) - MaxTasks; over > 0 {
-		h.Tasks = slices.Delete(h.Tasks, 0, over)
-	}
+	h.Tasks = slices.Delete(h.Tasks, 0, max(0, len(h.Tasks)-MaxTasks))
 }
 
 // Succeeded notes that a task was done: the last response to it has helped.

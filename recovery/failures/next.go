@@ -70,7 +70,7 @@ func (m *move) note() {
 		s.Signatures[m.e.Signature]++
 	}
 	if m.e.Blame == BlameNobody || m.e.Repaired {
-		if s.Chance++; s.Chance > s.Limits.Chance && !m.e.Repaired {
+		if s.Chance++; s.Chance > chances && !m.e.Repaired {
 			m.e.Counted = true
 		}
 	} else {
@@ -131,7 +131,7 @@ func (m *move) climb() {
 	switch {
 	case s.Counted >= s.Limits.Failures:
 		m.ask(TypeRole, ReasonTooOften, fmt.Sprintf("%s, last: %s", failures(s.Counted), m.e.Why))
-	case s.Counted > s.Limits.Reassign:
+	case s.Counted > 1:
 		m.analyse(ReasonFailed, m.e.Why)
 	case m.e.Blame == BlameEnvironment || m.e.Class == Code:
 		m.analyse(ReasonNotTheRunner, m.e.Why)
@@ -202,11 +202,7 @@ func (m *move) place(step Step, reason, why string) {
 		}
 		return
 	}
-	at := soonest(m.list, s.Failed)
-	if at.IsZero() {
-		at = soonest(m.list, nil)
-	}
-	switch {
+	switch at := cmp.Or(soonest(m.list, s.Failed), soonest(m.list, nil)); {
 	case at.IsZero():
 		m.ask(TypeRunner, ReasonNobodyLeft, "no runner is fit for the task: "+why)
 	case s.WaitedMS >= s.Limits.WaitMS:

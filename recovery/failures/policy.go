@@ -53,6 +53,7 @@ const (
 	// StateVersion is the shape of State as it is written.
 	StateVersion = 1
 	maxTell      = 8 // of State.Tell
+	chances      = 3 // failures in a row that are nobody's fault and not counted
 )
 
 // Ended reports whether nothing happens any more by itself.
@@ -60,17 +61,11 @@ func (p Phase) Ended() bool { return p == WithHuman || p == Done }
 
 // Limits bound a failure policy. A zero field is its default.
 type Limits struct {
-	// Reassign and Analyse are how many counted failures are answered by another agent, and then by an analysis: 1 and
-	// 1, so that the third is an operator's.
-	Reassign int `json:"reassign,omitempty"`
-	Analyse  int `json:"analyse,omitempty"`
-	// Failures is how many counted ones make an operator's question of it; 0 is one more than are answered otherwise. With
-	// more the analysis is made again.
+	// Failures is how many counted ones make an operator's question of it: 3, since the first is answered by another
+	// agent and the second by an analysis. With more the analysis is made again.
 	Failures int `json:"failures,omitempty"`
 	// Same is how often one signature may come back, counted or not: the third (3) time is an operator's.
 	Same int `json:"same_failure,omitempty"`
-	// Chance is how many failures in a row that are nobody's fault are not counted: 3.
-	Chance int `json:"chance,omitempty"`
 	// Runs bounds all failed runs of a task but those of a provider that is down: 6.
 	Runs int `json:"runs,omitempty"`
 	// WallMS bounds the time since the first failure, waits and people excluded: 6 hours. AnalysisMS bounds one
@@ -85,11 +80,8 @@ type Limits struct {
 
 // WithDefaults is l with its zero fields set.
 func (l Limits) WithDefaults() Limits {
-	set(&l.Reassign, 1)
-	set(&l.Analyse, 1)
-	set(&l.Failures, l.Reassign+l.Analyse+1)
+	set(&l.Failures, 3)
 	set(&l.Same, 3)
-	set(&l.Chance, 3)
 	set(&l.Runs, 6)
 	set(&l.WallMS, (6 * time.Hour).Milliseconds())
 	set(&l.AnalysisMS, (10 * time.Minute).Milliseconds())

@@ -297,7 +297,7 @@ func TestFailurePolicy(t *testing.T) {
 	t.Parallel()
 	agents := []Agent{alice, bob, carol, {Runner: "claude", Provider: "anthropic", Model: "opus"}}
 	rapid.Check(t, func(rt *rapid.T) {
-		limits := Limits{Reassign: rapid.IntRange(0, 3).Draw(rt, "reassign"), Analyse: rapid.IntRange(0, 2).Draw(rt, "analyse"), FallOver: rapid.Bool().Draw(rt, "over"),
+		limits := Limits{Failures: rapid.IntRange(0, 5).Draw(rt, "failures"), FallOver: rapid.Bool().Draw(rt, "over"),
 			WaitMS: int64(rapid.IntRange(0, 10_000_000).Draw(rt, "wait"))}
 		now, s := noon, New(work, alice, limits, noon)
 		steps := 0
@@ -348,7 +348,7 @@ func TestFailurePolicy(t *testing.T) {
 			if next.Phase == WithHuman && (d.Type == "" || d.Reason == "" || d.Step != StepEscalate) {
 				rt.Fatalf("an operator is not told why: %+v", d)
 			}
-			if len(next.Tell) > maxTell || next.Runs > next.Limits.Runs || next.Counted > next.Limits.Reassign+next.Limits.Analyse+1 {
+			if len(next.Tell) > maxTell || next.Runs > next.Limits.Runs || next.Counted > next.Limits.Failures {
 				rt.Fatalf("out of bounds: %+v", next)
 			}
 			s = back(rt, next)

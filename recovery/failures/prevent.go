@@ -181,10 +181,7 @@ func (p *Prevention) retire(why string, now time.Time) bool {
 
 // useless says why a check is not worth its look, "" while it is.
 func (p Prevention) useless(now time.Time) string {
-	since := p.AddedAt
-	if p.LastHit.After(since) {
-		since = p.LastHit
-	}
+	since := later(p.AddedAt, p.LastHit)
 	switch {
 	case p.Overruled >= overruledAt && p.Overruled > p.Prevented:
 		return fmt.Sprintf("%d false alarms, %d runs saved", p.Overruled, p.Prevented)

@@ -92,9 +92,7 @@ func (w *Watch) Note(s Sample) {
 		w.LastSuccess = s.At
 	}
 	w.Samples = append(w.Samples, s)
-	if over := len(w.Samples) - maxSamples; over > 0 {
-		w.Samples = slices.Delete(w.Samples, 0, over)
-	}
+	w.Samples = slices.Delete(w.Samples, 0, max(0, len(w.Samples)-maxSamples))
 }
 
 // Look gives the alerts of now: also silence tells something.

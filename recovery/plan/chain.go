@@ -241,9 +241,7 @@ func (c *Chain) leave(l Level, status string) {
 	c.take(&l, Choice{})
 	c.Left = slices.DeleteFunc(c.Left, func(old Level) bool { return old.Depth == l.Depth && old.Goal == l.Goal && old.For == l.For })
 	c.Left = append(c.Left, l)
-	if n := len(c.Left) - maxLeft; n > 0 {
-		c.Left = slices.Delete(c.Left, 0, n)
-	}
+	c.Left = slices.Delete(c.Left, 0, max(0, len(c.Left)-maxLeft))
 }
 
 // leaveBelow leaves the levels that are deeper than depth.

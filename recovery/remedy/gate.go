@@ -191,10 +191,8 @@ func refuseStep(s Step, f classify.Failure) string {
 	if cleansCache(program, argv[1:]) {
 		return "it cleans what is outside the repository"
 	}
-	for _, a := range argv {
-		if strings.Contains(a, ".superloop") {
-			return "it touches superloop's own files"
-		}
+	if slices.ContainsFunc(argv, func(a string) bool { return strings.Contains(a, ".superloop") }) {
+		return "it touches superloop's own files"
 	}
 	return ""
 }
@@ -253,10 +251,6 @@ func ownProcess(argv []string, f classify.Failure) bool {
 	if filepath.Base(argv[0]) != "kill" || owner.Holds != classify.Yes || !isNumber(owner.Value) || owner.Value == "0" || owner.Value == "1" {
 		return false
 	}
-	for _, a := range argv[1:] {
-		if a != owner.Value && a != "-TERM" && a != "-15" && a != "-KILL" && a != "-9" {
-			return false
-		}
-	}
-	return true
+	own := []string{owner.Value, "-TERM", "-15", "-KILL", "-9"}
+	return !slices.ContainsFunc(argv[1:], func(a string) bool { return !slices.Contains(own, a) })
 }

@@ -278,10 +278,7 @@ func (r *resolver) modified(t *catalog.Option, src source) result {
 	}
 	res := result{substitutes: true, timeout: r.s.Timeout}
 	if m.ExtendTime > 0 {
-		limit := r.s.Timeout
-		if limit <= 0 {
-			limit = recovery.DefaultTimeout
-		}
+		limit := cmp.Or(max(0, r.s.Timeout), recovery.DefaultTimeout)
 		res.timeout = time.Duration(float64(limit) * m.ExtendTime)
 		res.notes = append(res.notes, "with a time limit of "+res.timeout.String())
 	}
