@@ -103,8 +103,7 @@ func (c call) trap() {
 	}
 }
 
-// names judges words that bash takes for names of variables: a subscript in one is evaluated, and some names are
-// loaded.
+// names judges words that bash takes for names of variables: bash evaluates a subscript, and loads some names.
 func (c call) names(ws []word) {
 	for _, w := range ws {
 		name, _, valued := strings.Cut(w.text, "=")
@@ -190,8 +189,7 @@ func begins(s string, prefixes ...string) bool {
 	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(s, p) })
 }
 
-// touches remarks on words that lead to superloop's own files, or may do so: a glob or a list in braces that begins as
-// they do.
+// touches remarks on words that lead, or may lead, to superloop's own files: a glob or braces that begin as they do.
 func (r *reader) touches(w word, part string) {
 	text := strings.ToLower(w.text)
 	leads := strings.Contains(text, stateDir)

@@ -308,8 +308,7 @@ const (
 type Command struct {
 	Text       string // what bash would get, byte for byte
 	WorkingDir string // WorkingDir is the directory that was asked for; "" is ".". It is only shown.
-	// DirProblem says why WorkingDir does not lead to a directory inside the repository (see workdir.Root); "" means
-	// that it does.
+	// DirProblem says why WorkingDir is no directory inside the repository (see workdir.Root); "" where it is one.
 	DirProblem string
 }
 
@@ -319,8 +318,7 @@ type Facts struct {
 	// operator has accepted that they are not.
 	LooseOK  bool
 	Confined bool // commands run in a sandbox (for sandbox.required)
-	// Changed is what the comparison of the pinned inputs found: what the command reads and what of it is not as it was
-	// trusted; "" when nothing is.
+	// Changed says what of the command's pinned inputs is not as it was trusted; "" when nothing is.
 	Changed string
 }
 
@@ -328,11 +326,9 @@ type Facts struct {
 type Verdict struct {
 	Decision action.Decision `json:"verdict"`
 	Rule     string          `json:"rule"`
-	// Reason is one sentence for an operator. It is printable ASCII: what it quotes of the command is written as by
-	// text.Display.
+	// Reason is one sentence for an operator, in printable ASCII: what it quotes went through text.Display.
 	Reason string `json:"reason"`
-	// Part is the part of the command that the rule is about, or "". It is the command's own text: show it by
-	// text.Display.
+	// Part is the part of the command that the rule is about, or "". It is foreign text: show it by text.Display.
 	Part    string `json:"part"`
 	Entry   int    `json:"entry"`   // the place of the command in auto_approve, -1 if it is not listed
 	Pattern int    `json:"pattern"` // the place of the pattern in require_human that decided, or -1

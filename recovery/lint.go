@@ -13,8 +13,7 @@ import (
 // Severity is how much a finding matters.
 type Severity string
 
-// Severities: an error is a hole, or something that cannot mean what it says; a warning is loose or unlikely to be
-// meant; a note is worth knowing.
+// An error is a hole or a contradiction; a warning is loose or unlikely to be meant; a note is worth knowing.
 const (
 	SevError   Severity = "error"
 	SevWarning Severity = "warning"

@@ -228,8 +228,7 @@ func (r *reading) hasOption(want, letters string) bool {
 	return true
 }
 
-// plain is the command as word by word comparison wants it: without the options that stand between git and its own
-// command, which have values.
+// plain is the command for a comparison word by word: git without the options in front of its own command.
 func (p *Part) plain() []word {
 	if len(p.words) > 1 && p.words[0].known && programName(p.words[0].text) == "git" {
 		if _, rest, ok := gitGlobals.split(p.words[1:], false); ok {
@@ -307,12 +306,10 @@ func foldRm(options []word) []word {
 	return append([]word{literal(bundle)}, others...)
 }
 
-// unknown stands in texts of commands for what is only known when bash runs them (NUL cannot be part of a command): any
-// text.
+// unknown stands for text that is only known when bash runs the command. NUL cannot be part of a command.
 const unknown = '\x00'
 
-// couldMatch reports whether pattern, where '*' is any text and every other byte itself, matches one of the texts that
-// text may become.
+// couldMatch reports whether pattern ('*' is any text) matches one of the texts that text may become.
 func couldMatch(pattern, text string) bool {
 	at := strings.IndexByte(text, unknown)
 	if at < 0 || !agree(pattern, text[:at]) {

@@ -104,8 +104,7 @@ func mergeJSON(under, over json.RawMessage) json.RawMessage {
 	return out
 }
 
-// Compile makes a policy of settings that did not come from a config. The pointers of its problems begin at the section
-// ("/require_human/0").
+// Compile makes a policy of settings that are from no config; pointers of problems begin at the section.
 func Compile(s Settings) (*Policy, []schemas.Problem) { return compile(s, nil) }
 
 func compile(s Settings, origin map[string]string) (*Policy, []schemas.Problem) {
@@ -145,8 +144,7 @@ func compile(s Settings, origin map[string]string) (*Policy, []schemas.Problem) 
 	return p, nil
 }
 
-// Pointer is the JSON pointer of a setting: a key of the section, and what is below it. It leads to the section that
-// the value came from.
+// Pointer is the JSON pointer of a setting, and of what is below it, in the section that the value came from.
 func (p *Policy) Pointer(key string, below ...any) string {
 	var b strings.Builder
 	switch section, ok := p.origin[key]; {
@@ -384,8 +382,7 @@ func (s Settings) digest() (string, error) {
 	if err := dec.Decode(&plain); err != nil {
 		return "", fmt.Errorf("reading the policy back: %w", err)
 	}
-	// A key that came later and is at its default is left out, so that a digest outlives the release that brought the
-	// key.
+	// A key that came later is left out at its default, so that a digest outlives the release that brought it.
 	if m, ok := plain.(map[string]any); ok && s.Remediation {
 		delete(m, "first_aid")
 	}

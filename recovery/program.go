@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// program reads what a program does with its words, as far as they are commands themselves. ws[0] is the program, name
-// what it is called.
+// program reads what a program does with its words as far as they are commands. name is what ws[0] is called.
 func (r *reader) program(name string, ws []word, text string, depth int) {
 	c := call{r, name, ws[1:], text, depth}
 	if listed(privilegedPrograms, name) {

@@ -217,8 +217,7 @@ func lstat(dir *os.File, name string) (unix.Stat_t, error) {
 	return st, unix.Fstatat(int(dir.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW)
 }
 
-// readPlain reads a file once, if it is a plain one with no other name and of a size that a proposal has; otherwise it
-// says what it is.
+// readPlain reads a plain file of one name and of a proposal's size, once; otherwise it says what it is.
 func readPlain(dir *os.File, name string) ([]byte, *schemas.Problem, error) {
 	bad := func(format string, args ...any) ([]byte, *schemas.Problem, error) {
 		return nil, &schemas.Problem{Code: "unsafe_file", Message: fmt.Sprintf(format, args...)}, nil

@@ -57,8 +57,7 @@ type Order struct {
 	Output io.Writer       // gets what the command prints, without secrets; nil is nothing
 
 	Label undo.Label // names the undo set; its command is filled in
-	// Signature is the failure that the action is against, Option the key of the option that it is; "" where nothing is
-	// known of it.
+	// Signature is the failure that the action is against, Option the key of the option that it is; "" where unknown.
 	Signature, Option string
 }
 
@@ -72,8 +71,7 @@ type Intent struct {
 
 // Outcome is what came of an order.
 type Outcome struct {
-	// Changed says why nothing was begun: what is not as it was approved. Then Now is the verdict as things are, and
-	// the rest is zero.
+	// Changed says why nothing was begun: what is not as it was approved. Then Now is the verdict, the rest is zero.
 	Changed string
 	Now     Judgement
 
@@ -82,15 +80,13 @@ type Outcome struct {
 	Signal   string // that ended it, "" for none
 	Error    string // what went wrong, for an operator; "" if the command just failed
 	Duration time.Duration
-	// Output is what it printed, secrets masked. Head and Tail are its beginning and end as an event has them; Head is
-	// "" where Tail is all of it.
+	// Output is what it printed, secrets masked. An event has its ends, Head and Tail; Head is "" where Tail is all.
 	Output     proc.Capture
 	Head, Tail string
 	OutputErr  error // says that Order.Output did not get all of it
 	Undo       Kept
 	Sandbox    sandbox.Sandbox // what really held the command
-	// LeftBehind counts processes that had to be ended after it; Appeared are protected places that it has made, at
-	// which an operator should look.
+	// LeftBehind counts processes that had to be ended after it; Appeared are protected places that it has made.
 	LeftBehind int
 	Appeared   []string
 }
@@ -192,8 +188,7 @@ type Executor struct {
 	Sandbox Sandbox
 	Environ []string // the operator's environment, of which commands get a part
 	Marker  string   // in the environment of every command; see proc.Spec
-	// Policies are those in force now; the strictest verdict counts, and of equal ones the first. There is at least
-	// one.
+	// Policies are those in force now, at least one. The strictest verdict counts, and of equal ones the first.
 	Policies func() []*recovery.Policy
 	// AcceptLoose: the operator has accepted that on_unknown "allow" runs commands where nothing confines them.
 	AcceptLoose bool

@@ -112,8 +112,7 @@ func (x *Executor) Learn(ctx context.Context, o learn.Outcome) {
 	}
 }
 
-// Score orders options that are otherwise equal against a failure, by what has helped here before. It is nil where that
-// cannot be read.
+// Score orders options that are otherwise equal by what has helped here before. It is nil where nobody can read that.
 func (x *Executor) Score(signature string) func(option string) float64 {
 	m, err := x.Learned.Load()
 	if err != nil {

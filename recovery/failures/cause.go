@@ -42,11 +42,11 @@ const (
 	FixPerson      = "person"      // Instruction, nobody else can
 	FixWait        = "wait"        // time
 	FixNone        = "none"
-	// PromptNote is the Kind of a Prevented that is no check, ByRules is RootCause.By of an analysis by rules.
-	PromptNote CheckKind = "prompt_note"
-	ByRules              = "rules"
 
-	maxWhys     = 5 // of a RootCause
+	PromptNote CheckKind = "prompt_note" // the Kind of a Prevented that is no check
+
+	ByRules     = "rules" // RootCause.By of an analysis by rules
+	maxWhys     = 5       // of a RootCause
 	maxEvidence = 12
 	sure        = 0.7 // confidence from which a cause is acted on
 )
@@ -126,8 +126,7 @@ func (rc RootCause) Analysis() Analysis {
 	return a
 }
 
-// Check is the prevention as a check to be added; ok is false when it is none, or when the cause is not sure enough to
-// hold work back for it.
+// Check is the prevention as a check to be added; ok is false for none, or when the cause is not sure enough.
 func (rc RootCause) Check() (p Prevention, ok bool) {
 	p, ok = rc.Suspicion()
 	return p, ok && rc.Confidence >= sure

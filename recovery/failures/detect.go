@@ -67,8 +67,7 @@ type RoleOutcome struct {
 	ExitCode int
 	Signal   string
 	OOM      bool // the kernel ended it for memory
-	// Class is that of roles/agent, "" where the stream tells of no failure. Until is when a limit ends, zero where
-	// nobody knows.
+	// Class is that of roles/agent, "" without a failure in the stream. Until is when a limit ends, zero if unknown.
 	Class      string
 	Until      time.Time
 	Error      string // Error is the runner's own word. It is shown and makes a signature; nothing is decided by it.
@@ -85,8 +84,7 @@ type RoleOutcome struct {
 	MustReport bool
 	MustDiffer bool
 	MustChange bool
-	// Impossible says why the work cannot be done by anybody, as a gate or a check found out. What an agent claims does
-	// not belong here.
+	// Impossible says why nobody can do the work, as a gate or a check found out; what an agent claims is no proof.
 	Impossible string
 	Classified *Classified
 
@@ -260,8 +258,7 @@ const (
 	KindSession    Kind = "no_session"
 	KindNoResult   Kind = "no_result"
 	KindUnknown    Kind = "unknown"
-	// What becomes of a failure if nothing is done: the classes of an Event. All but the last two are the catalog's
-	// words for persistence.
+	// What becomes of a failure if nothing is done. All but the last two are the catalog's words for persistence.
 	Transient   = "transient"   // time may fix it
 	Environment = "environment" // the machine has to be mended
 	Permanent   = "permanent"   // it will be the same next time

@@ -32,8 +32,7 @@ type DetectedFields struct {
 	Step      Step   `json:"rung"`
 	Reason    string `json:"reason"`
 	Failures  int    `json:"failures"` // counted so far, this one included
-	// DetectMS is from the end of the process to the event, ClassifyUS what classifying took, RespondUS what deciding
-	// took.
+	// DetectMS is from the process's end to the event; ClassifyUS and RespondUS are for classifying and deciding.
 	DetectMS   int64 `json:"detect_ms"`
 	ClassifyUS int64 `json:"classify_us"`
 	RespondUS  int64 `json:"respond_us"`

@@ -32,8 +32,7 @@ type Spread struct {
 	Worst  int64 `json:"worst_ms"`
 }
 
-// Figures are what the journals say of failures and of what was done about them. A rate of nothing is 0; its count
-// tells.
+// Figures are what the journals say of failures and responses. A rate of nothing is 0; its count tells.
 type Figures struct {
 	From time.Time `json:"from,omitzero"`
 	To   time.Time `json:"to,omitzero"`
@@ -45,8 +44,7 @@ type Figures struct {
 
 	Failures int `json:"failures"` // detected
 	Counted  int `json:"counted"`
-	// Reassigned, Analysed and Escalated are how many failures were answered so, and the rates their shares of the
-	// failures.
+	// Reassigned, Analysed and Escalated are how many failures were answered so; the rates are their shares.
 	Reassigned      int     `json:"reassigned"`
 	Analysed        int     `json:"analysed"`
 	Escalated       int     `json:"escalated"`
@@ -57,8 +55,7 @@ type Figures struct {
 	FirstReassigned Rate    `json:"first_reassignments"` // Failures: did not help
 	Fixes           Rate    `json:"fixes"`               // analyses that named one; Failures: the role failed again
 	Causes          []Rate  `json:"causes"`              // analyses by type: Runs
-	// Detection is from the end of a process to the event, Response what deciding took, Recovery from the first failure
-	// of a task to its success.
+	// Detection is from a process's end to the event, Response the deciding, Recovery from first failure to success.
 	Detection Spread `json:"detection"`
 	Response  Spread `json:"response"`
 	Recovery  Spread `json:"recovery"`

@@ -42,8 +42,7 @@ func (l BreakerLimits) WithDefaults() BreakerLimits {
 type Breaker struct {
 	Agent   Agent   `json:"agent"`
 	Circuit Circuit `json:"circuit"`
-	// InRow are the failures that speak against it since its last success, Tasks whose they were (two are enough to
-	// know).
+	// InRow are the failures that speak against it since its last success, Tasks the first two tasks of these.
 	InRow int      `json:"in_row,omitempty"`
 	Tasks []string `json:"tasks,omitempty"`
 	// Trips counts how often it became unfit since its last success. Until is when it may be probed; zero while it is
@@ -73,8 +72,7 @@ func (b Breaker) SuccessRate() (rate float64, ok bool) {
 	return float64(strings.Count(b.Recent, "+")) / float64(len(b.Recent)), true
 }
 
-// CostPerSuccess is what one success has cost, failures included; ok is false without a success, or where no run told
-// its cost.
+// CostPerSuccess is what one success has cost, failures included; ok is false without a success or a known cost.
 func (b Breaker) CostPerSuccess() (usd float64, ok bool) {
 	if b.Successes == 0 || b.Unpriced >= b.Runs {
 		return 0, false
@@ -82,8 +80,7 @@ func (b Breaker) CostPerSuccess() (usd float64, ok bool) {
 	return b.CostUSD / float64(b.Successes), true
 }
 
-// Health is what is known of all agents, in the order in which they were first seen. Its zero value knows of none: all
-// are fit.
+// Health is what is known of all agents, in the order in which they were first seen. An agent that is not in it is fit.
 type Health struct {
 	Limits   BreakerLimits `json:"limits,omitzero"`
 	Breakers []Breaker     `json:"breakers,omitempty"`
@@ -254,8 +251,7 @@ func recent(s string) string { return s[max(0, len(s)-maxRecent):] }
 
 func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// Candidate is an agent that might take a task, as the configuration lists it and as Health and the shared limits see
-// it now.
+// Candidate is an agent that might take a task, as the config, Health and the shared limits see it now.
 type Candidate struct {
 	Agent
 	Tier int `json:"tier,omitempty"` // how strong its model is, larger is stronger; 0 where nobody said
@@ -311,8 +307,7 @@ func last(a, b bool) int {
 	return -1
 }
 
-// soonest is the first time at which one of the list that is not in failed may be usable; zero when none comes back by
-// itself.
+// soonest is when the first of the list but failed may be usable again; zero when none comes back by itself.
 func soonest(list []Candidate, failed []Agent) time.Time {
 	var at time.Time
 	for _, c := range list {

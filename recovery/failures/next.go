@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// outagesTaken is how often a provider may be called down that works for other tasks, before it counts as a failure of
-// this one.
+// outagesTaken is how many outages of a provider that works for other tasks do not count as failures of this one.
 const outagesTaken = 3
 
 // Next is what follows from a failure of the agent that holds the task.
@@ -327,8 +326,7 @@ func Analysed(s State, a Analysis, list []Candidate, now time.Time) (State, Deci
 	return m.s, m.d
 }
 
-// Answered goes on after an operator's answer: the failure policy begins anew, with what was told so far and the operator's
-// note.
+// Answered goes on after an operator's answer: the policy begins anew, with what was told and the operator's note.
 func Answered(s State, note string, list []Candidate, now time.Time) (State, Decision) {
 	if s.Phase != WithHuman {
 		return s, Decision{Agent: s.Agent, Why: "no operator was asked"}

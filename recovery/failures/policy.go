@@ -14,8 +14,7 @@ type Step string
 // Phase is where a failure policy stands. An agent holds the task in Working alone; the last two are ends.
 type Phase string
 
-// The steps, the phases, the reasons of a Decision (the vocabulary of its events), and the types of escalations, as
-// escalation.json has them.
+// The steps, the phases, the reasons of a Decision (as events have them), and the types of escalation.json.
 const (
 	StepNone      Step = ""           // the input does not fit the state: nothing follows
 	StepRetry     Step = "retry"      // the same agent: what it died of is gone (repaired, a new session)
@@ -73,8 +72,7 @@ type Limits struct {
 	WallMS     int64 `json:"wall_ms,omitempty"`
 	AnalysisMS int64 `json:"analysis_ms,omitempty"`
 	WaitMS     int64 `json:"wait_ms,omitempty"`
-	// FallOver: an agent whose settings are wrong is replaced by another one (an operator is told), instead of stopping
-	// for an operator.
+	// FallOver: another agent takes over from one whose settings are wrong; an operator is told, and not waited for.
 	FallOver bool `json:"fall_over,omitempty"`
 }
 
@@ -140,8 +138,7 @@ func New(t Task, a Agent, l Limits, now time.Time) State {
 type Decision struct {
 	Step  Step  `json:"rung"`
 	Agent Agent `json:"agent,omitzero"` // Agent has the task from now on; zero: nobody has
-	// From is who had it. Release is always true when From was holding it: the runner is free before anything else
-	// happens.
+	// From is who had it. Release is true when From held it: that runner is free before anything else happens.
 	From    Agent  `json:"from,omitzero"`
 	Release bool   `json:"release"`
 	Reason  string `json:"reason"`
@@ -150,8 +147,7 @@ type Decision struct {
 	Tell []string `json:"tell,omitempty"`
 	// Until: of a wait, when to call WaitOver; of an analysis, when to give it up and call Analysed without one.
 	Until time.Time `json:"until,omitzero"`
-	// Alert: an operator is told, and nothing waits for an answer. Type is that of the escalation, with an Alert or an
-	// end.
+	// Alert: an operator is told, and nothing waits for an answer. Type is the escalation's, with an Alert or an end.
 	Alert bool   `json:"alert,omitempty"`
 	Type  string `json:"type,omitempty"`
 	// NewSession: the conversation so far must not be gone on with.

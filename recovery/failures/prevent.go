@@ -36,8 +36,7 @@ func CheckKinds() []CheckKind {
 	return []CheckKind{CheckPath, CheckPermission, CheckDeps, CheckDisk, CheckPort, CheckTool, CheckService, CheckAuth, CheckLimit}
 }
 
-// Managers lists the package managers whose lock files can be compared with what is installed: what CheckSpec.Manager
-// may be.
+// Managers lists the package managers whose lock files can be compared with what is installed: see CheckSpec.Manager.
 func Managers() []string {
 	return []string{"npm", "pnpm", "yarn", "bun", "pip", "go", "cargo", "bundler"}
 }
@@ -53,8 +52,7 @@ type CheckSpec struct {
 	Address string `json:"address,omitempty"`
 }
 
-// Prevention is one check that is made before an iteration, so that environment that is known to break is not run into
-// again.
+// Prevention is one check that is made before an iteration, so that no role runs into a known fault of the environment.
 type Prevention struct {
 	ID      string    `json:"id"` // of the kind and the spec
 	Kind    CheckKind `json:"kind"`
@@ -274,8 +272,7 @@ const (
 	// Who adds a check that nobody has learned: Prevention.AddedBy.
 	AddedBySuperloop = "superloop"     // it is always made
 	AddedByConfig    = "configuration" // the owner has written it down
-	// leastFreeMB is how much must be free in the repository: below that tests, git and superloop's own journal begin to
-	// fail half way.
+	// leastFreeMB is how much must be free in the repository: below it tests, git and the journal fail half way.
 	leastFreeMB = 200
 )
 
@@ -288,8 +285,7 @@ func Builtin() []Prevention {
 	}
 }
 
-// NewCheck is an active check with its ID, the one that Add would give it. It may be one that cannot be looked at: see
-// Valid.
+// NewCheck is an active check with the ID that Add would give it. It may be one that cannot be looked at: see Valid.
 func NewCheck(kind CheckKind, spec CheckSpec, reason, by string) Prevention {
 	p := Prevention{Kind: kind, Spec: spec, Reason: clip(reason), AddedBy: by}
 	p.ID = p.id()

@@ -76,8 +76,7 @@ func times(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// rule finds one kind of cause. It is asked about failures of its categories and its blame, "" for any, and says nothing
-// by a confidence of 0.
+// rule finds one kind of cause in failures of its categories and its blame, "" for any. Confidence 0 is no finding.
 type rule struct {
 	name, categories string
 	blame            Blame

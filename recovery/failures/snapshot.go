@@ -13,8 +13,7 @@ import (
 // Snapshot is the environment as it was at one time, small enough to be kept with every success.
 type Snapshot struct {
 	At time.Time `json:"at"`
-	// Tools are the versions that were handed in, by name; Files the digests of lock files and configurations, by path
-	// from the repository's root.
+	// Tools are versions by name; Files digests of lock files and configurations, by path from the repository's root.
 	Tools map[string]string `json:"tools,omitempty"`
 	Files map[string]string `json:"files,omitempty"`
 	// FreeMB and FreeInodes are of the repository's file system, -1 where nobody could tell. UptimeMS tells jumps of

@@ -17,11 +17,9 @@ type Sample struct {
 	Category string    `json:"category,omitempty"`
 }
 
-// Thresholds say when failures are more than one task's. A zero field is its default, a negative one switches its
-// trigger off.
+// Thresholds say when failures are more than one task's. Zero is the default; a negative value switches a trigger off.
 type Thresholds struct {
-	// WindowMS is the time that is looked at: 1 hour. MinRuns is how many runs there must be in it before a rate says
-	// anything: 5.
+	// WindowMS is the time that is looked at: 1 hour. MinRuns is how many runs it takes for a rate to count: 5.
 	WindowMS int64 `json:"window_ms,omitempty"`
 	MinRuns  int   `json:"min_runs,omitempty"`
 	// WarnRate and CriticalRate are failure rates that are passed: 0.2 and 0.5.
@@ -29,8 +27,7 @@ type Thresholds struct {
 	CriticalRate float64 `json:"critical_rate,omitempty"`
 	// SameCategory is how many failures of one category there may be, over at least two tasks: 5.
 	SameCategory int `json:"same_category,omitempty"`
-	// SilentRuns is how many failed runs without a single success in the window make an emergency, when the first of
-	// them is that old: 3.
+	// SilentRuns is how many failed runs make an emergency, without a success for the whole window: 3.
 	SilentRuns int `json:"silent_runs,omitempty"`
 }
 

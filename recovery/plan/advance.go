@@ -139,8 +139,7 @@ func (c *Chain) tries(key string) int {
 	return len(slices.DeleteFunc(slices.Clone(c.Tried), func(k string) bool { return k != key }))
 }
 
-// choose takes the first option that may be tried without an operator; where an operator has picked what the level is for,
-// those that need one as well.
+// choose takes the first option that may be tried without an operator, or with one who picked what the level is for.
 func (c *Chain) choose(l *Level) bool {
 	picked := l.Picked && !l.Remedy
 	for _, o := range l.Options {
@@ -239,8 +238,7 @@ func (c *Chain) Begin(m Move, now time.Time) {
 	c.Tried = append(c.Tried, m.Option)
 }
 
-// Succeeded: the command that was begun did what it was to do. Whether that helps the goal is known when the goal's own
-// command has run again.
+// Succeeded: the command that was begun has succeeded. Whether it helped is known when the goal's has run again.
 func (c *Chain) Succeeded(now time.Time) []Turn {
 	if c.Status != Open || c.Running != nil && c.Running.Kind == Verify {
 		return nil

@@ -65,8 +65,7 @@ type Chain struct {
 	Worked []string `json:"worked,omitempty"`
 	Status Status   `json:"status"`
 	Why    string   `json:"why,omitempty"` // of an end
-	// Attempts counts the commands that were begun, verifying aside; Limit bounds them, Until the time at which one may
-	// become due.
+	// Attempts counts the commands that were begun, but for verifying. Limit bounds them, Until the time of the last.
 	Attempts int       `json:"attempts"`
 	Limit    int       `json:"max_attempts"`
 	Until    time.Time `json:"until,omitzero"`
@@ -133,8 +132,7 @@ type Choice struct {
 	Handler      string  `json:"handler,omitempty"`
 	Dep          string  `json:"dep,omitempty"` // the recipe that it installs or renews
 	Instructions string  `json:"instructions,omitempty"`
-	// ByItself: the engine may carry it out without an operator, if the policy lets the command run. Withheld says why
-	// not.
+	// ByItself: the engine may carry it out without an operator, if the policy lets it; Withheld says why not.
 	ByItself bool   `json:"by_itself"`
 	Withheld string `json:"withheld,omitempty"`
 }

@@ -130,8 +130,7 @@ func (c *Chain) find(depth int, name string) ([]Level, Choice, error) {
 	return nil, Choice{}, fmt.Errorf("level %d has no option %q", depth, name)
 }
 
-// restore gives the levels down to one that was left, each dealing with what the one below is for; ok is false if that
-// is not an option any more.
+// restore gives the levels down to one that was left, each dealing with what the next one is for, if it still can.
 func (c *Chain) restore(l Level) (path []Level, ok bool) {
 	if l.Depth > len(c.Levels)+1 || !slices.ContainsFunc(c.Levels[l.Depth-2].Options, func(o Choice) bool { return o.Key == l.For }) {
 		for i := len(c.Left) - 1; i >= 0 && path == nil; i-- {

@@ -224,8 +224,7 @@ func cargoInStep(dir string) (state, why string) {
 	return verdict("not in Cargo.lock", slices.Collect(maps.Keys(missing)))
 }
 
-// bundlerInStep looks for every gem of the Gemfile in Gemfile.lock, and for every gem of that in vendor/bundle where
-// there is one.
+// bundlerInStep looks for the Gemfile's gems in Gemfile.lock, and for those of the lock in vendor/bundle if it exists.
 func bundlerInStep(dir string) (state, why string) {
 	lock := string(readLock(dir, "Gemfile.lock"))
 	declared, specs := map[string]bool{}, map[string][]string{} // a gem may be locked for several platforms

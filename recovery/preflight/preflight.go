@@ -154,8 +154,7 @@ func within(dir, path string) string {
 	return filepath.Join(dir, path)
 }
 
-// freeSpace is what an ordinary user may still write where path is, in bytes and inodes. A file system that does not
-// count inodes has one free.
+// freeSpace is what an ordinary user may still write, in bytes and inodes. Without a count of inodes one is free.
 func freeSpace(path string) (bytes, inodes uint64, err error) {
 	for {
 		var st unix.Statfs_t

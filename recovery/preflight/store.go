@@ -15,8 +15,7 @@ import (
 // maxStore bounds a Store's file, in bytes.
 const maxStore = 4 << 20
 
-// Store keeps a value in a private file, as JSON: the Preventions or the Health of a repository. Supervisors that share
-// the file take turns.
+// Store keeps a value in a private file, as JSON. Supervisors that share the file take turns.
 type Store[T any] struct {
 	Disk durable.Disk
 	Path string
@@ -59,8 +58,7 @@ func (s Store[T]) Load() (T, error) {
 	return v, nil
 }
 
-// Update changes the value under the file's lock; ctx bounds the wait for it. When change reports that nothing is new
-// nothing is written.
+// Update changes the value under the file's lock; ctx bounds the wait. Without news nothing is written.
 func (s Store[T]) Update(ctx context.Context, change func(*T) bool) (T, error) {
 	var zero T
 	lock, err := s.lock(ctx)

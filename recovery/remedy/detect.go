@@ -46,8 +46,7 @@ func Detect(ctx context.Context, dir string) Profile {
 	return p
 }
 
-// searchPath are the absolute directories of PATH. Those inside the project are left out: what an agent can write is
-// not a program of the system.
+// searchPath are the absolute directories of PATH outside of the project: an agent can write what is inside.
 func searchPath(project string) []string {
 	var out []string
 	for _, d := range filepath.SplitList(os.Getenv("PATH")) {
@@ -166,8 +165,7 @@ func (p *Profile) lookSudo() {
 	}
 }
 
-// nopasswd reports whether a sudoers file lets one of the names run everything without a password. Such a file can
-// rarely be read.
+// nopasswd reports whether sudoers, which can rarely be read, let one of the names run everything without a password.
 func nopasswd(text string, names []string) bool {
 	for line := range strings.Lines(text) {
 		words := strings.Fields(line)
@@ -196,8 +194,7 @@ func (p *Profile) lookMounts() {
 	}
 }
 
-// lookNetwork says no where there is no interface but the loopback. That one is there does not say that it leads
-// anywhere.
+// lookNetwork says no where only the loopback is there. Any other interface may lead nowhere.
 func (p *Profile) lookNetwork() {
 	entries, err := os.ReadDir("/sys/class/net")
 	if err != nil {

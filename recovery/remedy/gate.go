@@ -94,8 +94,7 @@ func decide(policy *recovery.Policy, o *Option) recovery.Verdict {
 	return worst
 }
 
-// retry is the plain retry that may happen by itself: of what goes by itself, or of what nobody knows, as often as the
-// category says.
+// retry is the plain retry of a transient or unknown failure, as often as the category says.
 func (p *Plan) retry() *Option {
 	f := &p.Failure
 	if len(p.category.Retry) == 0 || f.Persistence != "transient" && f.Category != "unknown" {

@@ -283,8 +283,7 @@ func (b builder) unlock(w work, needs []string) work {
 	return w
 }
 
-// programs are what steps call by name, each once: not what stands in the project, and not what an earlier recipe's
-// step has made.
+// programs are what steps call by name, each once: neither files of the project nor what an earlier step has made.
 func programs(steps []Step) []string {
 	var out []string
 	for _, s := range steps {

@@ -30,8 +30,7 @@ const (
 
 // Step is one command of an option. Steps run in order, each only if the one before succeeded.
 type Step struct {
-	// Argv is what runs, without a shell. Where the step needs the superuser and this account is not it, it begins with
-	// sudo.
+	// Argv is what runs, without a shell. It begins with sudo where this account needs that for the step.
 	Argv []string `json:"argv"`
 	Env  []string `json:"env,omitempty"` // added to the environment, as NAME=value, sorted
 	// Dir is absolute, or "" where the failed command's directory is not known.
@@ -65,8 +64,7 @@ type From struct {
 // Option is one way to fix the failure, worked out for this system. It does not embed an action.Draft: options are
 // ranked by a confidence that is a number.
 type Option struct {
-	// Key is handler/option/goal: the same way, for the same goal, has the same key. It is never tried twice for one
-	// failure.
+	// Key is handler/option/goal. What has the same key is never tried twice for one failure.
 	Key string `json:"key"`
 	// GoalKey is what it brings about: tool/<recipe>, or cmd/<digest> of what runs and where.
 	GoalKey string `json:"goal_key"`
@@ -80,8 +78,7 @@ type Option struct {
 	Confidence  float64          `json:"confidence"`            // Confidence, 0 to 1, is never above that of the diagnosis
 	Recommended bool             `json:"recommended,omitempty"` // Recommended is set on one option of a plan at most.
 	From        From             `json:"from"`
-	// Foreign names the entry of the repository's own catalog that a step comes from, "" when all are superloop's or
-	// the user's.
+	// Foreign names the entry of the repository's own catalog that a step comes from, "" without one.
 	Foreign string `json:"foreign,omitempty"`
 
 	Availability     Availability `json:"availability"`
@@ -120,8 +117,7 @@ type Option struct {
 	effect   string
 }
 
-// Own are the steps of the option itself, without those of its dependencies: what is left to run once UnlockDeps are
-// there.
+// Own are the steps of the option itself, without those of its dependencies.
 func (o *Option) Own() []Step {
 	return slices.DeleteFunc(slices.Clone(o.Steps), func(s Step) bool { return s.For != o.GoalKey })
 }

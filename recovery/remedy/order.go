@@ -9,8 +9,7 @@ import (
 	"github.com/superloop/superloop/recovery/catalog"
 )
 
-// effectOf names what an option does, whatever it is called: two options with the same steps in the same places are
-// one.
+// effectOf names what an option does. Two options with the same steps in the same places are one.
 func effectOf(o *Option) string {
 	var b strings.Builder
 	switch {

@@ -90,8 +90,7 @@ func (f filler) value(name string) (string, error) {
 	return "", fmt.Errorf("the output does not name the %s", strings.ReplaceAll(name, "_", " "))
 }
 
-// inside gives an absolute path below the directory as an operator would write it there, if it is made of plain names:
-// .git/index.lock.
+// inside gives an absolute path below the directory as a relative one, if it is made of plain names: .git/index.lock.
 func (f filler) inside(v string) (string, bool) {
 	if f.dir == "" || !path.IsAbs(v) || len(v) > longestName {
 		return "", false
@@ -140,8 +139,7 @@ func (f filler) environ(vars map[string]string) ([]string, error) {
 	return out, nil
 }
 
-// commandText writes steps as the text that a shell would run the same: each argument quoted if it must be, the steps
-// joined by " && ".
+// commandText writes steps as a shell would read them: arguments quoted where needed, steps joined by " && ".
 func commandText(steps []Step) string {
 	texts := make([]string, len(steps))
 	for i, s := range steps {

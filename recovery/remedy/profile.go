@@ -46,11 +46,9 @@ type Profile struct {
 	Systemd      bool     `json:"systemd"`
 	Network      string   `json:"network"`
 	HomeWritable bool     `json:"home_writable"` // HomeWritable: tools can be installed below the home directory
-	// StaleIndex: the system's package manager has no index of its packages, or an old one, and must fetch it before it
-	// can install.
+	// StaleIndex: the package manager must fetch its index, which is missing or old, before it can install.
 	StaleIndex bool `json:"stale_index"`
-	// OwnPrefix are the programs that install into a directory of this account, so that a global install needs no sudo:
-	// npm.
+	// OwnPrefix are programs, such as npm, that install into a directory of this account: they need no sudo.
 	OwnPrefix []string `json:"own_prefix,omitempty"`
 
 	Tools map[string]bool `json:"tools,omitempty"` // the programs that are there, by name
@@ -114,8 +112,7 @@ func (p Profile) meets(condition string) string {
 	return ""
 }
 
-// superuser gives the words that a command with the superuser's rights begins with, and false if there is no way to
-// those rights.
+// superuser gives the words that a command with the superuser's rights begins with; false if this account has no way.
 func (p Profile) superuser() ([]string, bool) {
 	switch {
 	case p.Root:

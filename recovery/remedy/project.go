@@ -118,8 +118,7 @@ func within(root, dir string) bool {
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
 }
 
-// ecosystemOf groups method families that share a project's files, so that in a repository of several languages npm's
-// failure is not fixed by go.
+// ecosystemOf groups methods that share a project's files, so that go does not fix a failure of npm.
 func ecosystemOf(method string) string {
 	for _, e := range [][]string{
 		{"node", "npm", "pnpm", "yarn", "bun", "npx", "corepack"}, {"python", "pip", "pipx", "uv", "poetry", "pipenv", "conda"},
@@ -133,8 +132,7 @@ func ecosystemOf(method string) string {
 	return ""
 }
 
-// action is what a project recipe runs for an action. Where a tool does not tell two actions apart, the recipe gives
-// one of them.
+// action is what a project recipe runs for an action, or for another one where the tool does not tell them apart.
 func (f found) action(name string) ([][]string, bool) {
 	for _, n := range slices.Concat([]string{name}, map[string][]string{"clean_install": {"install"}, "fetch": {"install"},
 		"install_loose": {"clean_install", "install"}, "clean_build": {"build"}}[name]) {
@@ -145,8 +143,7 @@ func (f found) action(name string) ([][]string, bool) {
 	return nil, false
 }
 
-// lacks says what of the project a command counts on and is not there: a script of package.json. Of a project without a
-// directory nobody can tell.
+// lacks says which script of package.json a command counts on and is not there; of no directory nobody can tell.
 func (f found) lacks(argv []string) string {
 	if f.dir == "" || len(argv) < 3 || argv[1] != "run" || ecosystemOf(argv[0]) != "node" {
 		return ""

@@ -118,8 +118,7 @@ func (r *resolver) rel(dir string) string {
 	return filepath.ToSlash(rel)
 }
 
-// fromHandlers are the options of every handler that matched, in the cascade's order. What an agent can do becomes a
-// hint.
+// fromHandlers are the options of every matching handler, in the cascade's order. What an agent can do is a hint.
 func (r *resolver) fromHandlers() []Option {
 	var out []Option
 	chain, _ := r.cat.Chain(r.f.Category)
@@ -283,8 +282,7 @@ func (r *resolver) askUser() Option {
 	}
 }
 
-// markTried takes out what was carried out before: nothing is tried twice for one failure but a plain retry, as often
-// as it has waits.
+// markTried takes out what was carried out before, but for a plain retry that has waits left.
 func (r *resolver) markTried(list []Option) {
 	for i := range list {
 		o := &list[i]

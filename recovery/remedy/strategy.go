@@ -139,8 +139,7 @@ func (r *resolver) repeats(o *Option) bool {
 	return slices.Equal(s.Argv, r.argv) && len(s.Env) == 0 && (s.Dir == r.dir || s.Dir == "")
 }
 
-// workingDir is where the text of the command is to run. All steps run in one place: that of the project, or of the
-// failed command.
+// workingDir is where the command's text is to run: the project's directory, or the failed command's.
 func (r *resolver) workingDir(o *Option) string {
 	for _, s := range o.Steps {
 		if s.Dir != "" && s.For == o.GoalKey {

@@ -225,8 +225,7 @@ func works(lines, given []string, tool string) (proof, bool) {
 	return proof{}, false
 }
 
-// usageProof looks at line i. A usage of the interpreter under a tool is no proof of the tool: its wrapper has called
-// it wrongly.
+// usageProof looks at line i. A usage of the interpreter under a tool proves only that its wrapper called it wrongly.
 func usageProof(lines []string, i int, tool string) (proof, bool) {
 	head, rest, word := "", "", ""
 	if m := usageLine().FindStringSubmatch(lines[i]); m != nil {

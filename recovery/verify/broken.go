@@ -14,8 +14,7 @@ type sign struct {
 	why      string
 	re       *regexp.Regexp
 	anywhere bool // also in indented lines, which are otherwise taken for the text of a help
-	// about: a line that names the argument that the tool was given says that this argument is no file or command, and
-	// nothing about the tool.
+	// about: a line with an argument that the tool was given is about this argument, and says nothing about the tool.
 	about bool
 }
 
@@ -89,8 +88,7 @@ func lacksCommand(lines []string) string {
 	return ""
 }
 
-// brokenBy gives the first evidence, line by line, that a tool is broken: what it means, and the line. given are the
-// arguments that the tool got.
+// brokenBy gives the first evidence that a tool is broken: what it means, and the line. given are its arguments.
 func brokenBy(lines, given []string) (why, line string) {
 	ownJVM := refusedByJava(lines, given)
 	if l := lacksCommand(lines); l != "" {
@@ -111,8 +109,7 @@ func brokenBy(lines, given []string) (why, line string) {
 	return "", ""
 }
 
-// refusedByJava: old versions of java say that the machine could not be created when they do not know the very option
-// that they were given.
+// refusedByJava: old versions of java say so when they do not know the option that they were given.
 func refusedByJava(lines, given []string) bool {
 	return slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, "Unrecognized option: ") && names(l, given) })
 }

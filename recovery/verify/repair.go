@@ -290,8 +290,7 @@ func batchLine(in batchIn) any {
 	return out
 }
 
-// judge goes the way of Repair over what was recorded: the fallbacks in the order in which Repair tries them, --help
-// before -h.
+// judge goes the way of Repair over what was recorded, fallbacks in the same order: --help before -h.
 func (in *batchIn) judge() (batchOut, error) {
 	argv, err := split(cmp.Or(in.Command, text.Words([]string{in.Tool})+" --version"))
 	if err != nil {

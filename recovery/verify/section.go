@@ -124,8 +124,7 @@ func baseName(program string) string {
 	return strings.TrimSuffix(path.Base(strings.ReplaceAll(program, `\`, "/")), ".exe")
 }
 
-// findWord finds a word in a text without regard to case; a word ends where no letter, digit or _ follows. It gives -1
-// if there is none.
+// findWord finds a word, without regard to case, that no letter, digit or _ follows; -1 if there is none.
 func findWord(text, word string) int { return indexWord(lowerASCII(text), lowerASCII(word), "") }
 
 // indexWord is findWord with regard to case. In front of the word stands none of the bytes in notBehind either.

@@ -39,8 +39,7 @@ type Store struct {
 	Dir  string
 }
 
-// BrokenError says that a file is no chain: cut, or somebody else's. It was moved out of the way, with nothing lost, if
-// Kept is not "".
+// BrokenError says that a file is no chain: cut, or somebody else's. It was moved to Kept, unless that is "".
 type BrokenError struct {
 	Path         string
 	Line, Column int // Line and Column say where, from 1; 0 where there is no place
@@ -96,8 +95,7 @@ func (s Store) lock() (*durable.Lock, error) {
 	}
 }
 
-// Save replaces the chain's file. After nil it survives a power cut; killed at any point it leaves the file of before
-// or the new one, whole.
+// Save replaces the chain's file. A kill leaves the old file or the new one; after nil it survives a power cut.
 func (s Store) Save(c plan.Chain) error {
 	if err := c.Check(); err != nil {
 		return fmt.Errorf("saving chain %q: %w", c.ID, err)
@@ -215,8 +213,7 @@ func (s Store) List() ([]Entry, error) {
 	return out, nil
 }
 
-// Change has an operator's word changed into a chain that nobody walks: it loads it, has change work on it, and saves it
-// if that gives nil.
+// Change loads a chain that nobody walks, has change work on it, and saves it if that gives nil.
 func (s Store) Change(id string, change func(*plan.Chain) error) (plan.Chain, error) {
 	l, err := s.Lock()
 	if err != nil {
@@ -253,8 +250,7 @@ func (s Store) prune(keep string) error {
 	return nil
 }
 
-// NewID is an id for a chain that is opened now. Ids sort as text in the order of their times; two of the same
-// millisecond are different.
+// NewID is an id for a chain that is opened now. Ids sort by time; two of the same millisecond are different.
 func NewID(now time.Time) string {
 	var b [4]byte
 	_, _ = rand.Read(b[:]) // never fails

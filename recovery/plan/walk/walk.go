@@ -26,8 +26,7 @@ type Outcome struct {
 // Doer carries out the moves of a Walk. An error of Run or Verify means that how the command ended is not known, or
 // that it was ended from outside: the walk ends, and the chain asks. A command that could not be started is an Outcome.
 type Doer interface {
-	// Judge is the gate: whatever is not action.Auto leaves the option out. A move whose Picked is set was chosen by a
-	// operator.
+	// Judge is the gate: only action.Auto lets a move run. An operator has chosen a move whose Picked is set.
 	Judge(m plan.Move) (verdict action.Decision, why string)
 	// Wait returns when the time is over, or with the context's error.
 	Wait(ctx context.Context, d time.Duration) error
