@@ -93,8 +93,8 @@ func (d *Document) Raw(ptr string, drop func(key string) bool) json.RawMessage {
 	return b.Bytes()
 }
 
-// split gives the reference tokens of a JSON pointer.
-func split(ptr string) []string {
+// Tokens gives the reference tokens of a JSON pointer.
+func Tokens(ptr string) []string {
 	if ptr == "" {
 		return nil
 	}
@@ -108,7 +108,7 @@ func split(ptr string) []string {
 // find gives the node at a JSON pointer, of duplicate keys the last.
 func (d *Document) find(ptr string) *node {
 	n := &d.root
-	for _, t := range split(ptr) {
+	for _, t := range Tokens(ptr) {
 		if n = n.child(t); n == nil {
 			return nil
 		}

@@ -67,7 +67,7 @@ func leaves(ve *jsonschema.ValidationError, into []*jsonschema.ValidationError) 
 
 // tokens splits a location as the library writes it: a JSON pointer whose tokens are escaped for a URL besides.
 func tokens(location string) []string {
-	parts := split(location)
+	parts := Tokens(location)
 	for i, t := range parts {
 		if u, err := url.PathUnescape(t); err == nil {
 			parts[i] = u

@@ -111,7 +111,7 @@ func (d *Document) Ignored() []Problem {
 func (d *Document) Secret(ptr string) bool {
 	vs := views(standard().compiled[d.kind](), nil)
 	n := &d.root
-	for _, t := range split(ptr) {
+	for _, t := range Tokens(ptr) {
 		vs = below(vs, n.kind, t)
 		if slices.ContainsFunc(vs, func(s *jsonschema.Schema) bool { return s.WriteOnly }) {
 			return true

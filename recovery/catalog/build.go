@@ -37,32 +37,25 @@ func (b *builder) clone() *builder {
 // apply puts the entries of a document into the builder.
 func (b *builder) apply(doc *document) Problems {
 	d := newDecoder(doc.origin)
-	applyList(d, doc, "categories", &b.Categories, target[Category]{what: "category"})
-	applyList(d, doc, "managers", &b.Managers, target[Manager]{what: "package manager"})
-	applyList(d, doc, "recipes", &b.Recipes, target[Recipe]{what: "recipe", after: func(n *yaml.Node, ptr string, r *Recipe) {
-		placeElements(doc, n, ptr, "on_failure", r.OnFailure)
-		if child(n, "verify") != nil && doc.origin.Source == SourceEmbedded {
-			r.Verify.Origin = VerifyDefault
-		} else if child(n, "verify") != nil {
-			r.Verify.Origin = VerifyUser
+	applyList(d, doc, "categories", &b.Categories, merging[Category]{what: "category"})
+	applyList(d, doc, "managers", &b.Managers, merging[Manager]{what: "package manager"})
+	applyList(d, doc, "recipes", &b.Recipes, merging[Recipe]{what: "recipe", after: func(n *yaml.Node, r *Recipe) {
+		if child(n, "verify") != nil {
+			r.Verify.Origin = map[bool]string{false: VerifyDefault, true: VerifyUser}[d.verbs]
 		}
 	}})
-	applyList(d, doc, "projects", &b.Projects, target[ProjectRecipe]{what: "project recipe"})
-	applyList(d, doc, "chains", &b.Chains, target[Chain]{
-		what: "chain", key: "category",
-		refuse: func(_ *Chain, e entry) string {
-			if e.disabled {
-				return "the chain of a category cannot be disabled: extend it and disable its approaches"
-			}
-			return ""
-		},
-		after: func(n *yaml.Node, ptr string, c *Chain) { placeElements(doc, n, ptr, "approaches", c.Approaches) },
-	})
+	applyList(d, doc, "projects", &b.Projects, merging[ProjectRecipe]{what: "project recipe"})
+	applyList(d, doc, "chains", &b.Chains, merging[Chain]{what: "chain", key: "category", refuse: func(_ *Chain, e entry) string {
+		if e.disabled {
+			return "the chain of a category cannot be disabled: extend it and disable its approaches"
+		}
+		return ""
+	}})
 	var ofRecipes []*Handler
 	for i := range b.Recipes {
 		ofRecipes = append(ofRecipes, pointers(b.Recipes[i].OnFailure)...)
 	}
-	applyList(d, doc, "handlers", &b.Handlers, target[Handler]{
+	applyList(d, doc, "handlers", &b.Handlers, merging[Handler]{
 		what: "handler", others: ofRecipes,
 		fresh: func(old Handler) Handler {
 			h := Handler{Layer: old.Layer, Family: old.Family}
@@ -80,13 +73,20 @@ func (b *builder) apply(doc *document) Problems {
 	return d.problems
 }
 
-// target is what applyList must know of a type; all but what may be left out.
-type target[T any] struct {
-	what, key string                       // key holds the id in a file, "id" if it is ""
-	others    []*T                         // entries that can be changed and are not in the list
-	fresh     func(old T) T                // what a new entry, or one that replaces old, begins with
-	refuse    func(old *T, e entry) string // why an entry must not be changed, or added (old is nil), or ""
-	after     func(*yaml.Node, string, *T) // is called when an entry was read
+func applyList[T any](d *decoder, doc *document, key string, list *[]T, m merging[T]) {
+	if n := doc.lists[key]; n != nil {
+		merge(d, n, join("", key), list, m)
+	}
+}
+
+// merging is what merge must know of a list beside its type; all of it may be left out.
+type merging[T any] struct {
+	what   string                       // an entry of a file's top level, where one that is there changes by a verb only
+	key    string                       // holds the id in a file, "id" if it is ""
+	others []*T                         // entries that can be changed and are not in the list
+	fresh  func(old T) T                // what a new entry, or one that replaces old, begins with
+	refuse func(old *T, e entry) string // why an entry must not be changed, or added (old is nil), or ""
+	after  func(n *yaml.Node, now *T)   // is called when an entry was read
 }
 
 func idOf(v any) *string {
@@ -96,32 +96,29 @@ func idOf(v any) *string {
 	return reflect.ValueOf(v).Elem().FieldByName("ID").Addr().Interface().(*string)
 }
 
-// originOf is the field of an entry that holds its origin; categories have none, which is then lost.
+// originOf is the field of an entry that holds its origin; options and categories have none: it is then lost.
 func originOf(v any) *Origin {
-	if _, ok := v.(*Category); ok {
-		return &Origin{}
+	if f := reflect.ValueOf(v).Elem().FieldByName("Origin"); f.IsValid() {
+		return f.Addr().Interface().(*Origin)
 	}
-	return reflect.ValueOf(v).Elem().FieldByName("Origin").Addr().Interface().(*Origin)
+	return &Origin{}
 }
 
-// applyList applies the entries under a key of a document to a list, which it may write to.
-func applyList[T any](d *decoder, doc *document, key string, list *[]T, t target[T]) {
-	n := doc.lists[key]
-	if n == nil {
-		return
-	}
+// merge applies the entries that a file lists to those that are there already, which it does not write to.
+func merge[T any](d *decoder, n *yaml.Node, ptr string, list *[]T, m merging[T]) {
+	left := slices.Clone(*list)
 	have := map[string]*T{}
-	for _, v := range append(pointers(*list), t.others...) {
+	for _, v := range append(pointers(left), m.others...) {
 		have[*idOf(v)] = v
 	}
 	var added []T
-	d.entries(n, join("", key), cmp.Or(t.key, "id"), t.what, sortedKeys(have), func(c *yaml.Node, ptr string, e entry) {
+	d.entries(n, ptr, cmp.Or(m.key, "id"), cmp.Or(m.what, "entry"), sortedKeys(have), func(c *yaml.Node, ptr string, e entry) {
 		v, why := have[e.id], ""
-		if v != nil && !e.changes() {
+		if v != nil && m.what != "" && !e.changes() {
 			o := originOf(v)
-			why = fmt.Sprintf("there is a %s %q already (%s:%d): write extends: %s to change it, or add replace: true", t.what, e.id, o.File, o.Line, e.id)
-		} else if t.refuse != nil {
-			why = t.refuse(v, e)
+			why = fmt.Sprintf("there is a %s %q already (%s:%d): write extends: %s to change it, or add replace: true", m.what, e.id, o.File, o.Line, e.id)
+		} else if m.refuse != nil {
+			why = m.refuse(v, e)
 		}
 		if why != "" {
 			d.fail(c, ptr, "%s", why)
@@ -131,20 +128,21 @@ func applyList[T any](d *decoder, doc *document, key string, list *[]T, t target
 			*idOf(v) = ""
 			return
 		}
-		var old, now T
+		var now T
 		if v != nil {
-			old, now = *v, *v
+			now = *v
 		}
 		if v == nil || e.replace {
+			old := now
 			now = *new(T)
-			if t.fresh != nil {
-				now = t.fresh(old)
+			if m.fresh != nil {
+				now = m.fresh(old)
 			}
 		}
 		d.structure(c, reflect.ValueOf(&now).Elem(), ptr, e.read)
-		*idOf(&now), *originOf(&now) = e.id, doc.place(c, ptr)
-		if t.after != nil {
-			t.after(c, ptr, &now)
+		*idOf(&now), *originOf(&now) = e.id, d.place(c, ptr)
+		if m.after != nil {
+			m.after(c, &now)
 		}
 		if v != nil {
 			*v = now
@@ -152,7 +150,7 @@ func applyList[T any](d *decoder, doc *document, key string, list *[]T, t target
 			added = append(added, now)
 		}
 	})
-	*list = append(dropDisabled(*list), added...)
+	*list = append(dropDisabled(left), added...)
 }
 
 func ids[T any](list []T) []string {
@@ -192,19 +190,6 @@ func refuseHandler(doc *document, h *Handler, e entry) string {
 	return ""
 }
 
-// placeElements gives the elements of a list that an entry's mapping n writes under a key their origin.
-func placeElements[T any](doc *document, n *yaml.Node, ptr, key string, list []T) {
-	nodes := child(n, key)
-	if nodes == nil {
-		return
-	}
-	for _, v := range pointers(list) {
-		if c, at := element(nodes, "@"+*idOf(v)); c != nil {
-			*originOf(v) = doc.place(c, join(join(ptr, key), strconv.Itoa(at)))
-		}
-	}
-}
-
 // applyNames adds to the tables of packages' names, family by family.
 func (b *builder) applyNames(d *decoder, doc *document) {
 	for _, t := range doc.names {
@@ -217,7 +202,7 @@ func (b *builder) applyNames(d *decoder, doc *document) {
 		}
 		for i := 0; i+1 < len(t.node.Content); i += 2 {
 			name := t.node.Content[i]
-			b.Names.Origins[t.kind+"/"+name.Value] = doc.place(name, join(t.ptr, name.Value))
+			b.Names.Origins[t.kind+"/"+name.Value] = d.place(name, join(t.ptr, name.Value))
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"embed"
 	"hash/crc32"
 	"io/fs"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -74,4 +73,4 @@ func sumOf(files []embeddedFile) uint64 {
 }
 
 // compile gives the compiled form of a builder that files were read into.
-func (b *builder) compile() string { return string(appendBinary(nil, reflect.ValueOf(*b))) }
+func (b *builder) compile() string { return writeBinary(b) }

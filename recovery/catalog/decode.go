@@ -19,12 +19,12 @@ import (
 // stay; maps grow, lists of entries with an id are merged by it, other lists are replaced. It never writes to what is
 // there, which may belong to the embedded catalog.
 type decoder struct {
-	file     string
-	verbs    bool // an overlay: extends, replace and disabled may stand in entries
+	origin   Origin // of the file, without a line
+	verbs    bool   // an overlay: extends, replace and disabled may stand in entries
 	problems Problems
 }
 
-func newDecoder(o Origin) *decoder { return &decoder{file: o.File, verbs: o.Source != SourceEmbedded} }
+func newDecoder(o Origin) *decoder { return &decoder{origin: o, verbs: o.Source != SourceEmbedded} }
 
 // maxProblems bounds what is said about one file; one with more is not the file that its writer thinks it is.
 const maxProblems = 30
@@ -35,10 +35,17 @@ func (d *decoder) fail(n *yaml.Node, ptr, format string, args ...any) {
 	d.failNear(n, ptr, "", format, args...)
 }
 
+// place is the origin of a node.
+func (d *decoder) place(n *yaml.Node, ptr string) Origin {
+	o := d.origin
+	o.Line, o.Pointer = n.Line, ptr
+	return o
+}
+
 // failNear is fail for a name that is not known, but may be meant for near.
 func (d *decoder) failNear(n *yaml.Node, ptr, near, format string, args ...any) {
 	if !d.full() {
-		d.problems = append(d.problems, Problem{File: d.file, Line: n.Line, Column: n.Column, Pointer: ptr, Message: fmt.Sprintf(format, args...), Near: near})
+		d.problems = append(d.problems, Problem{File: d.origin.File, Line: n.Line, Column: n.Column, Pointer: ptr, Message: fmt.Sprintf(format, args...), Near: near})
 	}
 }
 
@@ -111,58 +118,22 @@ func (d *decoder) list(n *yaml.Node, v reflect.Value, ptr string) {
 		d.fail(n, ptr, "must be a list, not %s", kindName(n))
 		return
 	}
-	if elem := v.Type().Elem(); elem.Kind() == reflect.Struct {
-		_, index := keysOf(elem)
-		if id, byID := index["id"]; byID && len(n.Content)+v.Len() > 0 {
-			d.mergeByID(n, v, ptr, id)
-			return
+	switch list := v.Addr().Interface().(type) {
+	case *[]Handler:
+		merge(d, n, ptr, list, merging[Handler]{})
+	case *[]Approach:
+		merge(d, n, ptr, list, merging[Approach]{})
+	case *[]Option:
+		merge(d, n, ptr, list, merging[Option]{})
+		recommendLast(n, *list)
+	default:
+		v.SetZero() // as the compiled form has an empty list
+		if len(n.Content) > 0 {
+			v.Set(reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content)))
 		}
-	}
-	if len(n.Content) == 0 {
-		v.SetZero() // as the compiled form has it
-		return
-	}
-	out := reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content))
-	for i, c := range n.Content {
-		d.value(c, out.Index(i), join(ptr, strconv.Itoa(i)))
-	}
-	v.Set(out)
-}
-
-// mergeByID decodes a list of entries onto another one; id is the number of the field that holds the id.
-func (d *decoder) mergeByID(n *yaml.Node, v reflect.Value, ptr string, id int) {
-	out := reflect.AppendSlice(reflect.MakeSlice(v.Type(), 0, v.Len()+len(n.Content)), v)
-	known := make([]string, v.Len())
-	for i := range known {
-		known[i] = v.Index(i).Field(id).String()
-	}
-	d.entries(n, ptr, "id", "entry", known, func(c *yaml.Node, ptr string, e entry) {
-		at := slices.Index(known, e.id)
-		if e.disabled {
-			out.Index(at).Field(id).SetString("")
-			return
+		for i, c := range n.Content {
+			d.value(c, v.Index(i), join(ptr, strconv.Itoa(i)))
 		}
-		fresh := reflect.New(v.Type().Elem()).Elem()
-		if at >= 0 && !e.replace {
-			fresh.Set(out.Index(at))
-		}
-		d.structure(c, fresh, ptr, e.read)
-		fresh.Field(id).SetString(e.id)
-		if at >= 0 {
-			out.Index(at).Set(fresh)
-		} else {
-			out = reflect.Append(out, fresh)
-		}
-	})
-	left := reflect.MakeSlice(v.Type(), 0, out.Len())
-	for _, e := range out.Seq2() {
-		if e.Field(id).String() != "" {
-			left = reflect.Append(left, e)
-		}
-	}
-	v.Set(left)
-	if opts, ok := left.Interface().([]Option); ok {
-		recommendLast(n, opts)
 	}
 }
 

@@ -27,13 +27,10 @@ type nameTable struct {
 	node      *yaml.Node
 }
 
-func listKeys() []string {
-	return strings.Fields("handlers recipes projects chains categories managers")
-}
-
-func nameKinds() []string {
-	return []string{NameGroup, NameLib, NameHeader, NamePkgConfig, NameCMake, NameSoname}
-}
+var (
+	listKeys  = []string{"handlers", "recipes", "projects", "chains", "categories", "managers"}
+	nameKinds = []string{NameGroup, NameLib, NameHeader, NamePkgConfig, NameCMake, NameSoname}
+)
 
 // readDocument takes a file apart at its top level.
 func readDocument(origin Origin, data []byte) (*document, Problems) {
@@ -43,7 +40,7 @@ func readDocument(origin Origin, data []byte) (*document, Problems) {
 	}
 	doc := &document{origin: origin, root: root, lists: map[string]*yaml.Node{}}
 	d := newDecoder(origin)
-	known := slices.Concat([]string{"family", "layer"}, listKeys(), []string{"packages", "names"}, nameKinds())
+	known := slices.Concat([]string{"family", "layer"}, listKeys, []string{"packages", "names"}, nameKinds)
 	d.keys(root, "", func(key, val *yaml.Node) {
 		ptr := join("", key.Value)
 		switch {
@@ -58,7 +55,7 @@ func readDocument(origin Origin, data []byte) (*document, Problems) {
 			if l := doc.layer; l != LayerInfra && l != LayerBootstrap && l != LayerGuard {
 				d.fail(val, ptr, "must be infra, bootstrap or guard, not %q; handlers of a method stand under family:, those of a tool in its recipe's on_failure", clip(string(l)))
 			}
-		case slices.Contains(listKeys(), key.Value):
+		case slices.Contains(listKeys, key.Value):
 			if val.Kind != yaml.SequenceNode {
 				d.fail(val, ptr, "must be a list, not %s", kindName(val))
 				return
@@ -66,13 +63,13 @@ func readDocument(origin Origin, data []byte) (*document, Problems) {
 			doc.lists[key.Value] = val
 		case key.Value == "packages", key.Value == "names":
 			d.keys(val, ptr, func(kind, table *yaml.Node) {
-				if !slices.Contains(nameKinds(), kind.Value) {
-					d.unknown(kind, join(ptr, kind.Value), "Names", nameKinds())
+				if !slices.Contains(nameKinds, kind.Value) {
+					d.unknown(kind, join(ptr, kind.Value), "Names", nameKinds)
 					return
 				}
 				doc.names = append(doc.names, nameTable{kind.Value, join(ptr, kind.Value), table})
 			})
-		case slices.Contains(nameKinds(), key.Value):
+		case slices.Contains(nameKinds, key.Value):
 			doc.names = append(doc.names, nameTable{key.Value, ptr, val})
 		default:
 			d.unknown(key, ptr, "File", known)
@@ -85,12 +82,6 @@ func readDocument(origin Origin, data []byte) (*document, Problems) {
 		doc.layer = LayerMethod
 	}
 	return doc, d.problems
-}
-
-func (doc *document) place(n *yaml.Node, ptr string) Origin {
-	o := doc.origin
-	o.Line, o.Pointer = n.Line, ptr
-	return o
 }
 
 // locate gives the line and column of a place in the document. A token "@id" stands for the element of a list with that

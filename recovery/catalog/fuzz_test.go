@@ -16,11 +16,10 @@ func FuzzOverlay(f *testing.F) {
 	for _, s := range []string{newHandler, "handlers: [{id: x, disabled: true}]", "a: &a [*a, *a]", "? [x]: y", "packages: {libs: {x: {debian: [y]}}}", "\ufeffrecipes: []", "- 1\n- 2", "{", "%TAG ! x", "recipes: [{id: 1.20, label: ~}]"} {
 		f.Add(s)
 	}
-	e, err := readCompiled(compiledForm)
+	base, err := readCompiled(compiledForm)
 	if err != nil {
 		f.Fatal(err)
 	}
-	base := e.base
 	handlers := len(base.Handlers)
 	f.Fuzz(func(t *testing.T, text string) {
 		doc, ps := readDocument(Origin{Source: SourceRepository, File: "x.yaml"}, []byte(text))
@@ -47,11 +46,10 @@ func FuzzOverlay(f *testing.F) {
 // whatever order the files come that change other things.
 func TestPatchesProperty(t *testing.T) {
 	t.Parallel()
-	e, err := readCompiled(compiledForm)
+	base, err := readCompiled(compiledForm)
 	if err != nil {
 		t.Fatal(err)
 	}
-	base := e.base
 	ids := []string{}
 	for _, h := range base.Handlers {
 		if h.Guard == GuardNone && !h.Dominates && len(h.Examples) > 0 {

@@ -16,15 +16,11 @@ var (
 // allMethods is the key that stands for every method of a recipe.
 const allMethods = "*"
 
-func recipeCategories() []string {
-	return strings.Fields("core build node python go rust ruby php java cloud service")
-}
-
 func (l *linter) recipe(r *Recipe) {
 	l.recipeID(r.ID)
 	l.program(r.CLI)
-	l.known(tokens("category"), "recipe category", r.Category, recipeCategories())
-	l.known(tokens("risk"), "risk", string(r.Risk), risks())
+	l.known(tokens("category"), "recipe category", r.Category, recipeCategories)
+	l.known(tokens("risk"), "risk", string(r.Risk), risks)
 	l.failIf(len(r.Packages)+len(r.Install) == 0, nil, "the recipe %q says no way to install it: give packages or install", r.ID)
 	own := slices.Concat(sortedKeys(r.Packages), sortedKeys(r.Install))
 	for m, list := range r.Packages {
@@ -116,7 +112,7 @@ func (l *linter) project(p *ProjectRecipe) {
 		}
 	}
 	for a, cmds := range p.Actions {
-		l.known(tokens("actions", a), "project action", a, actions())
+		l.known(tokens("actions", a), "project action", a, actions)
 		l.commands(tokens("actions", a), cmds)
 	}
 	l.failIf(len(p.Actions) == 0, nil, "the project recipe %q has no actions", p.ID)
@@ -134,7 +130,7 @@ func (l *linter) manager(m *Manager) {
 }
 
 func (l *linter) names() {
-	for _, kind := range nameKinds() {
+	for _, kind := range nameKinds {
 		for name, families := range *l.c.Names.table(kind) {
 			o := l.c.NameOrigin(kind, name)
 			if o.Pointer = cmp.Or(o.Pointer, join(join("", kind), name)); !l.enter(o) {
@@ -184,9 +180,9 @@ func (l *linter) chain(ch *Chain) {
 func (l *linter) approach(t []string, a *Approach) {
 	l.failIf(a.Label == "", t, "has no label")
 	l.fraction(sub(t, "confidence"), a.Confidence)
-	l.known(sub(t, "executor"), "executor", string(a.Executor), executors())
+	l.known(sub(t, "executor"), "executor", string(a.Executor), executors)
 	l.failIf(a.Priority < 1, sub(t, "priority"), "must be 1 or more: 1 is tried first")
-	allKnown(l, sub(t, "covers"), "strategy", a.Covers, strategies())
+	allKnown(l, sub(t, "covers"), "strategy", a.Covers, strategies)
 	switch {
 	case a.Executor == ByWrapper && len(a.Covers) == 0 && a.Option == nil:
 		l.fail(t, "the wrapper's approach %q needs an option, or strategies that it covers", a.ID)

@@ -14,6 +14,20 @@ var (
 	signalID  = pattern.Lazy(`^SIG[A-Z0-9+-]+$`)
 )
 
+// The closed lists of what an entry may say.
+var (
+	recipeCategories = []string{"core", "build", "node", "python", "go", "rust", "ruby", "php", "java", "cloud", "service"}
+	persistences     = []string{"transient", "environment", "permanent", "code", "usage", "unknown"}
+	actions          = []string{"install", "clean_install", "fetch", "build", "clean_build", "install_loose"}
+	facts            = []string{string(FactTimedOut), string(FactOOM), string(FactNotStarted), string(FactNoOutput)}
+	executors        = []string{string(ByWrapper), string(ByRole), string(ByRunner), string(ByHuman)}
+	risks            = []string{string(RiskLow), string(RiskMedium), string(RiskHigh), string(RiskCritical)}
+	strategies       = []string{
+		string(InstallDep), string(InstallDepThenSwitch), string(InstallPackages), string(SwitchMethod), string(RetryWithModifier), string(AddRepo),
+		string(UpgradeDep), string(EnvFix), string(Manual), string(CleanupRetry), string(Retry),
+	}
+)
+
 // Probes lists the probes that a handler may name, each with the capture that it looks at ("" for none).
 func Probes() map[string]string {
 	return map[string]string{
@@ -21,12 +35,6 @@ func Probes() map[string]string {
 		"port_owner": "port", "which": "tool", "service": "port", "exists": "path", "oom": "",
 	}
 }
-
-func persistences() []string {
-	return strings.Fields("transient environment permanent code usage unknown")
-}
-
-func facts() []string { return texts(FactTimedOut, FactOOM, FactNotStarted, FactNoOutput) }
 
 func (l *linter) handler(h *Handler) {
 	l.failIf(!handlerID().MatchString(h.ID), tokens("id"), "must be lower-case letters, digits and _: %q", clip(h.ID))
@@ -38,7 +46,7 @@ func (l *linter) handler(h *Handler) {
 		l.known(tokens("category"), "category", h.Category, l.categories)
 	}
 	if h.Persistence != "" {
-		l.known(tokens("persistence"), "persistence", h.Persistence, persistences())
+		l.known(tokens("persistence"), "persistence", h.Persistence, persistences)
 	}
 	l.fraction(tokens("confidence"), h.Confidence)
 	if r, ok := l.c.Recipe(h.Family); ok && h.Layer == LayerRecipe {
@@ -112,7 +120,7 @@ func (l *linter) match(h *Handler) captures {
 	for i, s := range m.Signals {
 		l.failIf(!signalID().MatchString(s), tokens("match", "signals", nth(i)), "must be a name like SIGKILL, not %q", clip(s))
 	}
-	allKnown(l, tokens("match", "facts"), "fact", m.Facts, facts())
+	allKnown(l, tokens("match", "facts"), "fact", m.Facts, facts)
 	allKnown(l, tokens("match", "streams"), "stream", m.Streams, []string{"stdout", "stderr"})
 	for i, s := range m.Commands {
 		l.failIf(strings.TrimSpace(s) == "", tokens("match", "commands", nth(i)), "is empty")
@@ -149,18 +157,6 @@ var (
 	packageName = pattern.Lazy(`^[A-Za-z0-9@{][A-Za-z0-9@._/+:={}-]*$`)
 )
 
-func strategies() []string {
-	return texts(InstallDep, InstallDepThenSwitch, InstallPackages, SwitchMethod, RetryWithModifier, AddRepo, UpgradeDep, EnvFix, Manual, CleanupRetry, Retry)
-}
-
-func executors() []string { return texts(ByWrapper, ByRole, ByRunner, ByHuman) }
-
-func risks() []string { return texts(RiskLow, RiskMedium, RiskHigh, RiskCritical) }
-
-func actions() []string {
-	return strings.Fields("install clean_install fetch build clean_build install_loose")
-}
-
 func (l *linter) optionID(t []string, id string) {
 	l.failIf(!optionID().MatchString(id), sub(t, "id"), "must be lower-case letters, digits, _ and -: %q", clip(id))
 }
@@ -191,9 +187,9 @@ func (l *linter) options(h *Handler, c captures) {
 // option judges an option by itself; of a handler or of a chain's approach.
 func (l *linter) option(t []string, o *Option) {
 	l.failIf(o.Label == "", t, "has no label")
-	l.known(sub(t, "strategy"), "strategy", string(o.Strategy), strategies())
-	l.known(sub(t, "executor"), "executor", string(o.Executor), executors())
-	l.known(sub(t, "risk"), "risk", string(o.Risk), risks())
+	l.known(sub(t, "strategy"), "strategy", string(o.Strategy), strategies)
+	l.known(sub(t, "executor"), "executor", string(o.Executor), executors)
+	l.known(sub(t, "risk"), "risk", string(o.Risk), risks)
 	l.fraction(sub(t, "confidence"), o.Confidence)
 	if missing := o.missing(); missing != "" && !(o.Strategy == AddRepo && l.ownRepo) {
 		l.fail(t, "the strategy %s needs %s", o.Strategy, missing)
@@ -249,7 +245,7 @@ func (l *linter) resolve(t []string, o *Option) {
 		{"dep", "recipe", dep, l.recipes}, {"switch_to", "method", o.SwitchTo, l.methods}, {"method", "method", o.Method, l.methods},
 		{"package_group", "package group", o.PackageGroup, l.groups},
 		{"dynamic_packages", "table of packages", o.DynamicPackages, strings.Fields("lib header pkgconfig cmake soname tool")},
-		{"project", "project action", o.Project, actions()},
+		{"project", "project action", o.Project, actions},
 	} {
 		if m.name != "" {
 			l.known(sub(t, m.key), m.what, m.name, m.list)

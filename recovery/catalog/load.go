@@ -56,11 +56,11 @@ func UserDir() string {
 // A cancelled context leaves out the files that were not read yet, and says so.
 func Load(ctx context.Context, o Options) (*Catalog, Problems) {
 	var problems Problems
-	e, err := readCompiled(compiledForm)
+	own, err := readCompiled(compiledForm)
 	if err != nil {
 		problems = Problems{{File: "data", Message: err.Error()}}
 	}
-	base := e.base
+	base := own
 	for _, dir := range []overlayDir{{SourceUser, o.UserDir, "."}, {SourceRepository, o.RepoDir, repositoryDir}} {
 		docs, unread := dir.read(ctx)
 		if problems = append(problems, unread...); len(docs) > 0 {
@@ -68,11 +68,8 @@ func Load(ctx context.Context, o Options) (*Catalog, Problems) {
 			base, problems = next, append(problems, ps...)
 		}
 	}
-	if base == e.base {
-		return e.catalog, problems
-	}
 	c := base.finish()
-	c.Overlaid = true
+	c.Overlaid = base != own
 	return c, problems
 }
 
@@ -223,7 +220,7 @@ func reason(err error) string {
 
 // People read and write the YAML files under data. A process needs 0.1 s and more to read them, and a supervisor would
 // wait for that between a failure and its remedy. So the program contains a compiled form of them instead, which is
-// read in some milliseconds: a builder as appendBinary writes it. A test fails until the form is made again after an
+// read in some milliseconds: a builder as writeBinary writes it. A test fails until the form is made again after an
 // edit.
 //
 //go:generate go test -run ^TestCompiledIsTheData$ -update .
@@ -232,25 +229,19 @@ var compiledForm string
 
 const embeddedPackages = "data/packages.yaml"
 
-// embedded is the embedded catalog, and the builder that overlays are applied to. Neither is ever written to, and
-// neither is kept: a supervisor runs for hours and needs them for moments.
-type embedded struct {
-	base    *builder
-	catalog *Catalog
-}
-
-// readCompiled reads a compiled form. After an error the catalog is empty.
-func readCompiled(form string) (e embedded, err error) {
+// readCompiled reads a compiled form; after an error the builder is empty. It is not kept: a supervisor runs for hours
+// and needs the catalog for moments.
+func readCompiled(form string) (*builder, error) {
 	b := &builder{}
 	if !readBinary(form, b) {
-		b, err = &builder{}, errors.New("reading the embedded catalog: its compiled form is not whole")
+		return &builder{}, errors.New("reading the embedded catalog: its compiled form is not whole")
 	}
-	return embedded{b, b.finish()}, err
+	return b, nil
 }
 
 // Embedded is the catalog that superloop brings, without anybody's files. An error is a mistake in superloop itself;
 // the catalog is empty then.
 func Embedded() (*Catalog, error) {
-	e, err := readCompiled(compiledForm)
-	return e.catalog, err
+	b, err := readCompiled(compiledForm)
+	return b.finish(), err
 }

@@ -315,7 +315,7 @@ func allowedValues(at string) []any {
 		}
 		return list(ids)
 	case "Handler.persistence":
-		return list(persistences())
+		return list(persistences)
 	case "Handler.guard":
 		return list([]string{string(GuardStrong), string(GuardWeak)})
 	case "Handler.probes[]":
@@ -325,19 +325,19 @@ func allowedValues(at string) []any {
 	case "Match.streams[]":
 		return list([]string{"stdout", "stderr"})
 	case "Option.strategy", "Approach.covers[]":
-		return list(strategies())
+		return list(strategies)
 	case "Option.executor", "Approach.executor":
-		return list(executors())
+		return list(executors)
 	case "Option.risk", "Recipe.risk":
-		return list(risks())
+		return list(risks)
 	case "Option.requires[]", "RecipeNeeds.conditions[]":
 		return list(Conditions[:])
 	case "Option.project":
-		return list(actions())
+		return list(actions)
 	case "Option.dynamic_packages":
 		return list([]string{"lib", "header", "pkgconfig", "cmake", "soname", "tool"})
 	case "Recipe.category":
-		return list(recipeCategories())
+		return list(recipeCategories)
 	case "Verify.mode":
 		return list([]string{ModeVersion, ModeOutput})
 	}
