@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/superloop/superloop/internal/manifest"
+	"github.com/superloop/superloop/internal/pattern"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/recovery"
 )
@@ -63,7 +64,7 @@ const maxWrapped = 6
 
 // add notes a simple command and what it starts in turn.
 func (c *calls) add(words []string, depth int) {
-	for len(words) > 0 && assignment(words[0]) {
+	for len(words) > 0 && assignment().MatchString(words[0]) {
 		words = words[1:]
 	}
 	if len(words) == 0 || depth > maxWrapped || len(c.words) > 200 {
@@ -141,7 +142,7 @@ func started(name string, words []string) (rest []string, opaque bool) {
 
 // afterFlags drops leading options and assignments.
 func afterFlags(words []string) []string {
-	for len(words) > 0 && (strings.HasPrefix(words[0], "-") || assignment(words[0])) {
+	for len(words) > 0 && (strings.HasPrefix(words[0], "-") || assignment().MatchString(words[0])) {
 		if words[0] == "--" {
 			return words[1:]
 		}
@@ -150,19 +151,8 @@ func afterFlags(words []string) []string {
 	return words
 }
 
-func assignment(w string) bool {
-	i := strings.IndexByte(w, '=')
-	if i <= 0 {
-		return false
-	}
-	for j := 0; j < i; j++ {
-		c := w[j]
-		if c != '_' && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && (c < '0' || c > '9' || j == 0) {
-			return false
-		}
-	}
-	return true
-}
+// assignment is the beginning of a word that sets a variable of the environment.
+var assignment = pattern.Lazy(`^[A-Za-z_][A-Za-z0-9_]*=`)
 
 // matches reports whether one of the calls is what a handler names: a program, or a program and its first words.
 func (c *calls) matches(commands []string) (yes, hinted bool) {

@@ -104,45 +104,34 @@ func codeFile(path string, line int) bool {
 	return !foreign(path)
 }
 
+// drive is what stands before a path on Windows.
+var drive = pattern.Lazy(`(?:^|[ \t(\["'])[A-Za-z]:$`)
+
 // colonPlace finds path.ext:line, the way most tools name a place.
 func colonPlace(line string) (string, int) {
 	for i := 1; i+1 < len(line); i++ {
-		j := strings.IndexByte(line[i:], ':')
-		if j < 0 || i+j+1 >= len(line) {
-			return "", 0
-		}
-		i += j
-		if line[i+1] < '0' || line[i+1] > '9' {
+		if line[i] != ':' || line[i+1] < '0' || line[i+1] > '9' {
 			continue
 		}
 		from := i
 		for from > 0 && pathByte(line[from-1]) {
 			from--
 		}
-		if from > 1 && line[from-1] == ':' && letter(line[from-2]) && (from == 2 || opens(line[from-3])) && strings.ContainsAny(line[from:i], "/\\") {
-			from -= 2 // a drive
-		}
-		if from >= 5 && line[from-5:from] == "file:" {
-			line, from = line[from:], 0
-			line = "/" + strings.TrimLeft(line, "/")
-			i = strings.IndexByte(line, ':')
-		}
-		if from > 0 && !opens(line[from-1]) && !strings.HasSuffix(line[:from], "❯") {
+		before, file := line[:from], line[from:i]
+		switch {
+		case strings.HasSuffix(before, "file:"):
+			file = "/" + strings.TrimLeft(file, "/")
+		case strings.HasSuffix(before, ":") && strings.ContainsAny(file, `/\`) && drive().MatchString(before):
+			file = before[from-2:] + file
+		case from > 0 && !strings.ContainsRune(" \t([\"'", rune(line[from-1])) && !strings.HasSuffix(before, "❯"):
 			continue
 		}
-		end := i + 1
-		for end < len(line) && line[end] >= '0' && line[end] <= '9' {
-			end++
-		}
-		if n, err := strconv.Atoi(line[i+1 : end]); err == nil && codeFile(line[from:i], n) {
-			return line[from:i], n
+		number := strings.TrimLeft(line[i+1:], "0123456789")
+		if n, err := strconv.Atoi(line[i+1 : len(line)-len(number)]); err == nil && codeFile(file, n) {
+			return file, n
 		}
 	}
 	return "", 0
-}
-
-func opens(c byte) bool {
-	return c == ' ' || c == '\t' || c == '(' || c == '[' || c == '"' || c == '\''
 }
 
 func letter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }

@@ -20,7 +20,7 @@ type judgement struct {
 	order          []*match // the cascade's order, the primary first
 	vetoed         []*match
 	strong, weak   *match // the first guards of each kind
-	method, tool   string
+	method         string
 	findings       map[string]Finding
 	undeclared     bool // a probe says that only the code can fix it
 	confirmed      bool // a probe says that the environment is to blame
@@ -42,8 +42,7 @@ type match struct {
 
 // collect finds every handler that applies.
 func (j *judgement) collect() {
-	j.method, j.tool = j.in.Method, j.in.Tool
-	if j.method == "" && len(j.calls.families) > 0 {
+	if j.method = j.in.Method; j.method == "" && len(j.calls.families) > 0 {
 		j.method = j.calls.families[0]
 	}
 	for i := range j.c.prog.handlers {
@@ -172,22 +171,14 @@ func (m *match) choose(anyHits, all []hit) {
 	if len(list) == 0 {
 		return
 	}
-	better := func(a, b hit) bool {
-		if a.voice.own() != b.voice.own() {
-			return a.voice.own()
-		}
-		if (len(a.captures) > 0) != (len(b.captures) > 0) {
-			return len(a.captures) > 0
-		}
-		return false
-	}
+	tells := func(h hit) int { return 2*bit(h.voice.own()) + bit(len(h.captures) > 0) }
 	scope := list
 	if len(anyHits) > 0 {
 		scope = list[:len(anyHits)]
 	}
 	best := 0
 	for i := range scope {
-		if better(scope[i], scope[best]) {
+		if tells(scope[i]) > tells(scope[best]) {
 			best = i
 		}
 	}

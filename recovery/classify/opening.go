@@ -36,50 +36,33 @@ var (
 )
 
 // openingOf says what a line opens; t is l without white space around it, and not empty. Logs consist of such lines,
-// and hundreds are asked about for one hit, so that each expression is tried only behind a first letter that it can
-// begin with: openingByExpressions, in the tests, says the same slowly.
+// and hundreds are asked about for one hit, so that expressions are tried only on a line that begins like one of theirs,
+// or has in its middle what opens something: openingByExpressions, in the tests, says the same slowly. Runners that begin
+// a line with a sign, or with a state in brackets, say more there.
 func openingOf(l, t string) opening {
 	switch c := t[0]; {
-	case c >= utf8.RuneSelf:
-		if !strings.HasPrefix(t, "●") && !strings.HasPrefix(t, "✘") && !strings.HasPrefix(t, "⎯") {
-			return insideOf(l, true)
-		}
 	case c >= '0' && c <= '9':
-		if !strings.Contains(t, ") ") && !strings.Contains(t, "passing") && !strings.Contains(t, "failing") {
+		if !hasAny(t, ") ", "passing", "failing") {
 			return opensNothing
 		}
-	case c == '-' || c == '=':
-		verdict := isVerdict(l)
-		run := strings.HasPrefix(l, "=== RUN ") || strings.HasPrefix(l, "=== NAME ") || strings.HasPrefix(l, "=== CONT ")
-		switch {
-		case (verdict || run) && suiteOpenerInside(l):
-			return opensSuite
-		case verdict:
-			return opensVerdict
-		case run:
-			return opensRun
-		}
-		if !strings.HasPrefix(t, "---") && !strings.HasPrefix(t, "===") && !strings.HasPrefix(t, "- Captured") {
-			return insideOf(l, false)
-		}
+	case slices.ContainsFunc(beginnings[c], func(p string) bool { return strings.HasPrefix(t, p) }), hasAny(l, "\" hook", "_FailedTest", " failed]", "<<< "):
+	case c < utf8.RuneSelf && !strings.HasPrefix(t, "[ "), !hasAny(l, "An error occurred while loading ", "Failed Suites ", "Failure/Error:", "Failed Tests "):
+		return opensNothing
+	}
+	switch {
 	case strings.HasPrefix(t, "not ok "):
 		return opensNotOK
-	case !begins(t):
-		return insideOf(l, strings.HasPrefix(t, "[ "))
-	}
-	return byExpressions(l)
-}
-
-// byExpressions is openingOf for a line that may open something.
-func byExpressions(l string) opening {
-	switch {
 	case logOpener().MatchString(l):
 		return opensLog
-	case suiteOpener(l):
+	case suiteStart().MatchString(l), suiteOpenerInside(l):
 		return opensSuite
+	case isVerdict(l):
+		return opensVerdict
+	case strings.HasPrefix(l, "=== RUN "), strings.HasPrefix(l, "=== NAME "), strings.HasPrefix(l, "=== CONT "):
+		return opensRun
 	case closer().MatchString(l):
 		return closesPart
-	case blockOpener(l):
+	case blockStart().MatchString(l), hasAny(l, "<<< FAILURE!", "<<< ERROR!", "Failure/Error:", "Failed Tests "):
 		return opensBlock
 	}
 	return opensNothing
@@ -89,22 +72,7 @@ func byExpressions(l string) opening {
 var beginnings = [256][]string{
 	'_': {"___"}, '[': {"[ RUN ", "[captured"}, '#': {"# "}, 'F': {"FAIL", "Fail"}, 'E': {"ERROR"}, 'f': {"fail"}, 'c': {"console."},
 	's': {"stdout", "stderr"}, 'T': {"Test"}, 't': {"test result"}, 'S': {"Snapshots"}, 'o': {"ok  "}, 'A': {"An error"},
-	'I': {"ImportError"}, 'R': {"Ran "}, '"': {"\""},
-}
-
-// begins reports whether a line begins like one that opens or closes a part.
-func begins(t string) bool {
-	return slices.ContainsFunc(beginnings[t[0]], func(p string) bool { return strings.HasPrefix(t, p) })
-}
-
-// insideOf is openingOf for a line whose beginning says nothing: it may have in its middle what opens something.
-// Runners that begin such lines with a sign, or with a state in brackets, say more there.
-func insideOf(l string, sign bool) opening {
-	if hasAny(l, "\" hook", "_FailedTest", " failed]", "<<< ") ||
-		sign && hasAny(l, "An error occurred while loading ", "Failed Suites ", "Failure/Error:", "Failed Tests ") {
-		return byExpressions(l)
-	}
-	return opensNothing
+	'I': {"ImportError"}, 'R': {"Ran "}, '"': {"\""}, 'n': {"not ok "}, '-': {"---", "- Captured"}, '=': {"==="}, 0xe2: {"●", "✘", "⎯"},
 }
 
 // suiteOpener reports whether a line begins what a runner says of a file of tests that it could not load.
@@ -115,11 +83,6 @@ func suiteOpener(l string) bool {
 func suiteOpenerInside(l string) bool {
 	return hasAny(l, "An error occurred while loading ", "(unittest.loader._FailedTest", "[build failed]", "[setup failed]") ||
 		hasAny(l, "Failed Suites ", "\" hook") && suiteInner().MatchString(l)
-}
-
-// blockOpener reports whether a line begins the report of one failed test.
-func blockOpener(l string) bool {
-	return blockStart().MatchString(l) || hasAny(l, "<<< FAILURE!", "<<< ERROR!", "Failure/Error:", "Failed Tests ")
 }
 
 // summary is the last count of tests that a runner printed.

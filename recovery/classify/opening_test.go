@@ -29,7 +29,7 @@ func openingByExpressions(l, t string) opening {
 		return opensRun
 	case closer().MatchString(l):
 		return closesPart
-	case blockOpener(l):
+	case blockStart().MatchString(l), hasAny(l, "<<< FAILURE!", "<<< ERROR!", "Failure/Error:", "Failed Tests "):
 		return opensBlock
 	}
 	return opensNothing

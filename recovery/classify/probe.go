@@ -1,14 +1,187 @@
 package classify
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"io"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/superloop/superloop/internal/pattern"
 )
+
+// The probes, by the names that handlers use. What Holds says of each stands behind it; the capture that it looks at in
+// brackets.
+const (
+	ProbeDeclared   = "declared"    // [pkg] yes: the project declares the package; Value: installed, missing or broken
+	ProbeFirstLine  = "first_line"  // [script] yes: its interpreter is there; no: Value is crlf or the missing interpreter
+	ProbeWritable   = "writable"    // [path] yes: we may write it
+	ProbeFreeSpace  = "free_space"  // [path] yes: bytes and inodes are free; Value: free bytes
+	ProbeLockHolder = "lock_holder" // [lock] yes: a live process holds it, Value its pid; no: Value is stale or gone
+	ProbePortOwner  = "port_owner"  // [port] yes: ours, no: another's; Value: pid; unknown: nobody has it, or it is hidden
+	ProbeWhich      = "which"       // [tool] yes: it is on PATH, Value where
+	ProbeService    = "service"     // [port] yes: something listens there now
+	ProbeExists     = "exists"      // [path] yes: there is such a file
+	ProbeOOM        = "oom"         // yes: the kernel killed something for memory in our control group
+)
+
+// System answers probes by looking at this machine. It runs no program and changes nothing; a look that is not possible
+// here is Unknown.
+type System struct {
+	// Mark is the environment variable that processes of this loop carry, as NAME=value; "" means SUPERLOOP_LOOP with
+	// any value.
+	Mark string
+	// Path is searched by which; "" means that of this process.
+	Path string
+}
+
+// Probe makes one look. An unknown name is Unknown.
+func (s System) Probe(ctx context.Context, name string, captures map[string]string, in *Input) Finding {
+	at := func(capture string) string { return place(in.Dir, captures[capture]) }
+	var f Finding
+	switch {
+	case ctx.Err() != nil:
+	case name == ProbeDeclared:
+		f = declared(in.Dir, captures["pkg"])
+	case name == ProbeFirstLine:
+		f = firstLine(at("script"))
+	case name == ProbeWritable:
+		f = writable(at("path"))
+	case name == ProbeFreeSpace:
+		f = freeSpace(cmp.Or(at("path"), in.Dir))
+	case name == ProbeLockHolder:
+		f = lockHolder(at("lock"), in.Dir)
+	case name == ProbePortOwner:
+		f = s.portOwner(captures["port"])
+	case name == ProbeService:
+		f = service(captures["port"])
+	case name == ProbeWhich:
+		f = s.which(captures["tool"])
+	case name == ProbeExists:
+		f = exists(at("path"))
+	case name == ProbeOOM:
+		f = oomKilled()
+	default:
+		f.Detail = "there is no such probe"
+	}
+	f.Name, f.Holds = name, cmp.Or(f.Holds, Unknown)
+	return f
+}
+
+// place makes a path that a tool printed absolute; "" if that is not possible.
+func place(dir, path string) string {
+	path = strings.Trim(strings.TrimSpace(path), `'"`)
+	path = strings.TrimPrefix(path, "file://")
+	switch {
+	case path == "" || strings.ContainsRune(path, 0):
+		return ""
+	case filepath.IsAbs(path):
+		return filepath.Clean(path)
+	case strings.HasPrefix(path, "~/"):
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return ""
+		}
+		return filepath.Join(home, path[2:])
+	case dir == "":
+		return ""
+	}
+	return filepath.Join(dir, path)
+}
+
+func exists(path string) Finding {
+	if path == "" {
+		return Finding{}
+	}
+	info, err := os.Lstat(path)
+	switch {
+	case os.IsNotExist(err):
+		return Finding{Holds: No, Value: path, Detail: "there is no such file"}
+	case err != nil:
+		return Finding{Detail: err.Error()}
+	case info.Mode()&os.ModeSymlink != 0:
+		if _, err := os.Stat(path); os.IsNotExist(err) {
+			return Finding{Holds: No, Value: path, Detail: "it is a symbolic link to nothing"}
+		}
+	}
+	return Finding{Holds: Yes, Value: path}
+}
+
+func (s System) which(tool string) Finding {
+	if tool == "" || strings.ContainsRune(tool, 0) {
+		return Finding{}
+	}
+	if strings.ContainsRune(tool, '/') {
+		return exists(place("", tool))
+	}
+	for _, dir := range filepath.SplitList(cmp.Or(s.Path, os.Getenv("PATH"))) {
+		full := filepath.Join(dir, tool)
+		if info, err := os.Stat(full); filepath.IsAbs(dir) && err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return Finding{Holds: Yes, Value: full}
+		}
+	}
+	return Finding{Holds: No, Value: tool, Detail: tool + " is not on PATH"}
+}
+
+// firstLine looks at a script's first line: does it end in CR LF, and is its interpreter there.
+func firstLine(path string) Finding {
+	if path == "" {
+		return Finding{}
+	}
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return Finding{Detail: "the script is not there"}
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return Finding{Detail: err.Error()}
+	}
+	defer f.Close()
+	buf, _ := io.ReadAll(io.LimitReader(f, 512))
+	line, _, whole := bytes.Cut(buf, []byte("\n"))
+	switch {
+	case whole && bytes.HasSuffix(line, []byte("\r")):
+		return Finding{Holds: No, Value: "crlf", Detail: "its lines end in CR LF"}
+	case !bytes.HasPrefix(line, []byte("#!")):
+		if bytes.HasPrefix(buf, []byte("\x7fELF")) {
+			return Finding{Detail: "it is a program, not a script"}
+		}
+		return Finding{Detail: "it names no interpreter"}
+	}
+	words := strings.Fields(string(line[2:]))
+	if len(words) == 0 {
+		return Finding{Holds: No, Value: "empty", Detail: "its first line names no interpreter"}
+	}
+	if _, err := os.Stat(words[0]); err != nil {
+		return Finding{Holds: No, Value: words[0], Detail: "its interpreter " + words[0] + " is not there"}
+	}
+	if rest := afterFlags(words[1:]); filepath.Base(words[0]) == "env" && len(rest) > 0 && (System{}).which(rest[0]).Holds == No {
+		return Finding{Holds: No, Value: rest[0], Detail: "its interpreter " + rest[0] + " is not on PATH"}
+	}
+	return Finding{Holds: Yes, Value: words[0]}
+}
+
+// nearestDir is the path itself or the closest directory above it that is there.
+func nearestDir(path string) string {
+	for n := 0; path != "" && n < 64; n++ {
+		if _, err := os.Stat(path); err == nil {
+			return path
+		}
+		path = filepath.Dir(path) // at last "/", which is there, or "."
+	}
+	return ""
+}
+
+// portNumber reads a TCP port.
+func portNumber(s string) (int, bool) {
+	n, err := strconv.Atoi(strings.TrimSpace(s))
+	return n, err == nil && n > 0 && n < 65536
+}
 
 // maxProbes bounds how many probes one verdict may make.
 const maxProbes = 6

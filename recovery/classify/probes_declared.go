@@ -280,25 +280,21 @@ func inRuby(dir, pkg string) (declares, manifest bool, state string) {
 
 func inPHP(dir, pkg string) (declares, manifest bool, state string) {
 	data := readWhole(filepath.Join(dir, "composer.json"))
-	if data == nil {
-		return false, false, ""
-	}
 	var m struct {
 		Require    map[string]any `json:"require"`
 		RequireDev map[string]any `json:"require-dev"`
 	}
-	if json.Unmarshal(data, &m) != nil {
-		return false, true, ""
+	if data == nil || json.Unmarshal(data, &m) != nil {
+		return false, data != nil, ""
 	}
 	for _, name := range []string{pkg, "ext-" + pkg} {
 		_, a := m.Require[name]
 		_, b := m.RequireDev[name]
 		if a || b {
-			state = "missing"
 			if _, err := os.Stat(filepath.Join(dir, "vendor", filepath.FromSlash(name))); err == nil {
-				state = "installed"
+				return true, true, "installed"
 			}
-			return true, true, state
+			return true, true, "missing"
 		}
 	}
 	return false, true, ""

@@ -27,16 +27,10 @@ func (j *judgement) rank(ctx context.Context) {
 	rest = j.onlyTests(ctx, j.lastTry(rest))
 	rest = slices.DeleteFunc(rest, j.ownUse)
 	promote(rest)
-	slices.SortStableFunc(rest, func(a, b *match) int {
-		return cmp.Or(
-			-cmp.Compare(bit(a.dominates()), bit(b.dominates())),
-			-cmp.Compare(bit(a.voice.own()), bit(b.voice.own())),
-			-cmp.Compare(a.rule.h.Layer.Rank(), b.rule.h.Layer.Rank()),
-			-cmp.Compare(a.near, b.near),
-			cmp.Compare(bit(a.unsure), bit(b.unsure)),
-			cmp.Compare(a.rule.order, b.rule.order),
-		)
-	})
+	key := func(m *match) []int {
+		return []int{bit(m.dominates()), bit(m.voice.own()), m.rule.h.Layer.Rank(), m.near, -bit(m.unsure)}
+	}
+	slices.SortStableFunc(rest, func(a, b *match) int { return slices.Compare(key(b), key(a)) })
 	if j.strong != nil {
 		kept := rest[:0:0]
 		for _, m := range rest {

@@ -35,9 +35,7 @@ type hit struct {
 	offset   int64
 	text     string
 	captures map[string]string
-	voice    voice
-	file     string // of the code, where the lines around say so
-	fileLine int
+	placed
 }
 
 // output is what was found in one stream.
@@ -60,8 +58,8 @@ type reading struct {
 	window  []byte // what was read last, with backSize before it
 	base    int64  // offset of window[0] in the stream
 	pending []spot
-	ending  bool // the scanner tells what it had put off
-	placed  int
+	ending  bool             // the scanner tells what it had put off
+	looks   int              // at places
 	known   map[int64]placed // of lines that more than one pattern matched
 	saved   map[slot]*surrounding
 }
@@ -69,7 +67,7 @@ type reading struct {
 // placed is what the lines around a line say about it.
 type placed struct {
 	voice    voice
-	file     string
+	file     string // of the code, where the lines around say so
 	fileLine int
 	located  bool // file is known, or there is none
 }
@@ -248,14 +246,14 @@ func (rd *reading) place(final bool) {
 		k := &list[p.index]
 		at, known := rd.known[p.line]
 		if known && (at.located || p.index >= keptPlaces) {
-			k.voice, k.file, k.fileLine = at.voice, at.file, at.fileLine
+			k.placed = at
 			continue
 		}
 		from := p.offset - rd.base
-		if from < 0 || from > int64(len(rd.window)) || rd.placed >= maxPlaced {
+		if from < 0 || from > int64(len(rd.window)) || rd.looks >= maxPlaced {
 			continue // a line longer than the window: nothing is known of its place
 		}
-		rd.placed++
+		rd.looks++
 		back := rd.window[max(0, from-backSize/2):from]
 		after := rd.window[from:]
 		if i := bytes.IndexByte(after, '\n'); i >= 0 {
@@ -324,6 +322,5 @@ func (rd *reading) know(k *hit, p spot, back, after []byte, at placed, known boo
 		at.file, at.fileLine = codePlace(k.text, before, next)
 		at.located = true
 	}
-	k.voice, k.file, k.fileLine = at.voice, at.file, at.fileLine
-	rd.known[p.line] = at
+	k.placed, rd.known[p.line] = at, at
 }

@@ -13,7 +13,7 @@ import (
 func (j *judgement) verdict() Failure {
 	in := j.in
 	f := Failure{
-		Source: in.Source, Exit: in.Exit, Command: in.Command, Argv: in.Argv, Dir: in.Dir, Tool: j.tool, Method: j.method,
+		Source: in.Source, Exit: in.Exit, Command: in.Command, Argv: in.Argv, Dir: in.Dir, Tool: in.Tool, Method: j.method,
 		Severity: "blocking", Findings: j.findings,
 		Bytes: j.stdout.bytes + j.stderr.bytes, Lines: j.stdout.lines + j.stderr.lines,
 		Incomplete: j.stdout.broken || j.stderr.broken,
@@ -50,7 +50,7 @@ func (j *judgement) verdict() Failure {
 	}
 	f.Weak = !f.Code && j.weakened
 	f.Persistence = "unknown"
-	if c := j.c.categories[f.Category]; c != nil {
+	if c, ok := j.c.cat.Category(f.Category); ok {
 		f.Area, f.Persistence, f.Infra = c.Area, c.Persistence, c.Infra
 	}
 	if f.Code {

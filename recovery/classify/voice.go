@@ -55,20 +55,15 @@ func speaker(before []string, line string, after []string) (v voice, decided boo
 		}
 		return v, true
 	}
-	if v == voiceTool && goTest(after, line) {
-		return voiceLog, decided
-	}
-	if v == voiceTool && strings.HasPrefix(line, "# ") && tap(before, after) {
-		if notLoaded(line, after) {
-			return voiceSuite, decided
+	switch {
+	case v == voiceTool && goTest(after, line):
+		v = voiceLog
+	case v == voiceTool && strings.HasPrefix(line, "# ") && tap(before, after):
+		if v = voiceLog; notLoaded(line, after) {
+			v = voiceSuite
 		}
-		return voiceLog, decided
-	}
-	if v == voiceTool && inDiff(before, line) {
-		return voiceName, decided
-	}
-	if v != voiceSuite && v != voiceTool && sourceLine().MatchString(line) {
-		return voiceName, decided // what the code says there, not what happened
+	case v == voiceTool && inDiff(before, line), !v.own() && sourceLine().MatchString(line):
+		v = voiceName // what a file or the code says there, not what happened
 	}
 	return v, decided
 }
