@@ -1,6 +1,37 @@
+// Package schemas holds the file formats of superloop: one JSON Schema (draft 2020-12) per format, embedded, and the
+// strict reader that every file passes before superloop believes a word of it.
+//
+// Read is the strict reader. It refuses what makes two readers of one file see two different things: duplicate keys,
+// keys that differ from a key of the schema only in case, empty keys, lone surrogates, invalid UTF-8, NUL, data after
+// the end, numbers that do not fit, nesting deeper than MaxDepth, files over the caps of their kind (bytes, values).
+// Then it applies the schema, and gives every problem at once, in the order of the file, each with its place in the
+// source.
+//
+// Words of a schema that superloop gives a meaning of its own:
+//
+//	deprecated   a known key that superloop does not act on (Document.Ignored)
+//	writeOnly    a secret: its value is never printed (Document.Secret)
+//	x-allowed    the phrase for humans where a pattern or a count would be shown
+//	$comment     beside deprecated: what to do instead
+//
+// Nothing is compiled before it is needed, and each schema only once in the life of a process.
 package schemas
 
-import "slices"
+import (
+	"bytes"
+	"embed"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v5"
+)
 
 // Kind names a file format; its schema is "<kind>.schema.json".
 type Kind string
@@ -35,13 +66,15 @@ const (
 // MaxDepth is how deep arrays and objects may be nested in any kind.
 const MaxDepth = 100
 
-// limits of a file of a kind: bytes, and values. What an agent or a human writes is small; what superloop writes itself
-// may grow with a long run. Without a cap on the values (0: 4,000,000) a mebibyte of wrong ones would cost seconds to
-// describe.
-var limits = []struct {
+// caps of a file (or line) of a kind: bytes, and values (0: 4,000,000). What an agent or a human writes is small; what
+// superloop writes itself may grow with a long run. Without a cap on the values a mebibyte of wrong ones would cost
+// seconds to describe.
+type caps struct {
 	kind          Kind
 	bytes, values int
-}{
+}
+
+var limits = []caps{
 	{Config, mib, 50_000}, {RepoState, mib, 0}, {Recovery, 64 * kib, 50_000}, {Escalation, mib, 0}, {Event, mib, 0},
 	{State, 256 * kib, 0}, {Usage, 256 * kib, 0}, {RunSummary, 64 * mib, 0}, {Approval, 256 * kib, 0}, {TestStatus, 64 * kib, 0},
 	{Evidence, 16 * mib, 0}, {RootCause, mib, 0}, {Chain, 4 * mib, 0}, {ChecklistStatus, 64 * kib, 0}, {ValidationStatus, 64 * kib, 0},
@@ -60,27 +93,104 @@ func Kinds() []Kind {
 // Known reports whether k is one of Kinds.
 func (k Kind) Known() bool { return slices.Contains(Kinds(), k) }
 
-// Limit is the size cap of a file (or line) of kind k in bytes.
-func (k Kind) Limit() int {
-	for _, l := range limits {
-		if l.kind == k {
-			return l.bytes
-		}
+// caps are those of kind k; of an unknown one, those of the config's size.
+func (k Kind) caps() caps {
+	if i := slices.IndexFunc(limits, func(c caps) bool { return c.kind == k }); i >= 0 {
+		return limits[i]
 	}
-	return mib
+	return caps{bytes: mib}
 }
 
-// values is the cap on the number of values in a file of kind k.
-func (k Kind) values() int {
-	for _, l := range limits {
-		if l.kind == k && l.values > 0 {
-			return l.values
-		}
-	}
-	return 4_000_000
-}
+// Limit is the size cap of a file (or line) of kind k in bytes.
+func (k Kind) Limit() int { return k.caps().bytes }
 
 // ID is the $id of the schema of kind k.
 func (k Kind) ID() string { return idPrefix + k.file() }
 
 func (k Kind) file() string { return string(k) + ".schema.json" }
+
+//go:embed *.schema.json
+var files embed.FS
+
+const idPrefix = "https://superloop.dev/schemas/"
+
+// Source is the text of the schema of kind k, as it is published; nil for an unknown kind.
+func Source(k Kind) []byte {
+	b, _ := files.ReadFile(k.file())
+	return b
+}
+
+// compiled and parsed give the schema of a kind, which is made on first use.
+var compiled, parsed = atFirst(compile), atFirst(parse)
+
+func atFirst[T any](of func(Kind) T) func(Kind) T {
+	var made sync.Map // of Kind
+	return func(k Kind) T {
+		get, _ := made.LoadOrStore(k, sync.OnceValue(func() T { return of(k) }))
+		return get.(func() T)()
+	}
+}
+
+// compile makes the schema of k. The schemas are part of the program: one that does not compile is a mistake in it, so
+// it panics (and no test passes).
+func compile(k Kind) *jsonschema.Schema {
+	c := jsonschema.NewCompiler()
+	c.Draft = jsonschema.Draft2020
+	c.AssertFormat = true
+	c.ExtractAnnotations = true
+	for name, f := range formats {
+		c.Formats[name] = func(v any) bool {
+			s, ok := v.(string)
+			return !ok || f.is(s) // what is no string is the type's to judge
+		}
+	}
+	// Nothing is ever fetched: a reference either names an embedded schema or is a mistake.
+	c.LoadURL = func(id string) (io.ReadCloser, error) {
+		name, ours := strings.CutPrefix(id, idPrefix)
+		if !ours {
+			return nil, fmt.Errorf("%s is not one of the embedded schemas", id)
+		}
+		return files.Open(name)
+	}
+	sch, err := c.Compile(k.ID())
+	if err != nil {
+		panic(fmt.Sprintf("schemas: %s: %#v", k.file(), err))
+	}
+	return sch
+}
+
+func parse(k Kind) map[string]any {
+	var m map[string]any
+	dec := json.NewDecoder(bytes.NewReader(Source(k)))
+	dec.UseNumber() // bounds are shown as they are written
+	if err := dec.Decode(&m); err != nil {
+		panic(fmt.Sprintf("schemas: %s: %v", k.file(), err))
+	}
+	return m
+}
+
+// maxDuration bounds every duration: nobody waits for more than a year.
+const maxDuration = 366 * 24 * time.Hour
+
+// formats are the words of a schema for texts, and what they allow.
+var formats = map[string]struct {
+	allowed string
+	is      func(string) bool
+}{
+	"date-time": {"a time as in RFC 3339, such as 2026-01-23T05:36:33Z", func(s string) bool {
+		_, err := time.Parse(time.RFC3339, s)
+		return err == nil
+	}},
+	"regex": {"a regular expression in RE2 syntax (no lookahead, no backreference)", func(s string) bool {
+		_, err := regexp.Compile(s)
+		return err == nil
+	}},
+	"go-duration": {`seconds as a number, or text such as "90s", "30m", "8h", at most a year`, func(s string) bool {
+		d, err := time.ParseDuration(s)
+		return err == nil && d >= 0 && d <= maxDuration
+	}},
+	"web-url": {"a URL that starts with https:// or http://", func(s string) bool {
+		u, err := url.Parse(s)
+		return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.Opaque == ""
+	}},
+}

@@ -258,7 +258,7 @@ func TestHostileFiles(t *testing.T) {
 	}
 	files := map[string][]byte{
 		"many values":    fill(`{"recovery":{"auto_approve":[`, `1,`, `]},"loops":[]}`),
-		"wrong items":    []byte(`{"recovery":{"auto_approve":[` + strings.Repeat("1,", Config.values()-10) + `1]},"loops":[]}`),
+		"wrong items":    []byte(`{"recovery":{"auto_approve":[` + strings.Repeat("1,", Config.caps().values-10) + `1]},"loops":[]}`),
 		"duplicate keys": fill(`{"loops":[],`, `"a":1,`, `}`),
 		"bad runners":    []byte(`{"loops":[],"runners":{` + strings.TrimSuffix(names.String(), ",") + `}}`),
 		"unknown keys":   []byte(`{"loops":[],` + strings.TrimSuffix(names.String(), ",") + `}`),

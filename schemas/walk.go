@@ -53,7 +53,7 @@ func (d *Document) visit(f func(path []string, parent []*jsonschema.Schema, n *n
 			path = path[:len(path)-1]
 		}
 	}
-	walk(&d.root, views(standard().compiled[d.kind](), nil))
+	walk(&d.root, views(compiled(d.kind), nil))
 }
 
 // cases notes keys that differ from a key of the schema only in case. Go's decoder takes "Command" for "command" and
@@ -109,7 +109,7 @@ func (d *Document) Ignored() []Problem {
 
 // Secret reports whether the schema says that the value at a JSON pointer, or one that holds it, is a secret.
 func (d *Document) Secret(ptr string) bool {
-	vs := views(standard().compiled[d.kind](), nil)
+	vs := views(compiled(d.kind), nil)
 	n := &d.root
 	for _, t := range Tokens(ptr) {
 		vs = below(vs, n.kind, t)
