@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"unicode/utf8"
 )
 
@@ -61,11 +60,6 @@ func MustShape(wants ...Want) *Shape {
 		panic(err)
 	}
 	return s
-}
-
-// Lazy is MustShape at the first use: most starts of the program read no stream.
-func Lazy(wants ...Want) func() *Shape {
-	return sync.OnceValue(func() *Shape { return MustShape(wants...) })
 }
 
 // Compile makes a shape. A want's index is how values name it. The error says which want is bad and why.

@@ -16,7 +16,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/superloop/superloop/internal/multiscan"
@@ -31,10 +30,9 @@ type Options struct {
 
 // Classifier holds a catalog's compiled patterns. It is safe for concurrent use.
 type Classifier struct {
-	cat        *catalog.Catalog
-	prog       *program
-	redact     *redact.Replacer
-	workspaces sync.Pool
+	cat    *catalog.Catalog
+	prog   *program
+	redact *redact.Replacer
 }
 
 // New compiles a catalog's patterns, once. The catalog must not be changed afterwards. Patterns that are too large or
@@ -47,11 +45,7 @@ func New(cat *catalog.Catalog, opts Options) (*Classifier, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Classifier{cat: cat, prog: prog, redact: opts.Redact}
-	c.workspaces.New = func() any {
-		return &workspace{prog.set.NewScanner(func(multiscan.Hit) {}), make([]byte, backSize+blockSize)}
-	}
-	return c, nil
+	return &Classifier{cat: cat, prog: prog, redact: opts.Redact}, nil
 }
 
 // ErrNoFailure is what Classify gives for a command that succeeded.
@@ -68,13 +62,11 @@ func (c *Classifier) Classify(ctx context.Context, in Input) (Failure, error) {
 	if err := ctx.Err(); err != nil {
 		return Failure{}, fmt.Errorf("classifying a failure: %w", err)
 	}
-	w := c.workspaces.Get().(*workspace)
 	j := &judgement{c: c, in: &in, findings: map[string]Finding{}}
 	j.calls = callsOf(in.Command, in.Argv)
-	j.stdout = c.prog.read(ctx, onStdout, in.Stdout, w)
-	j.stderr = c.prog.read(ctx, onStderr, in.Stderr, w)
-	w.sc.Reset(func(multiscan.Hit) {}) // so that it does not keep the last reading alive
-	c.workspaces.Put(w)
+	sc, buf := c.prog.set.NewScanner(nil), make([]byte, backSize+blockSize)
+	j.stdout = c.prog.read(ctx, onStdout, in.Stdout, sc, buf)
+	j.stderr = c.prog.read(ctx, onStderr, in.Stderr, sc, buf)
 	if err := ctx.Err(); err != nil {
 		return Failure{}, fmt.Errorf("classifying a failure: %w", err)
 	}

@@ -87,22 +87,19 @@ func quotes(l string) bool {
 	return t != "" && (t[0] >= '0' && t[0] <= '9' || t[0] == '>' || t[0] == '|' || t[0] >= 0x80)
 }
 
+// codeName is how the path of a file of code ends.
+var codeName = pattern.Lazy(`\w\.[A-Za-z][^./\\]{0,7}$|(?:^|[/\\])(?:Rake|Make|Gem|Docker|Jenkins|Vagrant|Just)file$`)
+
 // codeFile reports whether a path and a line number can be a place in the code of the repository.
 func codeFile(path string, line int) bool {
-	if line == 0 || line > 10_000_000 {
-		return false
-	}
-	switch path[strings.LastIndexAny(path, "/\\")+1:] {
-	case "Rakefile", "Makefile", "Gemfile", "Dockerfile", "Jenkinsfile", "Vagrantfile", "Justfile":
-		return !foreign(path)
-	}
-	dot := strings.LastIndexByte(path, '.')
-	ext := path[dot+1:]
-	if dot <= 0 || len(ext) == 0 || len(ext) > 8 || !letter(ext[0]) || strings.ContainsAny(ext, "/\\") || !wordByte(path[dot-1]) {
-		return false
-	}
-	return !foreign(path)
+	return line > 0 && line <= 10_000_000 && codeName().MatchString(path) && !foreign(path)
 }
+
+// Bytes of words, and of paths that need no quotes.
+const (
+	wordBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
+	pathBytes = wordBytes + `@./\+-`
+)
 
 // drive is what stands before a path on Windows.
 var drive = pattern.Lazy(`(?:^|[ \t(\["'])[A-Za-z]:$`)
@@ -113,17 +110,14 @@ func colonPlace(line string) (string, int) {
 		if line[i] != ':' || line[i+1] < '0' || line[i+1] > '9' {
 			continue
 		}
-		from := i
-		for from > 0 && pathByte(line[from-1]) {
-			from--
-		}
-		before, file := line[:from], line[from:i]
+		before := strings.TrimRight(line[:i], pathBytes)
+		file := line[len(before):i]
 		switch {
 		case strings.HasSuffix(before, "file:"):
 			file = "/" + strings.TrimLeft(file, "/")
 		case strings.HasSuffix(before, ":") && strings.ContainsAny(file, `/\`) && drive().MatchString(before):
-			file = before[from-2:] + file
-		case from > 0 && !strings.ContainsRune(" \t([\"'", rune(line[from-1])) && !strings.HasSuffix(before, "❯"):
+			file = before[len(before)-2:] + file
+		case before != "" && !strings.ContainsRune(" \t([\"'", rune(before[len(before)-1])) && !strings.HasSuffix(before, "❯"):
 			continue
 		}
 		number := strings.TrimLeft(line[i+1:], "0123456789")
@@ -132,14 +126,6 @@ func colonPlace(line string) (string, int) {
 		}
 	}
 	return "", 0
-}
-
-func letter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
-
-func wordByte(c byte) bool { return letter(c) || c >= '0' && c <= '9' || c == '_' }
-
-func pathByte(c byte) bool {
-	return wordByte(c) || c == '@' || c == '.' || c == '/' || c == '\\' || c == '+' || c == '-'
 }
 
 // evidence collects the most telling lines first, each once.

@@ -242,8 +242,5 @@ func (j *judgement) near(h *catalog.Handler) int {
 	return 0
 }
 
-// relative reports whether a module's name is a place in the project, so that no installation can bring it.
-func relative(pkg string) bool {
-	return pkg == "." || pkg == ".." || strings.HasPrefix(pkg, "./") || strings.HasPrefix(pkg, "../") || strings.HasPrefix(pkg, "/") || strings.HasPrefix(pkg, "~/") || strings.HasPrefix(pkg, "@/") ||
-		strings.HasPrefix(pkg, "#") || strings.HasPrefix(pkg, "src/") || len(pkg) > 2 && pkg[1] == ':' && (pkg[2] == '\\' || pkg[2] == '/')
-}
+// relative is how a module's name begins that is a place in the project, so that no installation can bring it.
+var relative = pattern.Lazy(`^(?:\.{1,2}(?:/|$)|/|~/|@/|#|src/|.:[\\/])`)

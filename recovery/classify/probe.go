@@ -227,7 +227,7 @@ func ownModule(pkg, file string) bool {
 
 // ask makes one probe. It answers at once when the probe would tell nothing new.
 func (j *judgement) ask(ctx context.Context, name string, captures map[string]string) Finding {
-	if name == ProbeDeclared && relative(captures["pkg"]) {
+	if name == ProbeDeclared && relative().MatchString(captures["pkg"]) {
 		return Finding{Name: name, Holds: No, Value: captures["pkg"], Detail: "it is a place in the project, not a package"}
 	}
 	if name == ProbeDeclared && ownModule(captures["pkg"], captures["file"]) {

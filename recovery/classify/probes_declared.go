@@ -21,7 +21,7 @@ func declared(dir, pkg string) Finding {
 	if dir == "" || pkg == "" {
 		return Finding{}
 	}
-	if relative(pkg) {
+	if relative().MatchString(pkg) {
 		return Finding{Holds: No, Value: "relative", Detail: "it is a place in the project, not a package"}
 	}
 	seen := false
@@ -187,17 +187,11 @@ func requirementOf(line string, names map[string]bool) bool {
 	line, _, _ = strings.Cut(line, "#")
 	line = strings.TrimPrefix(strings.TrimSpace(line), "- ")
 	for _, part := range append([]string{line}, quotedParts(line)...) {
-		end := strings.IndexFunc(part, func(r rune) bool {
-			return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.')
-		})
-		if end < 0 {
-			end = len(part)
-		}
-		if end == 0 || !names[manifest.PythonName(part[:end])] {
+		rest := strings.TrimLeft(part, wordBytes+"-.")
+		if name := strings.TrimSuffix(part, rest); name == "" || !names[manifest.PythonName(name)] {
 			continue
 		}
-		rest := strings.TrimSpace(part[end:])
-		if rest == "" || strings.ContainsAny(rest[:1], "=<>!~[;@,(") || strings.HasPrefix(rest, ":") {
+		if rest = strings.TrimSpace(rest); rest == "" || strings.ContainsAny(rest[:1], "=<>!~[;@,(") || strings.HasPrefix(rest, ":") {
 			return true
 		}
 	}

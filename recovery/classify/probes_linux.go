@@ -2,6 +2,7 @@ package classify
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"os"
@@ -157,11 +158,8 @@ func holder(is func(fd string) bool) (pid int, all bool) {
 }
 
 func commandOf(pid int) string {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-	if err != nil {
-		return "?"
-	}
-	return strings.TrimSpace(string(b))
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)) // of a process that has ended there is none
+	return cmp.Or(strings.TrimSpace(string(b)), "?")
 }
 
 // listening finds the socket inode that listens on a port, "" if none does; ok is false where the kernel does not tell.

@@ -79,14 +79,13 @@ type spot struct {
 	line           int64
 }
 
-// read scans one stream to its end, in constant memory.
-func (p *program) read(ctx context.Context, name streamSet, r io.Reader, w *workspace) *output {
+// read scans one stream to its end by way of a buffer, in constant memory.
+func (p *program) read(ctx context.Context, name streamSet, r io.Reader, sc *multiscan.Scanner, buf []byte) *output {
 	out := &output{name: name, hits: map[int][]hit{}, count: map[int]int{}, named: map[string]bool{}}
 	if r == nil {
 		return out
 	}
 	rd := &reading{p: p, out: out, known: map[int64]placed{}, saved: map[slot]*surrounding{}}
-	sc, buf := w.sc, w.buf
 	sc.Reset(rd.found)
 	kept := 0 // bytes before the next block in buf
 	for {
@@ -95,9 +94,7 @@ func (p *program) read(ctx context.Context, name streamSet, r io.Reader, w *work
 			rd.window = buf[:kept+n]
 			rd.base = out.bytes - int64(kept)
 			out.bytes += int64(n)
-			if _, werr := sc.Write(buf[kept : kept+n]); werr != nil {
-				out.broken = true
-			}
+			_, _ = sc.Write(buf[kept : kept+n]) // it never fails, nor does Close
 			rd.place(false)
 			if err == nil && ctx.Err() == nil {
 				kept = copy(buf, rd.window[max(0, len(rd.window)-backSize):])
@@ -111,7 +108,7 @@ func (p *program) read(ctx context.Context, name streamSet, r io.Reader, w *work
 		break
 	}
 	rd.ending = true
-	out.broken = sc.Close() != nil || out.broken
+	_ = sc.Close()
 	rd.place(true)
 	st := sc.Stats()
 	out.lines = st.Lines
@@ -222,12 +219,6 @@ func cleanLine(b []byte) string {
 		b = b[:contextLen]
 	}
 	return strings.ToValidUTF8(string(b), "")
-}
-
-// workspace is what one reading needs and the next one can have again.
-type workspace struct {
-	sc  *multiscan.Scanner
-	buf []byte
 }
 
 // place looks at the lines around the hits that wait, as soon as enough of what follows them is there.
