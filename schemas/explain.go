@@ -314,18 +314,16 @@ func count(n, noun string) string {
 func types(v any) string {
 	words := map[string]string{"object": "an object", "array": "an array", "string": "a string", "number": "a number",
 		"integer": "an integer", "boolean": "true or false", "null": "null"}
-	switch v := v.(type) {
-	case string:
-		return words[v]
-	case []any:
-		var out []string
-		for _, t := range v {
-			s, _ := t.(string)
-			out = append(out, words[s])
-		}
-		return orList(out)
+	list, ok := v.([]any)
+	if !ok {
+		list = []any{v}
 	}
-	return "another type"
+	var out []string
+	for _, t := range list {
+		s, _ := t.(string)
+		out = append(out, words[s])
+	}
+	return orList(out)
 }
 
 // keys lists the properties of a schema, sorted: all that are known, and those of them that superloop acts on.

@@ -84,10 +84,6 @@ func Compile(wants ...Want) (*Shape, error) {
 		s.wants = append(s.wants, c)
 		s.depth = max(s.depth, len(keys))
 	}
-	if len(wants) == 0 {
-		s.nodes = append(s.nodes, node{})
-		return s, nil
-	}
 	if s.build(all, 0); len(s.nodes) > maxNodes {
 		return nil, fmt.Errorf("compiling %d wants: their paths overlap in more than %d ways; use fewer paths with *", len(wants), maxNodes)
 	}
@@ -118,9 +114,9 @@ func split(path string) ([]string, error) {
 }
 
 // build makes the node for the wants whose first depth keys agree with one path, and all nodes below it. It returns its
-// index; 0 for no wants.
+// index; 0 for no wants within a line.
 func (s *Shape) build(wants []int, depth int) int {
-	if len(wants) == 0 || len(s.nodes) > maxNodes {
+	if len(wants) == 0 && depth > 0 || len(s.nodes) > maxNodes {
 		return 0
 	}
 	at := len(s.nodes)

@@ -2,6 +2,7 @@ package multiscan
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -142,14 +143,15 @@ type looks struct {
 	patterns []int32
 }
 
-// look is one text.
+// look is one text, with parts of the slices of looks.
 type look struct {
 	line, offset, unit int64
-	text, patterns     int // where they begin, and end with those of the next one
+	text               []byte
+	patterns           []int32
 	cut                edges
 }
 
-const sizeOfLook = 48
+const sizeOfLook = 80
 
 func (l *looks) size() int { return len(l.text) + 4*len(l.patterns) + sizeOfLook*len(l.list) }
 
@@ -168,25 +170,20 @@ func (l *late) add(sc *Scanner, p int32, text []byte, cut edges) {
 			l.old, l.young = l.young, l.old
 			y.reset()
 		}
-		y.list = append(y.list, look{sc.line, sc.offset, l.unit, len(y.text), len(y.patterns), cut})
 		y.text = append(y.text, text...)
+		y.list = append(y.list, look{sc.line, sc.offset, l.unit, y.text[len(y.text)-len(text):], nil, cut})
 	}
 	y.patterns = append(y.patterns, p)
+	last := &y.list[len(y.list)-1]
+	last.patterns = y.patterns[len(y.patterns)-len(last.patterns)-1:]
 }
 
-// of gives one of all texts, the oldest first, and the patterns to be tried on it.
-func (l *late) of(n int) (at *look, text []byte, patterns []int32) {
-	from := &l.old
-	if n >= len(l.old.list) {
-		n, from = n-len(l.old.list), &l.young
+// of gives one of all texts, the oldest first.
+func (l *late) of(n int) *look {
+	if n < len(l.old.list) {
+		return &l.old.list[n]
 	}
-	at = &from.list[n]
-	text, patterns = from.text[at.text:], from.patterns[at.patterns:]
-	if n+1 < len(from.list) {
-		next := &from.list[n+1]
-		text, patterns = from.text[at.text:next.text], from.patterns[at.patterns:next.patterns]
-	}
-	return at, text, patterns
+	return &l.young.list[n-len(l.old.list)]
 }
 
 // lateHit is a hit that is told when all of them are known.
@@ -205,30 +202,26 @@ func (sc *Scanner) finish() {
 	spent := map[int32]int64{}
 	left := sc.set.limits.atEnd
 	for n := len(l.old.list) + len(l.young.list) - 1; n >= 0; n-- {
-		look, text, patterns := l.of(n)
+		look := l.of(n)
 		sc.lower = sc.lower[:0]
-		for _, p := range patterns {
+		for _, p := range look.patterns {
 			t, pat := &sc.tried[p], &sc.set.patterns[p]
 			h, before := last[p]
-			again := false
-			if before {
-				earlier, _, _ := l.of(hits[h].look)
-				again = earlier.line == look.line
-			}
-			cost := int64(1+len(text)) * pat.program
+			again := before && l.of(hits[h].look).line == look.line
+			cost := int64(1+len(look.text)) * pat.program
 			if t.line >= look.line || count[p] >= LastHits && !again || left < cost || spent[p]+cost > sc.set.limits.eachEnd {
 				continue
 			}
 			if t.hits < MaxHits {
 				sc.stats.Skipped--
 			}
-			if !sc.holds(pat, text) {
+			if !sc.holds(pat, look.text) {
 				continue
 			}
 			left -= cost
 			spent[p] += cost
 			sc.stats.Confirms++
-			loc := sc.set.on(p, look.cut).FindSubmatchIndex(text)
+			loc := sc.set.on(p, look.cut).FindSubmatchIndex(look.text)
 			switch {
 			case loc == nil:
 			case again: // of the texts of a line, the first counts
@@ -240,15 +233,10 @@ func (sc *Scanner) finish() {
 			}
 		}
 	}
-	slices.SortFunc(hits, func(a, b lateHit) int {
-		if a.look != b.look {
-			return a.look - b.look
-		}
-		return int(a.pattern - b.pattern)
-	})
+	slices.SortFunc(hits, func(a, b lateHit) int { return cmp.Or(a.look-b.look, int(a.pattern-b.pattern)) })
 	for _, h := range hits {
-		look, text, _ := l.of(h.look)
-		sc.found(Hit{Pattern: int(h.pattern), Line: look.line, Offset: look.offset, Text: text, Loc: h.loc})
+		look := l.of(h.look)
+		sc.found(Hit{Pattern: int(h.pattern), Line: look.line, Offset: look.offset, Text: look.text, Loc: h.loc})
 	}
 	l.old.reset()
 	l.young.reset()

@@ -143,9 +143,7 @@ func (sc *Scanner) lines(p []byte) {
 	for len(p) > 0 {
 		n := wholeLines(p, maxPiece)
 		switch {
-		case n == 0:
-			n = sc.longLine(p)
-		case bytes.IndexByte(p[:n], backspace) >= 0: // the units know how far back it reaches
+		case n == 0, bytes.IndexByte(p[:n], backspace) >= 0: // the units know how far back it reaches
 			n = sc.longLine(p)
 		case bytes.IndexByte(p[:n], esc) >= 0:
 			sc.clean = appendClean(sc.clean[:0], p[:n])

@@ -135,7 +135,7 @@ type schemaMaker struct {
 func newSchemaMaker(t *testing.T) *schemaMaker {
 	g := &schemaMaker{t: t, comments: map[string]string{}}
 	set := token.NewFileSet()
-	for _, file := range []string{"handler.go", "recipe.go"} {
+	for _, file := range []string{"entries.go"} {
 		f, err := parser.ParseFile(set, file, nil, parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)

@@ -39,7 +39,7 @@ type batchOut struct {
 }
 
 // Batch judges one JSON object a line, in order, and writes one a line; a line that cannot be judged gives its id and
-// an error, and the batch goes on. then works out what could be done about a failure; nil leaves that out. Nothing is
+// an error, and the batch goes on. then works out what could be done about a failure. Nothing is
 // run and no probe is made. The error is that of reading or writing.
 func (c *Classifier) Batch(r io.Reader, w io.Writer, then func(Failure) (options any, gate string)) error {
 	return batch.Objects(r, w, func(in batchIn) any { return c.batchLine(in, then) })
@@ -56,20 +56,11 @@ func (c *Classifier) batchLine(in batchIn, then func(Failure) (any, string)) any
 	}
 	out := batchOut{
 		ID: batch.ID(in.ID), Category: f.Category, Code: f.Code, Handler: f.Handler, Layer: f.Layer, Confidence: f.Confidence,
-		Evidence: f.Evidence, Options: []struct{}{}, Weak: f.Weak, Why: f.Why, Signature: f.Signature,
+		Evidence: append([]Evidence{}, f.Evidence...), Options: []struct{}{}, Weak: f.Weak, Why: f.Why, Signature: f.Signature,
 	}
-	if out.Evidence == nil {
-		out.Evidence = []Evidence{}
-	}
-	if f.Code {
-		out.Gate = "none"
-	}
-	if then != nil {
-		options, gate := then(f)
-		if options != nil {
-			out.Options = options
-		}
-		out.Gate = gate
+	var options any
+	if options, out.Gate = then(f); options != nil {
+		out.Options = options
 	}
 	return out
 }

@@ -129,15 +129,11 @@ var (
 	noValue    = pattern.Lazy(`\b(?:NoneType|None|null|undefined|nil)\b|\bfetch failed|\bterminated$`)
 )
 
-// maxHeader is how many lines JavaScript prints before an exception's name: the place, the line of the code and what
-// marks the column.
-const maxHeader = 6
-
-// maxTrace is how many lines an exception's own report takes before its name.
-const maxTrace = 60
-
-// maxGeneral is the confidence of handlers whose words are no tool's own.
-const maxGeneral = 0.6
+const (
+	maxHeader  = 6   // lines that JavaScript prints before an exception's name: the place, the line of the code, what marks the column
+	maxTrace   = 60  // lines that an exception's own report takes before its name
+	maxGeneral = 0.6 // the confidence of handlers whose words are no tool's own
+)
 
 // guards puts the guards into the order and says what the code has to do with it.
 func (j *judgement) guards() {

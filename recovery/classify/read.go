@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/superloop/superloop/internal/multiscan"
@@ -185,20 +184,16 @@ func excerpt(text []byte, loc []int) string {
 
 // cleanLines cuts a piece of output into lines without control codes: the last limit of them, or the first.
 func cleanLines(b []byte, limit int, last bool) []string {
-	var lines []string
-	for !last && len(lines) < limit && len(b) > 0 {
-		var line []byte
-		line, b, _ = bytes.Cut(b, newline)
-		lines = append(lines, cleanLine(line))
+	if len(b) == 0 {
+		return nil
 	}
-	for last && len(lines) < limit && len(b) > 0 {
-		b = bytes.TrimSuffix(b, newline)
-		i := bytes.LastIndexByte(b, '\n')
-		lines = append(lines, cleanLine(b[i+1:]))
-		b = b[:i+1]
-	}
+	all := bytes.Split(bytes.TrimSuffix(b, newline), newline)
 	if last {
-		slices.Reverse(lines)
+		all = all[max(0, len(all)-limit):]
+	}
+	lines := make([]string, min(len(all), limit))
+	for i := range lines {
+		lines[i] = cleanLine(all[i])
 	}
 	return lines
 }
@@ -246,23 +241,18 @@ func (rd *reading) place(final bool) {
 		}
 		rd.looks++
 		back := rd.window[max(0, from-backSize/2):from]
-		after := rd.window[from:]
-		if i := bytes.IndexByte(after, '\n'); i >= 0 {
-			after = after[i+1 : min(len(after), i+1+aheadSize)]
-		} else {
-			after = nil
-		}
+		_, after, _ := bytes.Cut(rd.window[from:], newline)
+		after = after[:min(len(after), aheadSize)]
 		if !final && p.index >= keptFirst && rd.save(p, back, after) {
 			continue
 		}
-		rd.know(k, p, back, after, at, known)
+		rd.know(k, p, back, after)
 	}
 	rd.pending = rest
 	if final {
 		for key, s := range rd.saved {
 			if k := &rd.out.hits[key.pattern][key.index]; k.line == s.spot.line {
-				at, known := rd.known[k.line]
-				rd.know(k, s.spot, s.text[:s.back], s.text[s.back:], at, known)
+				rd.know(k, s.spot, s.text[:s.back], s.text[s.back:])
 			}
 		}
 	}
@@ -295,7 +285,8 @@ func (rd *reading) save(p spot, back, after []byte) bool {
 }
 
 // know looks at what stands around a hit. What is known of its line already is not looked at again.
-func (rd *reading) know(k *hit, p spot, back, after []byte, at placed, known bool) {
+func (rd *reading) know(k *hit, p spot, back, after []byte) {
+	at, known := rd.known[p.line]
 	before := cleanLines(back, lookFirst, true)
 	next := cleanLines(after, 60, false)
 	if !known {
