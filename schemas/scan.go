@@ -71,35 +71,31 @@ func scan(src []byte, kind Kind) (root node, problems []found, ok bool) {
 func (s *scanner) encoding() bool {
 	switch {
 	case bytes.HasPrefix(s.src, []byte("\xef\xbb\xbf")):
-		s.note(0, CodeEncoding, "the file starts with a byte order mark; save it as UTF-8 without one", "a byte order mark", "UTF-8 without a byte order mark")
-		return false
+		return s.note(0, CodeEncoding, "the file starts with a byte order mark; save it as UTF-8 without one", "a byte order mark", "UTF-8 without a byte order mark")
 	case bytes.HasPrefix(s.src, []byte("\xff\xfe")), bytes.HasPrefix(s.src, []byte("\xfe\xff")):
-		s.note(0, CodeEncoding, "the file is UTF-16; save it as UTF-8", "UTF-16", "UTF-8")
-		return false
+		return s.note(0, CodeEncoding, "the file is UTF-16; save it as UTF-8", "UTF-16", "UTF-8")
 	}
 	if i := bytes.IndexByte(s.src, 0); i >= 0 {
-		s.note(i, CodeEncoding, "the file holds a NUL byte", "a NUL byte", "text")
-		return false
+		return s.note(i, CodeEncoding, "the file holds a NUL byte", "a NUL byte", "text")
 	}
 	for i, c := range string(s.src) {
 		if c == utf8.RuneError && !bytes.HasPrefix(s.src[i:], []byte("\uFFFD")) {
-			s.note(i, CodeEncoding, "the file is not UTF-8", fmt.Sprintf("byte 0x%02x", s.src[i]), "UTF-8")
-			return false
+			return s.note(i, CodeEncoding, "the file is not UTF-8", fmt.Sprintf("byte 0x%02x", s.src[i]), "UTF-8")
 		}
 	}
 	return true
 }
 
-func (s *scanner) note(off int, code, message, what, allowed string) {
-	if len(s.problems) > 2*maxProblems && code != CodeSyntax {
-		return
+// note notes a problem; it is always false.
+func (s *scanner) note(off int, code, message, what, allowed string) bool {
+	if len(s.problems) <= 2*maxProblems || code == CodeSyntax {
+		s.problems = append(s.problems, found{off, Problem{Pointer: pointer(s.path), Code: code, Message: message, Found: what, Allowed: allowed}})
 	}
-	s.problems = append(s.problems, found{off, Problem{Pointer: pointer(s.path), Code: code, Message: message, Found: what, Allowed: allowed}})
+	return false
 }
 
-func (s *scanner) syntax(off int, message, what, allowed string) (node, bool) {
-	s.note(off, CodeSyntax, message, what, allowed)
-	return node{}, false
+func (s *scanner) syntax(off int, message, what, allowed string) bool {
+	return s.note(off, CodeSyntax, message, what, allowed)
 }
 
 func (s *scanner) space() {
@@ -119,15 +115,13 @@ func (s *scanner) here() string {
 
 func (s *scanner) value(depth int) (node, bool) {
 	if s.pos >= len(s.src) {
-		return s.syntax(s.pos, "the file ends in the middle of a value", "the end of the file", "a value")
+		return node{}, s.syntax(s.pos, "the file ends in the middle of a value", "the end of the file", "a value")
 	}
 	if depth > MaxDepth && (s.src[s.pos] == '{' || s.src[s.pos] == '[') {
-		s.note(s.pos, CodeDepth, fmt.Sprintf("values are nested deeper than %d", MaxDepth), "", fmt.Sprintf("at most %d levels", MaxDepth))
-		return node{}, false
+		return node{}, s.note(s.pos, CodeDepth, fmt.Sprintf("values are nested deeper than %d", MaxDepth), "", fmt.Sprintf("at most %d levels", MaxDepth))
 	}
 	if s.left--; s.left < 0 {
-		s.note(s.pos, CodeValues, "the file holds too many values", "", "fewer values")
-		return node{}, false
+		return node{}, s.note(s.pos, CodeValues, "the file holds too many values", "", "fewer values")
 	}
 	off := s.pos
 	switch c := s.src[s.pos]; {
@@ -139,9 +133,9 @@ func (s *scanner) value(depth int) (node, bool) {
 	case c == '-' || c >= '0' && c <= '9':
 		return s.number()
 	case c == '\'':
-		return s.syntax(off, "strings stand in double quotes", `'\''`, `"`)
+		return node{}, s.syntax(off, "strings stand in double quotes", `'\''`, `"`)
 	case c == '/':
-		return s.comment("a value")
+		return node{}, s.comment("a value")
 	case wordAt(s.src, off):
 		for wordAt(s.src, s.pos) {
 			s.pos++
@@ -150,10 +144,10 @@ func (s *scanner) value(depth int) (node, bool) {
 		if slices.Contains([]string{"true", "false", "null"}, word) {
 			return node{kind: word[0], off: off, end: s.pos, text: word}, true
 		}
-		return s.syntax(off, fmt.Sprintf("%s is not a JSON value; strings stand in double quotes", word), word,
+		return node{}, s.syntax(off, fmt.Sprintf("%s is not a JSON value; strings stand in double quotes", word), word,
 			`a string, a number, true, false, null, "{" or "["`)
 	}
-	return s.syntax(off, fmt.Sprintf("expected a value, found %s", s.here()), s.here(), "a value")
+	return node{}, s.syntax(off, fmt.Sprintf("expected a value, found %s", s.here()), s.here(), "a value")
 }
 
 func wordAt(src []byte, i int) bool {
@@ -181,7 +175,7 @@ func (s *scanner) container(depth int) (node, bool) {
 			break
 		}
 		if s.at(end) {
-			return s.syntax(s.pos, fmt.Sprintf("there is a comma before %q", string(end)), s.here(), "another "+what+", or no comma")
+			return node{}, s.syntax(s.pos, fmt.Sprintf("there is a comma before %q", string(end)), s.here(), "another "+what+", or no comma")
 		}
 		key, keyOff, token := "", 0, strconv.Itoa(len(n.kids))
 		if object {
@@ -217,7 +211,7 @@ func (s *scanner) container(depth int) (node, bool) {
 			break
 		}
 		if !s.at(',') {
-			return s.syntax(s.pos, fmt.Sprintf("expected \",\" or %q, found %s", string(end), s.here()), s.here(), fmt.Sprintf(`"," or %q`, string(end)))
+			return node{}, s.syntax(s.pos, fmt.Sprintf("expected \",\" or %q, found %s", string(end), s.here()), s.here(), fmt.Sprintf(`"," or %q`, string(end)))
 		}
 		s.pos++
 	}
@@ -242,8 +236,7 @@ func (s *scanner) key() (string, bool) {
 		}
 		s.space()
 		if !s.at(':') {
-			_, ok = s.syntax(s.pos, fmt.Sprintf("expected \":\" after the key %s, found %s", quote(key), s.here()), s.here(), `":"`)
-			return "", ok
+			return "", s.syntax(s.pos, fmt.Sprintf("expected \":\" after the key %s, found %s", quote(key), s.here()), s.here(), `":"`)
 		}
 		s.pos++
 		s.space()
@@ -268,7 +261,7 @@ func (s *scanner) duplicate(key string, first, second int) {
 	s.note(second, CodeDuplicateKey, fmt.Sprintf("the key %s stands here twice; first at %d:%d", quote(key), line, col), quote(key), "each key once")
 }
 
-func (s *scanner) comment(allowed string) (node, bool) {
+func (s *scanner) comment(allowed string) bool {
 	message := "JSON has no comments"
 	if s.comments {
 		message += `; a key that starts with "//" or "_comment" is one here`
@@ -306,8 +299,7 @@ func (s *scanner) str() (text string, ok bool) {
 			}
 			return text, true
 		case c < 0x20:
-			_, ok = s.syntax(s.pos, fmt.Sprintf("a string holds the raw control character %s; write it as an escape", s.here()), s.here(), "an escape such as \\n")
-			return "", ok
+			return "", s.syntax(s.pos, fmt.Sprintf("a string holds the raw control character %s; write it as an escape", s.here()), s.here(), "an escape such as \\n")
 		case c == '\\':
 			if !s.escape() {
 				return "", false
@@ -315,8 +307,7 @@ func (s *scanner) str() (text string, ok bool) {
 			escaped = true
 		}
 	}
-	_, ok = s.syntax(start, "this string has no closing quote", "the end of the file", `"`)
-	return "", ok
+	return "", s.syntax(start, "this string has no closing quote", "the end of the file", `"`)
 }
 
 // escape moves to the last byte of the escape at the position.
@@ -353,12 +344,12 @@ func (s *scanner) number() (node, bool) {
 		if begin, end := at[2*i+2], at[2*i+3]; begin >= 0 && begin == end {
 			s.pos = off + end
 			if i == 0 {
-				return s.syntax(off, message, s.here(), "a digit")
+				return node{}, s.syntax(off, message, s.here(), "a digit")
 			}
-			return s.syntax(s.pos, message, s.here(), "a digit")
+			return node{}, s.syntax(s.pos, message, s.here(), "a digit")
 		}
 		if begin, end := at[2], at[3]; i == 0 && s.src[off+begin] == '0' && end-begin > 1 {
-			return s.syntax(off, "a number does not start with 0", clip(string(s.src[off:off+end])), "the number without leading zeros")
+			return node{}, s.syntax(off, "a number does not start with 0", clip(string(s.src[off:off+end])), "the number without leading zeros")
 		}
 	}
 	s.pos = off + at[1]

@@ -90,9 +90,8 @@ func (l *linter) verify(key string, v *Verify) {
 		l.pattern(sub(t, "pattern"), v.Pattern)
 	}
 	l.failIf(v.ExitCode < 0 || v.ExitCode > 255, sub(t, "exit_code"), "must be from 0 to 255, not %d", v.ExitCode)
-	if strings.ContainsAny(v.Command, "\n\r;|&<>`$") {
-		l.fail(sub(t, "command"), "must be one plain command without a shell's signs: %q", clip(v.Command))
-	}
+	l.failIf(strings.ContainsAny(v.Command, "\n\r;|&<>`$"), sub(t, "command"),
+		"must be one plain command without a shell's signs: %q", clip(v.Command))
 }
 
 func (l *linter) project(p *ProjectRecipe) {
@@ -101,14 +100,12 @@ func (l *linter) project(p *ProjectRecipe) {
 	} else {
 		l.known(tokens("method"), "method", p.Method, l.methods)
 	}
-	if len(p.Manifests)+len(p.LockFiles) == 0 {
-		l.fail(nil, "the project recipe %q has neither lock_files nor manifests, so that nothing can choose it", p.ID)
-	}
+	l.failIf(len(p.Manifests)+len(p.LockFiles) == 0, nil,
+		"the project recipe %q has neither lock_files nor manifests, so that nothing can choose it", p.ID)
 	for key, files := range map[string][]string{"lock_files": p.LockFiles, "manifests": p.Manifests, "produces": p.Produces} {
 		for i, f := range files {
-			if f == "" || strings.HasPrefix(f, "/") || slices.Contains(strings.Split(f, "/"), "..") {
-				l.fail(tokens(key, nth(i)), "must be a path inside of the project, not %q", clip(f))
-			}
+			l.failIf(f == "" || strings.HasPrefix(f, "/") || slices.Contains(strings.Split(f, "/"), ".."), tokens(key, nth(i)),
+				"must be a path inside of the project, not %q", clip(f))
 		}
 	}
 	for a, cmds := range p.Actions {
@@ -155,12 +152,10 @@ func (l *linter) chain(ch *Chain) {
 		l.known(tokens("category"), "category", ch.Category, l.categories)
 		return
 	}
-	if len(ch.Approaches) > maxApproaches {
-		l.fail(tokens("approaches"), "the chain of %s has %d approaches: a chain has %d at most", ch.Category, len(ch.Approaches), maxApproaches)
-	}
-	if cat.Area == "code" && len(ch.Approaches) > 0 {
-		l.fail(tokens("approaches"), "the chain of %s must be empty: code is the normal work of the loop", ch.Category)
-	}
+	l.failIf(len(ch.Approaches) > maxApproaches, tokens("approaches"),
+		"the chain of %s has %d approaches: a chain has %d at most", ch.Category, len(ch.Approaches), maxApproaches)
+	l.failIf(cat.Area == "code" && len(ch.Approaches) > 0, tokens("approaches"),
+		"the chain of %s must be empty: code is the normal work of the loop", ch.Category)
 	seen := map[int]string{}
 	for i := range ch.Approaches {
 		a := &ch.Approaches[i]

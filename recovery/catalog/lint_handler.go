@@ -111,9 +111,8 @@ func (l *linter) match(h *Handler) captures {
 	for i, p := range m.Not {
 		l.pattern(tokens("match", "not", nth(i)), p)
 	}
-	if len(m.Any)+len(m.All)+len(m.ExitCodes)+len(m.Signals)+len(m.Facts) == 0 {
-		l.fail(tokens("match"), "says nothing that a failure must have: give any, all, exit_codes, signals or facts")
-	}
+	l.failIf(len(m.Any)+len(m.All)+len(m.ExitCodes)+len(m.Signals)+len(m.Facts) == 0, tokens("match"),
+		"says nothing that a failure must have: give any, all, exit_codes, signals or facts")
 	for i, code := range m.ExitCodes {
 		l.failIf(code < 1 || code > 255, tokens("match", "exit_codes", nth(i)), "must be from 1 to 255, not %d", code)
 	}
@@ -179,9 +178,8 @@ func (l *linter) options(h *Handler, c captures) {
 		l.option(t, o)
 		l.placeholders(t, h, o, c)
 	}
-	if recommended != 1 {
-		l.fail(tokens("options"), "the handler %q recommends %d options: exactly one must have recommended: true", h.ID, recommended)
-	}
+	l.failIf(recommended != 1, tokens("options"),
+		"the handler %q recommends %d options: exactly one must have recommended: true", h.ID, recommended)
 }
 
 // option judges an option by itself; of a handler or of a chain's approach.
@@ -202,9 +200,8 @@ func (l *linter) option(t []string, o *Option) {
 	for i, w := range o.Modifier.Wait {
 		l.failIf(w < 0 || w > 3600, sub(t, "modifier", "wait_seconds", nth(i)), "must be from 0 to 3600 seconds, not %d", w)
 	}
-	if x := o.Modifier.ExtendTime; x != 0 && (x < 1 || x > 10) {
-		l.fail(sub(t, "modifier", "extend_time"), "must be a factor from 1 to 10, not %v", x)
-	}
+	x := o.Modifier.ExtendTime
+	l.failIf(x != 0 && (x < 1 || x > 10), sub(t, "modifier", "extend_time"), "must be a factor from 1 to 10, not %v", x)
 }
 
 // missing says what the strategy of the option needs and does not have. A role reads text, so it needs no commands.
@@ -283,9 +280,8 @@ func (l *linter) argvs(t []string, cmds [][]string) {
 			l.fail(at, "a list of arguments, not a shell's text: write [%s]", strings.Join(strings.Fields(argv[0]), ", "))
 		}
 		for j, a := range argv {
-			if slices.Contains(shell, a) {
-				l.fail(sub(at, nth(j)), "%q is for a shell, and these arguments are run without one: write several lists", a)
-			}
+			l.failIf(slices.Contains(shell, a), sub(at, nth(j)),
+				"%q is for a shell, and these arguments are run without one: write several lists", a)
 			l.failIf(strings.ContainsAny(a, "\x00\n\r"), sub(at, nth(j)), "an argument cannot hold a line end")
 		}
 	}

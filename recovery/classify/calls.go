@@ -12,7 +12,6 @@ import (
 
 	"github.com/superloop/superloop/internal/manifest"
 	"github.com/superloop/superloop/internal/pattern"
-	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/recovery"
 )
 
@@ -39,21 +38,10 @@ func programName(word string) string {
 }
 
 // callsOf works out what a command runs, from its words alone.
-func callsOf(command string, argv []string) calls {
-	line := command
-	if len(argv) > 0 {
-		line = text.Words(argv)
-	}
+func callsOf(command string) calls {
 	var c calls
-	if strings.TrimSpace(line) == "" {
-		return c
-	}
-	parts := recovery.Analyse(line).Parts
-	for _, part := range parts {
+	for _, part := range recovery.Analyse(command).Parts {
 		c.add(part.Words, 0)
-	}
-	if len(parts) == 0 {
-		c.add(argv, 0)
 	}
 	c.hints = len(c.words)
 	return c

@@ -28,7 +28,7 @@ func TestCalls(t *testing.T) {
 		{command: "bun test", families: []string{"bun"}, match: []string{"bun test"}},
 		{command: "", families: nil},
 	} {
-		c := callsOf(tc.command, nil)
+		c := callsOf(tc.command)
 		for _, f := range tc.families {
 			if !slices.Contains(c.families, f) {
 				t.Errorf("%q: family %s is missing in %v", tc.command, f, c.families)
@@ -61,13 +61,13 @@ func TestHints(t *testing.T) {
 	write(t, dir, "Makefile", "CC = gcc\n\nall: lint\n\techo all\n\ntest: all\n\t@go test ./...\n\nclean:\n\trm -rf out\n")
 	write(t, dir, "run.sh", "#!/bin/sh\nset -e\npytest -q\n")
 	for command, want := range map[string]string{"npm test": "vitest", "npm run test": "tsc", "make test": "go test", "./run.sh": "pytest", "sh run.sh": "pytest"} {
-		c := callsOf(command, nil)
+		c := callsOf(command)
 		c.lookInto(dir)
 		if yes, hinted := c.matches([]string{want}); !yes || !hinted {
 			t.Errorf("%q in the project: %q is not hinted at: %v", command, want, c.words)
 		}
 	}
-	c := callsOf("make clean", nil)
+	c := callsOf("make clean")
 	c.lookInto(dir)
 	if yes, _ := c.matches([]string{"go test"}); yes {
 		t.Errorf("make clean is thought to run go test: %v", c.words)

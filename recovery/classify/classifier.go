@@ -13,11 +13,15 @@ import (
 	"cmp"
 	"context"
 	_ "embed" // for the literals
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/superloop/superloop/internal/batch"
 	"github.com/superloop/superloop/internal/multiscan"
 	"github.com/superloop/superloop/internal/redact"
 	"github.com/superloop/superloop/recovery/catalog"
@@ -63,7 +67,7 @@ func (c *Classifier) Classify(ctx context.Context, in Input) (Failure, error) {
 		return Failure{}, fmt.Errorf("classifying a failure: %w", err)
 	}
 	j := &judgement{c: c, in: &in, findings: map[string]Finding{}}
-	j.calls = callsOf(in.Command, in.Argv)
+	j.calls = callsOf(in.Command)
 	sc, buf := c.prog.set.NewScanner(nil), make([]byte, backSize+blockSize)
 	j.stdout = c.prog.read(ctx, onStdout, in.Stdout, sc, buf)
 	j.stderr = c.prog.read(ctx, onStderr, in.Stderr, sc, buf)
@@ -101,10 +105,8 @@ func (p Problem) String() string {
 func (c *Classifier) Problems() []Problem {
 	users := map[int][]string{}
 	for _, r := range c.prog.handlers {
-		for _, list := range [][]int{r.any, r.all, r.not} {
-			for _, n := range list {
-				users[n] = append(users[n], r.h.ID)
-			}
+		for _, n := range slices.Concat(r.any, r.all, r.not) {
+			users[n] = append(users[n], r.h.ID)
 		}
 	}
 	var out []Problem
@@ -197,4 +199,68 @@ func (s streamSet) String() string {
 		return "stderr"
 	}
 	return "stdout"
+}
+
+// batchIn is one line in. Unknown keys are ignored: they may be the caller's.
+type batchIn struct {
+	ID       json.RawMessage `json:"id"`
+	Command  string          `json:"command"`
+	ExitCode int             `json:"exit_code"`
+	Signal   string          `json:"signal"`
+	TimedOut bool            `json:"timed_out"`
+	OOM      bool            `json:"oom"`
+	Stdout   string          `json:"stdout"`
+	Stderr   string          `json:"stderr"`
+}
+
+// batchOut is one line out.
+type batchOut struct {
+	ID         json.RawMessage `json:"id"`
+	Category   string          `json:"category"`
+	Code       bool            `json:"code"`
+	Handler    string          `json:"handler"`
+	Layer      catalog.Layer   `json:"layer"`
+	Confidence float64         `json:"confidence"`
+	Evidence   []Evidence      `json:"evidence"`
+	Options    any             `json:"options"`
+	Gate       string          `json:"gate"`
+	Weak       bool            `json:"weak"`
+	Why        string          `json:"why"`
+	Signature  string          `json:"signature"`
+}
+
+// Batch judges one JSON object a line, in order, and writes one a line; a line that cannot be judged gives its id and
+// an error, and the batch goes on. then works out what could be done about a failure. Nothing is
+// run and no probe is made. The error is that of reading or writing.
+func (c *Classifier) Batch(r io.Reader, w io.Writer, then func(Failure) (options any, gate string)) error {
+	return batch.Objects(r, w, func(in batchIn) any { return c.batchLine(in, then) })
+}
+
+func (c *Classifier) batchLine(in batchIn, then func(Failure) (any, string)) any {
+	f, err := c.Classify(context.Background(), Input{
+		Source: SourceCommand, Command: in.Command,
+		Exit:   Exit{Code: in.ExitCode, Signal: signalName(in.Signal), TimedOut: in.TimedOut, OOM: in.OOM},
+		Stdout: strings.NewReader(in.Stdout), Stderr: strings.NewReader(in.Stderr),
+	})
+	if err != nil {
+		return batch.Refuse(in.ID, err.Error())
+	}
+	out := batchOut{
+		ID: batch.ID(in.ID), Category: f.Category, Code: f.Code, Handler: f.Handler, Layer: f.Layer, Confidence: f.Confidence,
+		Evidence: append([]Evidence{}, f.Evidence...), Options: []struct{}{}, Weak: f.Weak, Why: f.Why, Signature: f.Signature,
+	}
+	var options any
+	if options, out.Gate = then(f); options != nil {
+		out.Options = options
+	}
+	return out
+}
+
+// signalName gives a signal's full name: "KILL" and "sigkill" are SIGKILL.
+func signalName(s string) string {
+	s = strings.ToUpper(strings.TrimSpace(s))
+	if s != "" && !strings.HasPrefix(s, "SIG") {
+		s = "SIG" + s
+	}
+	return s
 }

@@ -37,8 +37,7 @@ func TestFacts(t *testing.T) {
 		stderr   string
 		category string
 	}{
-		{"stopped by superloop", Exit{Signal: "SIGTERM", KilledByUs: true}, "npm error code ERESOLVE\n", CategoryUnknown},
-		{"out of time", Exit{Signal: "SIGKILL", TimedOut: true, KilledByUs: true}, "still running\n", "timeout"},
+		{"out of time", Exit{Signal: "SIGKILL", TimedOut: true}, "still running\n", "timeout"},
 		{"killed for memory", Exit{Signal: "SIGKILL", OOM: true}, "collecting\n", "resources"},
 		{"killed for memory beside other words", Exit{Signal: "SIGKILL", OOM: true}, "npm error code ERESOLVE\n", "resources"},
 		{"nothing said", Exit{Code: 1}, "", CategoryUnknown},

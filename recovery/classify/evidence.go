@@ -247,9 +247,5 @@ func Signature(category, handler string, parts ...string) string {
 	slices.Sort(clean)
 	clean = slices.Compact(clean)
 	sum := sha256.Sum256([]byte(category + "\x00" + handler + "\x00" + strings.Join(clean, "\x00")))
-	name := category
-	if handler != "" {
-		name += "/" + handler
-	}
-	return name + "-" + hex.EncodeToString(sum[:5])
+	return strings.TrimSuffix(category+"/"+handler, "/") + "-" + hex.EncodeToString(sum[:5])
 }

@@ -42,7 +42,7 @@ type match struct {
 
 // collect finds every handler that applies.
 func (j *judgement) collect() {
-	if j.method = j.in.Method; j.method == "" && len(j.calls.families) > 0 {
+	if len(j.calls.families) > 0 {
 		j.method = j.calls.families[0]
 	}
 	for i := range j.c.prog.handlers {
@@ -200,14 +200,10 @@ func (m *match) choose(anyHits, all []hit) {
 
 func (j *judgement) exitFits(h *catalog.Handler) bool {
 	e := j.in.Exit
-	if len(h.Match.ExitCodes) > 0 && (e.Signal != "" || !slices.Contains(h.Match.ExitCodes, e.Code)) {
-		return false
-	}
-	if len(h.Match.Signals) > 0 && !slices.Contains(h.Match.Signals, e.Signal) {
-		return false
-	}
 	facts := map[catalog.Fact]bool{catalog.FactTimedOut: e.TimedOut, catalog.FactOOM: e.OOM, catalog.FactNotStarted: e.NotStarted, catalog.FactNoOutput: j.silent()}
-	return len(h.Match.Facts) == 0 || slices.ContainsFunc(h.Match.Facts, func(f catalog.Fact) bool { return facts[f] })
+	return (len(h.Match.ExitCodes) == 0 || e.Signal == "" && slices.Contains(h.Match.ExitCodes, e.Code)) &&
+		(len(h.Match.Signals) == 0 || slices.Contains(h.Match.Signals, e.Signal)) &&
+		(len(h.Match.Facts) == 0 || slices.ContainsFunc(h.Match.Facts, func(f catalog.Fact) bool { return facts[f] }))
 }
 
 func (j *judgement) silent() bool { return j.stdout.bytes+j.stderr.bytes == 0 }

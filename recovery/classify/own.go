@@ -36,13 +36,23 @@ var (
 	// verdictWord is the vocabulary of checks.
 	verdictWord = pattern.Lazy(`(?i)\b(?:fail(?:s|ed|ure|ures|ing)?|errors?|invalid|expected|mismatch\w*|wrong|unexpected|missing|must|should|differs?|different|not (?:equal|allowed|valid|covered|sorted|documented|implemented)|violat\w+|undefined|unresolved|duplicated?|out of (?:date|sync)|outdated|stale|broken|incomplete|forgotten|forbidden|bad|illegal|malformed|rejected|refused)\b`)
 	scriptFile  = pattern.Lazy(`\.(?:[cm]?[jt]sx?|py|rb|p[lm]|php|sh|bash|java|lua|exs?|R|jl|groovy|kts?|awk)$`)
+	// crash is what ends a program of the project by a fault of its own: make's line of a recipe, a shell's of a program that it names by its path.
+	crash = pattern.Lazy(`^\S*make(?:\[\d+\])?: \*\*\* \[.*\] (?:Segmentation fault|Floating point exception|Bus error|Illegal instruction|Aborted)\b|^\S+: line \d+: +\d+ (?:Segmentation fault|Floating point exception|Bus error|Illegal instruction|Aborted)\s+(?:\(core dumped\))?\s*\.{1,2}/\S`)
+	// died is what a shell says of any program that a signal ended.
+	died = pattern.Lazy(`^\S+: line \d+: +\d+ (?:Killed|Terminated|Segmentation fault|Aborted|Bus error|Illegal instruction|Floating point exception|Hangup)\b`)
+	// noFile is how runtimes name a file that is not there; the group is its path.
+	noFile = pattern.Lazy(`(?:[Nn]o such file or directory)(?:, (?:open|stat|scandir|lstat|access))?:? ['"]([^'"]+)['"]|(?:FileNotFoundException|NoSuchFileException): (\S+)|no such file or directory @ \S+ - (\S+)`)
+	// made are the directories and files that tools make.
+	made = pattern.Lazy(`(?:^|/)(?:node_modules|dist|build|out|target|vendor|\.venv|venv|\.next|\.nuxt|coverage|tmp|\.cache|bin|obj|\.env\b|__pycache__|generated)(?:/|$)|\.lock$|\.pid$|\.sock$|\.env`)
+	// framing are the lines that a runner adds when what it ran has failed.
+	framing = pattern.Lazy(`^make(?:\[\d+\])?: \*\*\* |^npm (?:ERR!|error)|^exit status \d+$|^> |^ ?ELIFECYCLE|^error Command failed|^info Visit|^\s*(?:Compiling|Finished|Running|Blocking) `)
 )
 
 // ownFault finds what a program of the project says about its own end; nil if it says nothing, or something about the
 // world outside.
 func (j *judgement) ownFault() *fault {
 	e := j.in.Exit
-	if e.TimedOut || e.OOM || e.NotStarted || e.KilledByUs {
+	if e.TimedOut || e.OOM || e.NotStarted {
 		return nil
 	}
 	died := e.Signal
@@ -120,12 +130,6 @@ func (j *judgement) crashed(o *output) *fault {
 	return nil
 }
 
-// crash is such a line: make's of a recipe, a shell's of a program that it names by its path.
-var crash = pattern.Lazy(`^\S*make(?:\[\d+\])?: \*\*\* \[.*\] (?:Segmentation fault|Floating point exception|Bus error|Illegal instruction|Aborted)\b|^\S+: line \d+: +\d+ (?:Segmentation fault|Floating point exception|Bus error|Illegal instruction|Aborted)\s+(?:\(core dumped\))?\s*\.{1,2}/\S`)
-
-// died is what a shell says of any program that a signal ended.
-var died = pattern.Lazy(`^\S+: line \d+: +\d+ (?:Killed|Terminated|Segmentation fault|Aborted|Bus error|Illegal instruction|Floating point exception|Hangup)\b`)
-
 // at makes a hit of a line of an output's tail.
 func (o *output) at(i int) hit {
 	h := hit{stream: o.name, line: o.lines - int64(len(o.tail)-1-i), text: o.tail[i]}
@@ -180,9 +184,6 @@ func thrown(o *output) *fault {
 	return &fault{hit: h, why: "a program of the project threw what nobody caught"}
 }
 
-// noFile is how runtimes name a file that is not there; the group is its path.
-var noFile = pattern.Lazy(`(?:[Nn]o such file or directory)(?:, (?:open|stat|scandir|lstat|access))?:? ['"]([^'"]+)['"]|(?:FileNotFoundException|NoSuchFileException): (\S+)|no such file or directory @ \S+ - (\S+)`)
-
 // ownFile reports whether a line says that a file of the project is missing: one with a relative path, in no directory
 // that an installation or a build makes.
 func ownFile(line string) bool {
@@ -193,9 +194,6 @@ func ownFile(line string) bool {
 	path := m[1] + m[2] + m[3]
 	return strings.ContainsAny(path, "/.") && !strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "~") && !made().MatchString(path)
 }
-
-// made are the directories and files that tools make.
-var made = pattern.Lazy(`(?:^|/)(?:node_modules|dist|build|out|target|vendor|\.venv|venv|\.next|\.nuxt|coverage|tmp|\.cache|bin|obj|\.env\b|__pycache__|generated)(?:/|$)|\.lock$|\.pid$|\.sock$|\.env`)
 
 // said finds a message of a program of the project about a place in the code, about how it is called, or, if it was
 // built for this run, any message.
@@ -268,9 +266,6 @@ func (c *calls) compares() bool {
 	}
 	return false
 }
-
-// framing are the lines that a runner adds when what it ran has failed.
-var framing = pattern.Lazy(`^make(?:\[\d+\])?: \*\*\* |^npm (?:ERR!|error)|^exit status \d+$|^> |^ ?ELIFECYCLE|^error Command failed|^info Visit|^\s*(?:Compiling|Finished|Running|Blocking) `)
 
 // ownProgram reports whether a command's words run what the project says, make and the scripts of package.json among
 // it; ownScript only its own programs.

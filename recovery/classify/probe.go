@@ -33,11 +33,7 @@ const (
 // System answers probes by looking at this machine. It runs no program and changes nothing; a look that is not possible
 // here is Unknown.
 type System struct {
-	// Mark is the environment variable that processes of this loop carry, as NAME=value; "" means SUPERLOOP_LOOP with
-	// any value.
-	Mark string
-	// Path is searched by which; "" means that of this process.
-	Path string
+	Path string // is searched by which; "" means that of this process
 }
 
 // Probe makes one look. An unknown name is Unknown.
@@ -57,7 +53,7 @@ func (s System) Probe(ctx context.Context, name string, captures map[string]stri
 	case name == ProbeLockHolder:
 		f = lockHolder(at("lock"), in.Dir)
 	case name == ProbePortOwner:
-		f = s.portOwner(captures["port"])
+		f = portOwner(captures["port"])
 	case name == ProbeService:
 		f = service(captures["port"])
 	case name == ProbeWhich:

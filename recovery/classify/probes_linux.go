@@ -242,7 +242,7 @@ func service(port string) Finding {
 	return Finding{Holds: Yes, Value: port, Detail: "something listens on port " + port}
 }
 
-func (s System) portOwner(port string) Finding {
+func portOwner(port string) Finding {
 	n, ok := portNumber(port)
 	if !ok {
 		return Finding{}
@@ -259,18 +259,18 @@ func (s System) portOwner(port string) Finding {
 		return Finding{Detail: "a process that we may not look at has port " + port}
 	}
 	f := Finding{Holds: No, Value: strconv.Itoa(owner), Detail: fmt.Sprintf("process %d (%s) has port %s", owner, commandOf(owner), port)}
-	if s.ours(owner) {
+	if ours(owner) {
 		f.Holds = Yes
 		f.Detail += " and was started by this loop"
 	}
 	return f
 }
 
-// ours reports whether a process carries the loop's mark or descends from us.
-func (s System) ours(pid int) bool {
+// ours reports whether a process carries the mark of a loop or descends from us.
+func ours(pid int) bool {
 	env, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)) // of another account's process it is empty
 	for e := range bytes.SplitSeq(env, []byte{0}) {
-		if s.Mark != "" && string(e) == s.Mark || s.Mark == "" && bytes.HasPrefix(e, []byte("SUPERLOOP_LOOP=")) {
+		if bytes.HasPrefix(e, []byte("SUPERLOOP_LOOP=")) {
 			return true
 		}
 	}

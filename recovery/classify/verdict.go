@@ -14,12 +14,7 @@ import (
 
 // Where a failed command came from.
 const (
-	SourceTest     = "test_command"
 	SourceRecovery = "recovery_command"
-	SourceRole     = "role_process"
-	SourceVerify   = "verify"
-	SourceGate     = "gate"
-	SourceCheck    = "checklist"
 	SourceCommand  = "command"
 )
 
@@ -36,7 +31,6 @@ type Exit struct {
 	TimedOut   bool          // its own time limit ended it
 	OOM        bool          // the kernel killed it, or a child of it, for memory
 	NotStarted bool          // no such program, or not executable
-	KilledByUs bool          // superloop ended it: a stop, not a failure of its own
 	Duration   time.Duration // from start to end
 }
 
@@ -47,16 +41,11 @@ func (e Exit) OK() bool {
 
 // Input is one failed command. Nothing in it is changed.
 type Input struct {
-	Source string
-	// Command and Argv are what was run; Argv wins where both are given. A shell's text is split for the programs that
-	// it calls.
-	Command string
-	Argv    []string
+	Source  string
+	Command string // what was run, a shell's text: it is split for the programs that it calls
 	Dir     string // absolute; "" is unknown
-	// Tool is a recipe's id and Method a method family, where an install was attempted; else both are worked out of the
-	// command, never of the output.
-	Tool, Method string
-	Exit         Exit
+	Tool    string // a recipe's id, where an install was attempted; else it is worked out of the command, never of the output
+	Exit    Exit
 	// Stdout and Stderr are read to their ends; nil is empty. With Merged, Stdout carries both.
 	Stdout, Stderr io.Reader
 	Merged         bool
@@ -148,29 +137,20 @@ type Prober interface {
 func (j *judgement) verdict() Failure {
 	in := j.in
 	f := Failure{
-		Source: in.Source, Exit: in.Exit, Command: in.Command, Argv: in.Argv, Dir: in.Dir, Tool: in.Tool, Method: j.method,
+		Source: in.Source, Exit: in.Exit, Command: in.Command, Dir: in.Dir, Tool: in.Tool, Method: j.method,
 		Severity: "blocking", Findings: j.findings,
 		Bytes: j.stdout.bytes + j.stderr.bytes, Lines: j.stdout.lines + j.stderr.lines,
 		Incomplete: j.stdout.broken || j.stderr.broken,
 	}
-	stopped := in.Exit.KilledByUs && !in.Exit.TimedOut && !in.Exit.OOM
-	if len(j.order) == 0 || stopped {
-		j.order = nil
+	if len(j.order) == 0 {
 		f.Category, f.Persistence = CategoryUnknown, "unknown"
 		f.Evidence = j.evidence()
-		var own *fault
-		if !stopped {
-			own = j.ownFault()
-		}
-		switch {
-		case own != nil:
+		if own := j.ownFault(); own != nil {
 			return j.ownVerdict(f, own)
-		case stopped:
-			f.Persistence, f.Why = "transient", "superloop ended it, so this says nothing about the command"
-		case j.silent():
+		}
+		f.Why = fmt.Sprintf("it %s and nothing known stands in its output", ended(in.Exit))
+		if j.silent() {
 			f.Why = fmt.Sprintf("it %s without a word of output", ended(in.Exit))
-		default:
-			f.Why = fmt.Sprintf("it %s and nothing known stands in its output", ended(in.Exit))
 		}
 		f.Signature = j.signature(f)
 		return f

@@ -4,7 +4,6 @@ package text
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -161,10 +160,8 @@ func display(s string, exact bool) string {
 			n := len(s[i:]) - len(strings.TrimLeft(s[i:], string(c)))
 			size = n
 			switch {
-			case n > 3 && c == ' ':
-				b.WriteString("<" + strconv.Itoa(n) + " blanks>")
 			case n > 3:
-				b.WriteString("<" + strconv.Itoa(n) + " newlines>")
+				fmt.Fprintf(&b, "<%d %s>", n, map[rune]string{' ': "blanks", '\n': "newlines"}[c])
 			case c == ' ':
 				b.WriteString(s[i : i+n])
 			default:
@@ -195,3 +192,49 @@ func looksLikeMark(rest string) bool {
 
 // CharName is the mark that Display writes in the place of a character: "<U+200B>".
 func CharName(c rune) string { return fmt.Sprintf("<U+%04X>", c) }
+
+// Word is s as one word of a command line, which any POSIX shell reads back as s.
+func Word(s string) string {
+	if isPlain(s) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// Words is a command line that a POSIX shell takes apart into these words.
+func Words(argv []string) string {
+	words := make([]string, len(argv))
+	for i, a := range argv {
+		words[i] = Word(a)
+	}
+	return strings.Join(words, " ")
+}
+
+// isPlain reports whether a shell reads s as it is. No shell takes these characters for anything else inside of a word;
+// = and ^ mean something at its beginning.
+func isPlain(s string) bool {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%_+-:,./=^"
+	return s != "" && strings.Trim(s, plain) == "" && s[0] != '=' && s[0] != '^'
+}
+
+// Paste is s as one word for a command line that people read and paste: one line of printable ASCII, so that pasting it
+// does what it shows. Other characters are written through printf; newlines at the very end of s are lost then.
+func Paste(s string) string {
+	if strings.IndexFunc(s, func(c rune) bool { return c < ' ' || c > '~' }) < 0 {
+		return Word(s)
+	}
+	var b strings.Builder
+	b.WriteString(`"$(printf '`)
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c == '%':
+			b.WriteString("%%")
+		case c < ' ' || c > '~' || c == '\'' || c == '\\' || c == '-' && i == 0: // the last would be an option of printf
+			fmt.Fprintf(&b, `\%03o`, c)
+		default:
+			b.WriteByte(c)
+		}
+	}
+	b.WriteString(`')"`)
+	return b.String()
+}
