@@ -40,15 +40,15 @@ func (b *builder) clone() *builder {
 // apply puts the entries of a document into the builder.
 func (b *builder) apply(doc *document) Problems {
 	d := newDecoder(doc.origin)
-	applyList(d, doc, "categories", &b.Categories, merging[Category]{what: "category"})
-	applyList(d, doc, "managers", &b.Managers, merging[Manager]{what: "package manager"})
-	applyList(d, doc, "recipes", &b.Recipes, merging[Recipe]{what: "recipe", after: func(n *yaml.Node, r *Recipe) {
+	merge(d, doc.lists["categories"], "/categories", &b.Categories, merging[Category]{what: "category"})
+	merge(d, doc.lists["managers"], "/managers", &b.Managers, merging[Manager]{what: "package manager"})
+	merge(d, doc.lists["recipes"], "/recipes", &b.Recipes, merging[Recipe]{what: "recipe", after: func(n *yaml.Node, r *Recipe) {
 		if child(n, "verify") != nil {
 			r.Verify.Origin = map[bool]string{false: VerifyDefault, true: VerifyUser}[d.verbs]
 		}
 	}})
-	applyList(d, doc, "projects", &b.Projects, merging[ProjectRecipe]{what: "project recipe"})
-	applyList(d, doc, "chains", &b.Chains, merging[Chain]{what: "chain", key: "category", refuse: func(_ *Chain, e entry) string {
+	merge(d, doc.lists["projects"], "/projects", &b.Projects, merging[ProjectRecipe]{what: "project recipe"})
+	merge(d, doc.lists["chains"], "/chains", &b.Chains, merging[Chain]{what: "chain", key: "category", refuse: func(_ *Chain, e entry) string {
 		if e.disabled {
 			return "the chain of a category cannot be disabled: extend it and disable its approaches"
 		}
@@ -58,7 +58,7 @@ func (b *builder) apply(doc *document) Problems {
 	for i := range b.Recipes {
 		ofRecipes = append(ofRecipes, pointers(b.Recipes[i].OnFailure)...)
 	}
-	applyList(d, doc, "handlers", &b.Handlers, merging[Handler]{
+	merge(d, doc.lists["handlers"], "/handlers", &b.Handlers, merging[Handler]{
 		what: "handler", others: ofRecipes,
 		fresh: func(old Handler) Handler {
 			h := Handler{Layer: old.Layer, Family: old.Family}
@@ -74,12 +74,6 @@ func (b *builder) apply(doc *document) Problems {
 	}
 	b.applyNames(d, doc)
 	return d.problems
-}
-
-func applyList[T any](d *decoder, doc *document, key string, list *[]T, m merging[T]) {
-	if n := doc.lists[key]; n != nil {
-		merge(d, n, join("", key), list, m)
-	}
 }
 
 // merging is what merge must know of a list beside its type; all of it may be left out.
@@ -107,8 +101,11 @@ func originOf(v any) *Origin {
 	return &Origin{}
 }
 
-// merge applies the entries that a file lists to those that are there already, which it does not write to.
+// merge applies the entries that a file lists, if it does, to those that are there already, which it does not write to.
 func merge[T any](d *decoder, n *yaml.Node, ptr string, list *[]T, m merging[T]) {
+	if n == nil {
+		return
+	}
 	left := slices.Clone(*list)
 	have := map[string]*T{}
 	for _, v := range append(pointers(left), m.others...) {

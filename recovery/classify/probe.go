@@ -39,31 +39,23 @@ type System struct {
 // Probe makes one look. An unknown name is Unknown.
 func (s System) Probe(ctx context.Context, name string, captures map[string]string, in *Input) Finding {
 	at := func(capture string) string { return place(in.Dir, captures[capture]) }
-	var f Finding
-	switch {
-	case ctx.Err() != nil:
-	case name == ProbeDeclared:
-		f = declared(in.Dir, captures["pkg"])
-	case name == ProbeFirstLine:
-		f = firstLine(at("script"))
-	case name == ProbeWritable:
-		f = writable(at("path"))
-	case name == ProbeFreeSpace:
-		f = freeSpace(cmp.Or(at("path"), in.Dir))
-	case name == ProbeLockHolder:
-		f = lockHolder(at("lock"), in.Dir)
-	case name == ProbePortOwner:
-		f = portOwner(captures["port"])
-	case name == ProbeService:
-		f = service(captures["port"])
-	case name == ProbeWhich:
-		f = s.which(captures["tool"])
-	case name == ProbeExists:
-		f = exists(at("path"))
-	case name == ProbeOOM:
-		f = oomKilled()
-	default:
-		f.Detail = "there is no such probe"
+	looks := map[string]func() Finding{
+		ProbeDeclared:   func() Finding { return declared(in.Dir, captures["pkg"]) },
+		ProbeFirstLine:  func() Finding { return firstLine(at("script")) },
+		ProbeWritable:   func() Finding { return writable(at("path")) },
+		ProbeFreeSpace:  func() Finding { return freeSpace(cmp.Or(at("path"), in.Dir)) },
+		ProbeLockHolder: func() Finding { return lockHolder(at("lock"), in.Dir) },
+		ProbePortOwner:  func() Finding { return portOwner(captures["port"]) },
+		ProbeWhich:      func() Finding { return s.which(captures["tool"]) },
+		ProbeService:    func() Finding { return service(captures["port"]) },
+		ProbeExists:     func() Finding { return exists(at("path")) },
+		ProbeOOM:        oomKilled,
+	}
+	f := Finding{Detail: "there is no such probe"}
+	if ctx.Err() != nil {
+		f = Finding{}
+	} else if look := looks[name]; look != nil {
+		f = look()
 	}
 	f.Name, f.Holds = name, cmp.Or(f.Holds, Unknown)
 	return f
@@ -187,28 +179,27 @@ func (j *judgement) probe(ctx context.Context, m *match) {
 	for _, name := range m.rule.h.Probes[:min(len(m.rule.h.Probes), maxProbes)] {
 		f := j.ask(ctx, name, m.captures)
 		j.findings[name] = f
-		switch name {
-		case ProbeDeclared:
-			switch {
-			case f.Holds == Yes && f.Value == "installed" && m.hit != nil && nodeImport().MatchString(m.hit.text):
-				// What Node.js says of a package that is not there, it says as well of a file that an intact package
-				// does not have.
-				j.undeclared = true
-			case f.Holds == Yes:
-				j.confirmed = true
-			case f.Holds == No:
-				j.undeclared = true
-			default:
-				j.weakened = true
-			}
-		case ProbeFreeSpace, ProbeWritable, ProbeExists, ProbeWhich, ProbeFirstLine:
-			j.confirmed = j.confirmed || f.Holds == No
-		case ProbeLockHolder, ProbeOOM:
-			j.confirmed = j.confirmed || f.Holds == Yes
-		case ProbePortOwner:
-			j.confirmed = j.confirmed || f.Holds != Unknown
+		j.confirmed = j.confirmed || slices.Contains(confirming[name], f.Holds)
+		switch {
+		case name != ProbeDeclared:
+		case f.Holds == Yes && f.Value == "installed" && m.hit != nil && nodeImport().MatchString(m.hit.text):
+			// What Node.js says of a package that is not there, it says as well of a file that an intact package does not
+			// have.
+			j.undeclared = true
+		case f.Holds == Yes:
+			j.confirmed = true
+		case f.Holds == No:
+			j.undeclared = true
+		default:
+			j.weakened = true
 		}
 	}
+}
+
+// confirming are the answers by which the environment is to blame.
+var confirming = map[string][]Answer{
+	ProbeFreeSpace: {No}, ProbeWritable: {No}, ProbeExists: {No}, ProbeWhich: {No}, ProbeFirstLine: {No},
+	ProbeLockHolder: {Yes}, ProbeOOM: {Yes}, ProbePortOwner: {Yes, No},
 }
 
 // nodeImport recognises Node.js, and its bundlers, when an import finds nothing.
