@@ -283,9 +283,16 @@ func (b *binaryForm) number(n uint64) uint64 {
 		b.written = binary.AppendUvarint(b.written, n)
 		return n
 	}
-	n, size := binary.Uvarint([]byte(b.rest[:min(len(b.rest), binary.MaxVarintLen64)]))
-	b.rest, b.short = b.rest[max(size, 0):], b.short || size <= 0
-	return n
+	n = 0
+	for i := 0; i < len(b.rest) && i < binary.MaxVarintLen64; i++ { // binary.Uvarint would copy
+		n |= uint64(b.rest[i]&0x7f) << (7 * i)
+		if b.rest[i] < 0x80 {
+			b.rest = b.rest[i+1:]
+			return n
+		}
+	}
+	b.rest, b.short = "", true
+	return 0
 }
 
 // length is number for how many things of a byte or more follow.
@@ -310,7 +317,11 @@ func (b *binaryForm) value(v reflect.Value) {
 		v.SetString(b.rest[:n])
 		b.rest = b.rest[n:]
 	case reflect.Bool:
-		v.SetBool(b.number(map[bool]uint64{true: 1}[v.Bool()]) == 1)
+		n := uint64(0)
+		if v.Bool() {
+			n = 1
+		}
+		v.SetBool(b.number(n) == 1)
 	case reflect.Int:
 		n := b.number(uint64(v.Int()<<1 ^ v.Int()>>63))
 		v.SetInt(int64(n>>1) ^ -int64(n&1))
@@ -332,7 +343,11 @@ func (b *binaryForm) value(v reflect.Value) {
 		}
 		b.value(v.Elem())
 	case reflect.Map:
-		keys := slices.SortedFunc(slices.Values(v.MapKeys()), func(a, b reflect.Value) int { return cmp.Compare(a.String(), b.String()) })
+		var keys []reflect.Value
+		if !b.reading {
+			keys = v.MapKeys()
+			slices.SortFunc(keys, func(a, b reflect.Value) int { return cmp.Compare(a.String(), b.String()) })
+		}
 		n := b.length(len(keys))
 		if b.reading && n > 0 {
 			v.Set(reflect.MakeMapWithSize(v.Type(), n))
