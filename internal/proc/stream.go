@@ -2,8 +2,12 @@ package proc
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
+	"fmt"
+	"io"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -124,4 +128,154 @@ func (s *stream) end() {
 	at := time.Since(s.from) + drainLimit
 	s.ended.Store(int64(at))
 	_ = s.f.SetReadDeadline(s.from.Add(at))
+}
+
+// Capture is what was kept of one stream.
+type Capture struct {
+	Head      []byte // the first bytes, at most Spec.HeadTail
+	Tail      []byte // the last bytes of what came after Head, at most Spec.HeadTail
+	Bytes     int64  // everything that came
+	Truncated bool   // bytes between Head and Tail are left out
+}
+
+// Text joins Head and Tail, with a line between them that says how much is missing, if any is.
+func (c Capture) Text() string {
+	gap := ""
+	if c.Truncated {
+		gap = gapMark(c.Head, c.Bytes-int64(len(c.Head)+len(c.Tail)))
+	}
+	return string(c.Head) + gap + string(c.Tail)
+}
+
+// gapMark is the line that stands for n missing bytes after before.
+func gapMark(before []byte, n int64) string {
+	mark := fmt.Sprintf("[superloop: %d bytes left out here]\n", n)
+	if len(before) > 0 && before[len(before)-1] != '\n' {
+		return "\n" + mark
+	}
+	return mark
+}
+
+// HeadTail collects a Capture in constant memory. It is for one goroutine at a time.
+type HeadTail struct {
+	head []byte
+	tail lastBytes
+}
+
+// NewHeadTail keeps at most limit bytes of the beginning, and as many of the end.
+func NewHeadTail(limit int) *HeadTail { return &HeadTail{tail: lastBytes{limit: limit}} }
+
+// Write never fails.
+func (h *HeadTail) Write(p []byte) (int, error) {
+	room := min(h.tail.limit-len(h.head), len(p))
+	h.head = append(h.head, p[:room]...)
+	h.tail.write(p[room:])
+	return len(p), nil
+}
+
+// Capture returns what was kept. No Write may follow.
+func (h *HeadTail) Capture() Capture {
+	c := Capture{Head: h.head, Tail: bytes.Clone(h.tail.bytes()), Bytes: int64(len(h.head)) + h.tail.total}
+	c.Truncated = int64(len(c.Head)+len(c.Tail)) < c.Bytes
+	return c
+}
+
+// lastBytes keeps the last limit bytes, in memory for at most twice as many.
+type lastBytes struct {
+	limit int
+	buf   []byte
+	total int64
+}
+
+func (l *lastBytes) write(p []byte) {
+	l.total += int64(len(p))
+	p = p[max(0, len(p)-l.limit):]
+	if len(l.buf)+len(p) > 2*l.limit {
+		l.buf = append(l.buf[:0], l.bytes()...)
+	}
+	l.buf = append(l.buf, p...)
+}
+
+func (l *lastBytes) bytes() []byte { return l.buf[max(0, len(l.buf)-l.limit):] }
+
+const (
+	defaultLogLimit = 64 << 20
+	logTailMax      = 1 << 20
+	lineSearch      = 4 << 10 // how far the start of the log's tail is moved to begin at a line
+)
+
+// logSink passes the first half of limit bytes to w, keeps the last ones in memory, and writes those at the end after a
+// line that says how many are missing. The first error ends the writing, never the reading.
+type logSink struct {
+	mu      sync.Mutex
+	w       io.Writer
+	room    int64 // what may still be passed on at once
+	tail    lastBytes
+	last    byte // the last byte written
+	dropped int64
+	err     error
+}
+
+func newLogSink(w io.Writer, limit int64) *logSink {
+	half := cmp.Or(limit, defaultLogLimit) / 2
+	return &logSink{w: w, room: half, tail: lastBytes{limit: int(min(half, logTailMax))}, last: '\n'}
+}
+
+// write takes the next piece of output. Both streams call it.
+func (s *logSink) write(p []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := int64(len(p)); n <= s.room {
+		s.room -= n
+		s.put(p)
+		return
+	}
+	if s.room > 0 {
+		fits := p[:s.room]
+		if at := bytes.LastIndexByte(fits, '\n'); at >= 0 {
+			fits = fits[:at+1]
+		} else if s.last == '\n' {
+			fits = nil
+		}
+		s.put(fits)
+		p, s.room = p[len(fits):], 0
+	}
+	s.tail.write(p)
+}
+
+// put writes to w, or counts what cannot be written.
+func (s *logSink) put(p []byte) {
+	if len(p) == 0 {
+		return
+	}
+	n := 0
+	if s.err == nil {
+		if n, s.err = s.w.Write(p); s.err == nil && n < len(p) {
+			s.err = io.ErrShortWrite
+		}
+	}
+	if s.err != nil {
+		s.dropped += int64(len(p) - max(0, min(n, len(p))))
+		return
+	}
+	s.last = p[len(p)-1]
+}
+
+// finish writes what was kept for the end. It returns the bytes that did not reach w and the first error of w.
+func (s *logSink) finish() (dropped int64, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	tail := s.tail.bytes()
+	if gap := s.tail.total - int64(len(tail)); gap > 0 {
+		if at := bytes.IndexByte(tail[:min(len(tail), lineSearch)], '\n'); at >= 0 && at+1 < len(tail) {
+			tail = tail[at+1:]
+			gap += int64(at + 1)
+		}
+		s.dropped += gap
+		if s.err == nil {
+			_, s.err = io.WriteString(s.w, gapMark([]byte{s.last}, gap))
+		}
+	}
+	s.put(tail)
+	return s.dropped, s.err
 }

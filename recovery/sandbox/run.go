@@ -1,10 +1,20 @@
 package sandbox
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
 	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
 
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/internal/proc"
@@ -112,3 +122,242 @@ func (s *Spec) makeWritable() error {
 }
 
 func (s *Spec) missing() []string { return slices.DeleteFunc(slices.Clone(s.Protected), exists) }
+
+// try goes through the namespaces that may be had, the best first.
+func try(ctx context.Context, s Spawner, spec *Spec, o *order) (Result, error) {
+	ways, notes := spec.ways()
+	for _, ns := range ways {
+		o.Mount = ns.Mount
+		res, rep, err := attempt(ctx, s, spec, o, ns)
+		if failed := (*namespaceError)(nil); errors.As(err, &failed) {
+			notes = append(notes, failed.Error())
+			continue
+		}
+		res.Sandbox = Sandbox{
+			Level: cmp.Or(rep.Level, None), LandlockABI: rep.LandlockABI, Notes: slices.Concat(notes, rep.Notes),
+			MountNS: ns.Mount, UserNS: ns.User, NetNS: ns.Network, Tree: s.Level(), Cgroup: s.Level() == proc.Cgroup,
+		}
+		if rep.Failure == tooWeak {
+			err = &RefusedError{Required: spec.Required, Sandbox: res.Sandbox}
+		}
+		return res, err
+	}
+	// The last way has no namespace but the network's.
+	res := notRun(s)
+	res.Sandbox.Notes = notes
+	return res, &RefusedError{Required: spec.Required, Network: NoNetwork, Sandbox: res.Sandbox}
+}
+
+// namespaceError: the command was not started because its namespaces cannot be had, or not be furnished.
+type namespaceError struct {
+	ns  proc.Namespaces
+	err error
+}
+
+func (e *namespaceError) Error() string {
+	var names []string
+	for name, had := range map[string]bool{"user": e.ns.User, "mount": e.ns.Mount, "network": e.ns.Network} {
+		if had {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return fmt.Sprintf("no namespaces for %s: %v", strings.Join(names, ", "), e.err)
+}
+
+func (e *namespaceError) Unwrap() error { return e.err }
+
+// errTimeout is the cause of ending a command that takes too long.
+var errTimeout = errors.New("its time is over")
+
+// attempt is one start of the shim.
+func attempt(ctx context.Context, s Spawner, spec *Spec, o *order, ns proc.Namespaces) (Result, report, error) {
+	exe, err := shimExe(spec.Exe)
+	if err != nil {
+		return notRun(s), report{}, err
+	}
+	wire, err := openLine()
+	if err != nil {
+		return notRun(s), report{}, err
+	}
+	defer wire.close()
+	if err := wire.send(o); err != nil {
+		return notRun(s), report{}, err
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	late := time.AfterFunc(spec.Timeout, func() { stop(errTimeout) })
+	defer late.Stop()
+	out := newOutput(spec, func() { stop(errFull) })
+	env := []string{"GOGC=off", "GOMAXPROCS=1"} // it lives for milliseconds, and does one thing at a time
+	if spec.Marker != "" {
+		env = append(env, spec.Marker)
+	}
+	got, lost := s.Run(ctx, proc.Spec{
+		Argv: []string{exe, ShimArg}, Dir: "/", Env: env, Marker: spec.Marker, Files: wire.theirs, Namespaces: ns,
+		Grace: spec.Grace, Hurry: spec.Hurry, HeadTail: -1, Stdout: out.out.take, Stderr: out.err.take,
+	})
+	res := Result{
+		Code: got.Code, Signal: got.Signal, Ended: got.Ended, Err: got.Err, Duration: got.Duration,
+		UserTime: got.UserTime, SystemTime: got.SystemTime, LeftBehind: got.LeftBehind,
+	}
+	if res.Ended == proc.Killed {
+		switch context.Cause(ctx) {
+		case errFull:
+			res.Ended = OutputLimit
+		case errTimeout:
+			res.Ended = proc.TimedOut
+		}
+	}
+	out.into(&res)
+	rep, err := wire.report() // also of a lost command: under what it ran
+	switch {
+	case lost != nil:
+		return res, rep, fmt.Errorf("running a command: %w", lost)
+	case got.Ended == proc.NotStarted && ns != (proc.Namespaces{}):
+		err := got.Err
+		if no := syscall.Errno(0); errors.As(err, &no) {
+			err = no // the rest of the sentence names our own binary
+		}
+		return res, report{}, &namespaceError{ns, err}
+	case got.Ended == proc.NotStarted:
+		return res, report{}, fmt.Errorf("running a command: %w", got.Err)
+	case err != nil && res.Ended != proc.Exited:
+		return res, rep, fmt.Errorf("running a command: it was stopped (%s) before it was executed", res.Ended)
+	case err != nil:
+		return res, rep, fmt.Errorf("running a command: %w; it ended with %d %s and said %q", err, res.Code, res.Signal, clip(res.Stderr.Text()))
+	case rep.Failure == noMount:
+		return res, rep, &namespaceError{ns, errors.New(rep.Text)}
+	case rep.Failure != "":
+		res.Ended = proc.NotStarted
+		return res, rep, fmt.Errorf("the command was not executed: %s", rep.Text)
+	}
+	return res, rep, nil
+}
+
+// shimExe is the binary that is the shim.
+func shimExe(exe string) (string, error) {
+	switch {
+	case exe != "":
+		return filepath.Abs(exe)
+	case runtime.GOOS == "linux":
+		return "/proc/self/exe", nil // the very file that runs, even if it was replaced since
+	}
+	return os.Executable()
+}
+
+func notRun(s Spawner) Result {
+	return Result{Code: -1, Ended: proc.NotStarted, Sandbox: Sandbox{Level: None, Tree: s.Level(), Cgroup: s.Level() == proc.Cgroup}}
+}
+
+// longLine is how much of a line is held back until its end comes, in bytes.
+const longLine = 16 << 10
+
+// output takes what the command prints:
+//
+//	stdout --> redactor --> stdout's beginning and end, lines --+--> sink --> Spec.Output,
+//	stderr --> redactor --> stderr's beginning and end, lines --+             beginning and end of both
+//
+// The redactors stand first, where a secret is still in one piece.
+type output struct {
+	sink     *sink
+	out, err *channel
+}
+
+func newOutput(s *Spec, full func()) *output {
+	keep := max(s.Keep, 0)
+	o := &output{sink: &sink{w: s.Output, room: s.OutputLimit, keep: proc.NewHeadTail(keep), full: full}}
+	for _, c := range []**channel{&o.out, &o.err} {
+		*c = &channel{keep: proc.NewHeadTail(keep), sink: o.sink}
+		(*c).first = s.Secrets.Writer(lines{*c})
+	}
+	return o
+}
+
+// into fills the result, when the command has ended.
+func (o *output) into(res *Result) {
+	o.out.end()
+	o.err.end()
+	res.Output, res.Stdout, res.Stderr = o.sink.keep.Capture(), o.out.keep.Capture(), o.err.keep.Capture()
+	res.Dropped, res.OutputErr = o.sink.dropped, o.sink.err
+}
+
+// channel is one of the two streams. One goroutine at a time uses it.
+type channel struct {
+	first io.WriteCloser // the redactor, which writes to lines
+	keep  *proc.HeadTail
+	held  []byte // the beginning of a line
+	sink  *sink
+}
+
+// take is the callback of proc.Spec. No writer behind it fails.
+func (c *channel) take(p []byte) { _, _ = c.first.Write(p) }
+
+func (c *channel) end() {
+	_ = c.first.Close() // see take
+	c.sink.put(c.held)
+}
+
+// lines is the end of a channel: it passes on whole lines, so that those of the two streams are not mixed.
+type lines struct{ c *channel }
+
+func (l lines) Write(p []byte) (int, error) {
+	c := l.c
+	_, _ = c.keep.Write(p)
+	whole := bytes.LastIndexByte(p, '\n') + 1
+	if len(c.held)+len(p)-whole > longLine {
+		whole = len(p)
+	}
+	if whole > 0 {
+		if len(c.held) > 0 {
+			c.sink.put(append(c.held, p[:whole]...))
+			c.held = c.held[:0]
+		} else {
+			c.sink.put(p[:whole])
+		}
+	}
+	c.held = append(c.held, p[whole:]...)
+	return len(p), nil
+}
+
+// sink passes room bytes on to w, and says when there is more. What does not fit, or cannot be written, is still kept
+// and counted.
+type sink struct {
+	full func()
+
+	mu      sync.Mutex // guards what follows
+	w       io.Writer
+	room    int64
+	keep    *proc.HeadTail
+	over    bool
+	dropped int64
+	err     error
+}
+
+func (s *sink) put(p []byte) {
+	if len(p) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, _ = s.keep.Write(p)
+	fits := p[:min(int64(len(p)), s.room)]
+	s.room -= int64(len(fits))
+	s.dropped += int64(len(p) - len(fits))
+	if len(fits) < len(p) && !s.over {
+		s.over = true
+		s.full()
+	}
+	if s.w == nil || len(fits) == 0 {
+		return
+	}
+	n := 0
+	if s.err == nil {
+		if n, s.err = s.w.Write(fits); s.err == nil && n < len(fits) {
+			s.err = io.ErrShortWrite
+		}
+	}
+	if s.err != nil {
+		s.dropped += int64(len(fits) - max(0, min(n, len(fits))))
+	}
+}

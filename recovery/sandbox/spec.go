@@ -11,6 +11,7 @@ import (
 
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/internal/redact"
+	"github.com/superloop/superloop/internal/workdir"
 )
 
 // What a Spec has where it says nothing.
@@ -195,4 +196,116 @@ func real(path string) string {
 		return path
 	}
 	return filepath.Join(real(parent), filepath.Base(path))
+}
+
+// Level names what confined a command; see the package comment for what each promises.
+type Level string
+
+// The levels, the weakest first.
+const (
+	None          Level = "none"
+	Landlock      Level = "landlock"
+	Mount         Level = "mount"
+	LandlockMount Level = "landlock+mount"
+)
+
+// Levels are all levels, the weakest first.
+func Levels() []Level { return []Level{None, Landlock, Mount, LandlockMount} }
+
+// Meets reports whether l is at least as much as required. Nothing meets a level that does not exist, so that a
+// mistyped one refuses; "" requires nothing.
+func (l Level) Meets(required Level) bool {
+	if required == "" {
+		return true
+	}
+	need := slices.Index(Levels(), required)
+	return need >= 0 && slices.Index(Levels(), l) >= need
+}
+
+// levelOf is the level that two mechanisms give.
+func levelOf(landlock, mount bool) Level {
+	switch {
+	case landlock && mount:
+		return LandlockMount
+	case mount:
+		return Mount
+	case landlock:
+		return Landlock
+	}
+	return None
+}
+
+// Sandbox says what held a command, or would hold one.
+type Sandbox struct {
+	Level Level `json:"level"`
+	// LandlockABI is the version of the kernel's Landlock, whether it was used or not; 0 is none.
+	LandlockABI int  `json:"landlock_abi"`
+	MountNS     bool `json:"mountns"` // the namespaces that were made for the command
+	UserNS      bool `json:"userns"`
+	NetNS       bool `json:"netns"`
+	// Tree is what held its tree of processes together; Cgroup is true if that was a cgroup.
+	Tree   proc.Level `json:"tree"`
+	Cgroup bool       `json:"cgroup"`
+	Notes  []string   `json:"notes,omitempty"` // say what could not be had, and why
+}
+
+// Mechanism is something that an operator may switch off: a command that brings a sandbox of its own (bubblewrap,
+// rootless podman) does not start under Landlock.
+type Mechanism string
+
+// The mechanisms.
+const (
+	UseLandlock Mechanism = "landlock"
+	UseMount    Mechanism = "mount" // the mount namespace
+	UseUserNS   Mechanism = "user"  // the user namespace, which an ordinary user needs for the others
+)
+
+// FileID names a file or directory, whatever it is called, for as long as it exists.
+type FileID = workdir.ID
+
+// Place is a directory in a repository, and which ones the two were when it was decided that a command may run there.
+// By its IDs the shim notices that somebody put another directory in its place.
+type Place struct {
+	Repo   string `json:"repo"`    // absolute, without symbolic links
+	Dir    string `json:"dir"`     // below Repo; "." is Repo itself
+	RepoID FileID `json:"repo_id"` // and DirID are what the two paths led to
+	DirID  FileID `json:"dir_id"`
+}
+
+// Resolve finds a working directory in a repository, as workdir.Root does; a refusal is a *workdir.Error.
+func Resolve(repo, dir string) (Place, error) {
+	p, fds, err := open(repo, dir)
+	if err != nil {
+		return Place{}, err
+	}
+	fds.close()
+	return p, nil
+}
+
+// opened are the two directories of a Place.
+type opened struct {
+	repo *workdir.Root
+	dir  *workdir.Dir
+}
+
+func (o opened) close() {
+	_ = o.repo.Close() // they were only looked at
+	_ = o.dir.Close()
+}
+
+// open is Resolve; it gives the two directories as well.
+func open(repo, dir string) (Place, opened, error) {
+	if !filepath.IsAbs(repo) {
+		return Place{}, opened{}, fmt.Errorf("the repository %q is not an absolute path", repo)
+	}
+	root, err := workdir.OpenRoot(repo)
+	if err != nil {
+		return Place{}, opened{}, err
+	}
+	at, err := root.Resolve(dir)
+	if err != nil {
+		_ = root.Close() // it was only looked at
+		return Place{}, opened{}, err
+	}
+	return Place{Repo: root.Real, Dir: at.Rel, RepoID: root.ID, DirID: at.ID}, opened{root, at}, nil
 }
