@@ -136,12 +136,9 @@ func cargoMembers(c call, dir string) []string {
 // build is left to the sources.
 func cargoBuild(c call, dirs []string) {
 	for _, d := range dirs {
-		all, _ := manifest.TOML(c.peek(path.Join(d, "Cargo.toml")))
-		for _, s := range all {
-			for _, file := range s.Strings {
-				if p, ok := below(d, file); ok && s.Path == "package.build" {
-					c.whole(p, c.name)
-				}
+		for _, file := range c.tomlStrings(path.Join(d, "Cargo.toml"), "package.build") {
+			if p, ok := below(d, file); ok {
+				c.whole(p, c.name)
 			}
 		}
 	}
@@ -199,29 +196,24 @@ func goCommand(c call, _ []string) {
 		}
 	case "generate":
 		for _, f := range c.expand(c.dir, "**/*.go") {
-			real, k, _ := c.resolve(f)
-			if k != regular {
-				continue
-			}
-			text, err := c.content(real)
-			switch {
-			case err != nil:
-				c.unreadable(f, c.name, err)
-			case text.text == nil:
-				c.whole(f, c.name)
-			default:
-				c.generate(f, string(text.text))
+			if c.is(f) == regular {
+				c.generate(f)
 			}
 		}
 	}
 }
 
-func (c call) generate(file, text string) {
+// generate adds the commands that a file of Go has for "go generate". A file that cannot be looked at counts whole.
+func (c call) generate(file string) {
 	var kept []string
-	for line := range strings.Lines(text) {
+	text := c.peek(file)
+	for line := range strings.Lines(string(text)) {
 		if d, ok := strings.CutPrefix(line, "//go:generate"); ok && d != "" {
 			kept = append(kept, strings.TrimSpace(d))
 		}
+	}
+	if text == nil || len(kept) > 0 && c.strict() {
+		c.whole(file, c.name)
 	}
 	if len(kept) == 0 {
 		return
@@ -327,14 +319,4 @@ func mavenModules(c call, dir string) []string {
 		}
 	}
 	return out
-}
-
-// maven adds the settings that a call names.
-func maven(c call, _ []string) {
-	c.wholeOf("-s", "--settings", "-gs", "--global-settings", "-t", "--toolchains", "-f", "--file")
-}
-
-// gradle adds the build and init scripts that a call names.
-func gradle(c call, _ []string) {
-	c.wholeOf("-I", "--init-script", "-b", "--build-file", "-c", "--settings-file")
 }

@@ -90,8 +90,8 @@ func (r *reader) command(dir string, argv []string, depth int) {
 	if p, ok := r.path(dir, argv[0]); ok && strings.Contains(argv[0], "/") {
 		c.scriptAt(p, false)
 	}
-	if interprets(c.name) {
-		c.interpreter()
+	if options, ok := interprets(c.name); ok {
+		c.interpreter(options)
 	}
 	p, ok := r.programs[c.name]
 	if !ok {
@@ -128,6 +128,9 @@ func (c call) program(p program) {
 				c.source(file, s)
 			}
 		}
+	}
+	for _, f := range c.values(p.reads...) {
+		c.named(f)
 	}
 	if p.also != nil {
 		p.also(c, dirs)
@@ -195,13 +198,6 @@ func (c call) values(options ...string) []string {
 	return out
 }
 
-// wholeOf adds the files that options name, whole.
-func (c call) wholeOf(options ...string) {
-	for _, f := range c.values(options...) {
-		c.named(f)
-	}
-}
-
 // named adds the file that a word names, whole.
 func (c call) named(word string) {
 	if p, ok := c.path(c.dir, word); ok {
@@ -250,13 +246,9 @@ func unwrap(argv []string) []string {
 	for len(argv) > 0 {
 		name := argv[0]
 		switch {
-		case assignment(name):
+		case assignment(name), among(name, "if then else elif do while until ! { } fi done time exec command builtin eval nohup setsid exit return"):
 			argv = argv[1:]
-			continue
-		case slices.Contains([]string{"if", "then", "else", "elif", "do", "while", "until", "!", "{", "}", "fi", "done", "time", "exec", "command",
-			"builtin", "eval", "nohup", "setsid", "exit", "return"}, name):
-			argv = argv[1:]
-		case slices.Contains([]string{"env", "sudo", "doas", "nice", "ionice", "stdbuf", "timeout", "cross-env", "dotenv", "xargs", "chronic", "retry"}, path.Base(name)):
+		case among(path.Base(name), "env sudo doas nice ionice stdbuf timeout cross-env dotenv xargs chronic retry"):
 			argv = argv[1:]
 			for len(argv) > 0 && (strings.HasPrefix(argv[0], "-") || assignment(argv[0]) || argv[0] != "" && strings.Trim(argv[0], "0123456789.smhd") == "") {
 				argv = argv[1:]

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -39,12 +40,12 @@ func Compare(before, now []Input) []Change {
 	var out []Change
 	for len(before) > 0 || len(now) > 0 {
 		switch {
-		case len(now) == 0 || len(before) > 0 && less(before[0], now[0]):
+		case len(now) == 0 || len(before) > 0 && byPlace(before[0], now[0]) < 0:
 			if b := before[0]; b.lost == "" { // what could not be watched then is judged by what is there now
 				out = append(out, change(Vanished, b, b.Text, nil))
 			}
 			before = before[1:]
-		case len(before) == 0 || less(now[0], before[0]):
+		case len(before) == 0 || byPlace(now[0], before[0]) < 0:
 			out = append(out, change(Appeared, now[0], nil, now[0].Text))
 			now = now[1:]
 		default:
@@ -57,8 +58,6 @@ func Compare(before, now []Input) []Change {
 	}
 	return out
 }
-
-func less(a, b Input) bool { return a.Path < b.Path || a.Path == b.Path && a.Part < b.Part }
 
 // same compares by the strongest digest that both sides have.
 func same(a, b Input) bool {
@@ -186,7 +185,7 @@ func cutLines(s string) []string {
 }
 
 // diffLines gives the lines of both sides with " ", "-" or "+" before each; equal lines only where they stand near a
-// change.
+// change, the others are counted.
 func diffLines(a, b []string) []string {
 	head := 0
 	for head < len(a) && head < len(b) && a[head] == b[head] {
@@ -196,35 +195,35 @@ func diffLines(a, b []string) []string {
 	for tail < len(a)-head && tail < len(b)-head && a[len(a)-1-tail] == b[len(b)-1-tail] {
 		tail++
 	}
+	all := slices.Concat(marked(" ", a[:head]), aligned(a[head:len(a)-tail], b[head:len(b)-tail]), marked(" ", a[len(a)-tail:]))
 	var out []string
-	if skipped := head - contextLines; skipped > 0 {
-		out = append(out, fmt.Sprintf("@%d equal lines@", skipped))
-	}
-	for _, l := range a[max(0, head-contextLines):head] {
-		out = append(out, " "+l)
-	}
-	out = append(out, aligned(a[head:len(a)-tail], b[head:len(b)-tail])...)
-	for i, l := range a[len(a)-tail:] {
-		if i == contextLines {
-			out = append(out, fmt.Sprintf("@%d equal lines@", tail-i))
-			break
+	for begin, end := 0, 0; begin < len(all); begin = end {
+		for end = begin; end < len(all) && all[end][0] == ' '; end++ {
 		}
-		out = append(out, " "+l)
+		before, after := min(begin, contextLines), min(len(all)-end, contextLines) // none at the beginning and at the end
+		if n := end - begin - before - after; n > 0 {
+			out = append(append(out, all[begin:begin+before]...), fmt.Sprintf("@%d equal lines@", n))
+			begin = end - after
+		}
+		for ; end < len(all) && all[end][0] != ' '; end++ {
+		}
+		out = append(out, all[begin:end]...)
+	}
+	return out
+}
+
+func marked(mark string, lines []string) []string {
+	out := make([]string, len(lines))
+	for i, l := range lines {
+		out[i] = mark + l
 	}
 	return out
 }
 
 // aligned is the diff by the longest common subsequence.
 func aligned(a, b []string) []string {
-	var out []string
 	if len(a) > maxDiffInput || len(b) > maxDiffInput {
-		for _, l := range a {
-			out = append(out, "-"+l)
-		}
-		for _, l := range b {
-			out = append(out, "+"+l)
-		}
-		return out
+		return append(marked("-", a), marked("+", b)...)
 	}
 	common := make([][]uint16, len(a)+1)
 	for i := range common {
@@ -239,34 +238,22 @@ func aligned(a, b []string) []string {
 			}
 		}
 	}
-	equal := 0
-	flush := func(last bool) {
-		// Equal lines between two changes: only those next to a change.
-		if n := equal - 2*contextLines; n > 0 && !last {
-			keep := out[len(out)-contextLines:]
-			out = append(out[:len(out)-equal+contextLines:len(out)-equal+contextLines], append([]string{fmt.Sprintf("@%d equal lines@", n)}, keep...)...)
-		}
-		equal = 0
-	}
+	var out []string
 	i, j := 0, 0
 	for i < len(a) || j < len(b) {
 		switch {
 		case i < len(a) && j < len(b) && a[i] == b[j]:
 			out = append(out, " "+a[i])
-			equal++
 			i++
 			j++
 		case j == len(b) || i < len(a) && common[i+1][j] >= common[i][j+1]:
-			flush(false)
 			out = append(out, "-"+a[i])
 			i++
 		default:
-			flush(false)
 			out = append(out, "+"+b[j])
 			j++
 		}
 	}
-	flush(true)
 	return out
 }
 

@@ -175,8 +175,7 @@ func gitConfig(text []byte) ([]part, bool) {
 			continue
 		case strings.EqualFold(section, "[core]"):
 			key, _, _ := strings.Cut(strings.ToLower(line), "=")
-			switch strings.TrimSpace(key) {
-			case "repositoryformatversion", "filemode", "bare", "logallrefupdates", "ignorecase", "precomposeunicode", "symlinks", "untrackedcache", "splitindex":
+			if among(strings.TrimSpace(key), "repositoryformatversion filemode bare logallrefupdates ignorecase precomposeunicode symlinks untrackedcache splitindex") {
 				continue
 			}
 		}

@@ -225,7 +225,7 @@ func TestCompareIsSymmetric(t *testing.T) {
 			for _, in := range out {
 				r.found[key{in.Path, in.Part}] = in
 			}
-			return r.all()
+			return r.inputs()
 		}
 		a, b := draw("a"), draw("b")
 		there, back := Compare(a, b), Compare(b, a)

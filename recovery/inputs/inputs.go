@@ -99,7 +99,7 @@ func Inputs(t Tree, q Query) ([]Input, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.all(), nil
+	return r.inputs(), nil
 }
 
 func newReader(t Tree, q Query) (*reader, error) {
@@ -129,8 +129,7 @@ func Digest(inputs []Input) string {
 // Report is what Check found.
 type Report struct {
 	Changes []Change // empty if every input is as it is in the baseline
-	Inputs  []Input  // those of the work tree, Digest is theirs
-	Digest  string
+	Digest  string   // of the inputs of the work tree
 }
 
 // Check compares the inputs of a command with a baseline. It knows more than Inputs of the baseline alone: of a file
@@ -149,7 +148,7 @@ func Check(base *Baseline, now *WorkTree, q Query) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	return Report{Changes: Compare(before, after), Inputs: after, Digest: Digest(after)}, nil
+	return Report{Compare(before, after), Digest(after)}, nil
 }
 
 // borrowed is a baseline that takes the content which it did not keep from the work tree, where that is still the same.
@@ -173,8 +172,8 @@ func (b borrowed) read(name string) (content, error) {
 
 type key struct{ path, part string }
 
-func (r *reader) all() []Input {
-	return slices.SortedFunc(maps.Values(r.found), func(a, b Input) int {
-		return cmp.Or(strings.Compare(a.Path, b.Path), strings.Compare(a.Part, b.Part))
-	})
+func (r *reader) inputs() []Input { return slices.SortedFunc(maps.Values(r.found), byPlace) }
+
+func byPlace(a, b Input) int {
+	return cmp.Or(strings.Compare(a.Path, b.Path), strings.Compare(a.Part, b.Part))
 }

@@ -14,18 +14,14 @@ import (
 )
 
 // lifecycle are the scripts that package managers run by themselves, when they install, pack or publish.
-func lifecycle() []string {
-	return []string{"preinstall", "install", "postinstall", "preprepare", "prepare", "postprepare", "prepublish", "prepublishOnly", "publish", "postpublish",
-		"prepack", "pack", "postpack", "dependencies", "predependencies", "postdependencies", "preuninstall", "uninstall", "postuninstall", "preversion",
-		"version", "postversion", "prerebuild", "rebuild", "postrebuild", "pnpm:devPreinstall"}
-}
+const lifecycle = "preinstall install postinstall preprepare prepare postprepare prepublish prepublishOnly publish postpublish prepack pack postpack" +
+	" dependencies predependencies postdependencies preuninstall uninstall postuninstall preversion version postversion prerebuild rebuild postrebuild" +
+	" pnpm:devPreinstall"
 
-// runVerbs are the words after which a program runs a script, or that are scripts themselves.
-func runVerbs() []string {
-	return []string{"run", "run-script", "rum", "urn", "test", "t", "tst", "start", "stop", "restart"}
-}
-
-func execVerbs() []string { return []string{"exec", "x", "dlx", "node"} }
+const (
+	runVerbs  = "run run-script rum urn test t tst start stop restart" // after them stands a script, or they are one
+	execVerbs = "exec x dlx node"                                      // after them stands a program
+)
 
 // installs reports whether a call of a package manager installs something, or does what nobody here knows. Only what is
 // known to do something else does not.
@@ -37,25 +33,18 @@ func (c call) installs() bool {
 	if len(words) == 0 {
 		return true
 	}
-	if slices.ContainsFunc(words, func(w string) bool {
-		return slices.Contains([]string{"install", "i", "ci", "add", "a", "update", "up", "upgrade", "rebuild", "dedupe", "link", "it", "cit", "install-test",
-			"install-ci-test", "clean-install"}, w)
-	}) {
+	switch first := words[0]; {
+	case slices.ContainsFunc(words, func(w string) bool {
+		return among(w, "install i ci add a update up upgrade rebuild dedupe link it cit install-test install-ci-test clean-install")
+	}):
 		return true
-	}
-	first := words[0]
-	if slices.Contains(runVerbs(), first) || slices.Contains(execVerbs(), first) {
+	case among(first, runVerbs), among(first, execVerbs):
 		return false
-	}
-	if slices.Contains([]string{"ls", "list", "view", "info", "why", "outdated", "cache", "config", "ping", "whoami", "audit", "bin", "root", "prefix", "help", "store",
-		"clean-cache", "-v"}, first) {
+	case among(first, "ls list view info why outdated cache config ping whoami audit bin root prefix help store clean-cache -v"):
 		return slices.Contains(words, "fix")
+	default: // of npm any other verb: it may be an abbreviation, or an option's value
+		return c.name == "npm" || among(first, "workspaces workspace recursive deploy import fetch rb pm create init publish pack remove rm unlink patch patch-commit")
 	}
-	if c.name == "npm" {
-		return true // any other verb, an abbreviation, a word that is an option's value
-	}
-	return slices.Contains([]string{"workspaces", "workspace", "recursive", "deploy", "import", "fetch", "rb", "pm", "create", "init", "publish", "pack", "remove", "rm",
-		"unlink", "patch", "patch-commit"}, first)
 }
 
 // ignoresScripts reports whether a call says itself that it runs no script.
@@ -70,12 +59,12 @@ func packageScripts(c call, dirs []string) {
 		c.rest(words)
 		return
 	}
-	if len(words) > 1 && slices.Contains(execVerbs(), words[0]) {
+	if len(words) > 1 && among(words[0], execVerbs) {
 		c.rest(words[1:])
 	}
 	if c.installs() && !c.ignoresScripts() {
 		for _, d := range dirs {
-			c.scriptsOf(d, lifecycle())
+			c.scriptsOf(d, strings.Fields(lifecycle))
 		}
 	}
 	// A script is run by "run NAME", by its name alone (but not with npm), and by the verbs that are names of scripts.
@@ -88,7 +77,7 @@ func packageScripts(c call, dirs []string) {
 			named = append(named, "stop", "start")
 		}
 	}
-	if c.name == "npm" && !slices.ContainsFunc(words, func(w string) bool { return slices.Contains(runVerbs(), w) }) {
+	if c.name == "npm" && !slices.ContainsFunc(words, func(w string) bool { return among(w, runVerbs) }) {
 		named = slices.DeleteFunc(named, func(w string) bool { return w != "test" && w != "start" && w != "stop" })
 	}
 	keys := make([]string, 0, 3*len(named))
@@ -166,22 +155,8 @@ func (c call) scriptsOf(dir string, names []string) {
 
 // packageMembers are the workspaces of dir.
 func packageMembers(c call, dir string) []string {
-	var list []string
-	if text := c.peek(path.Join(dir, "package.json")); text != nil {
-		if pkg, err := jsonObject(text); err == nil {
-			switch w := pkg["workspaces"].(type) {
-			case []any:
-				list = append(list, jsonStrings(w)...)
-			case map[string]any:
-				if l, ok := w["packages"].([]any); ok {
-					list = append(list, jsonStrings(l)...)
-				}
-			}
-		}
-	}
-	if text := c.peek(path.Join(dir, "pnpm-workspace.yaml")); text != nil {
-		list = append(list, manifest.YAMLList(text, "packages")...)
-	}
+	pkg, _ := manifest.PackageJSON(c.peek(path.Join(dir, "package.json")))
+	list := append(pkg.Workspaces, manifest.YAMLList(c.peek(path.Join(dir, "pnpm-workspace.yaml")), "packages")...)
 	return c.globs(dir, list, "package.json")
 }
 
@@ -199,7 +174,7 @@ func (r *reader) peek(file string) []byte {
 }
 
 func corepack(c call, _ []string) {
-	if words := c.words(); len(words) > 0 && !slices.Contains([]string{"enable", "disable", "prepare"}, words[0]) {
+	if words := c.words(); len(words) > 0 && !among(words[0], "enable disable prepare") {
 		c.rest(words)
 	}
 }

@@ -123,22 +123,15 @@ func letter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 // lock is how the lock files of a family are read. It goes by the name of the file, never by what is in it: that is the
 // agent's.
 func lock(family string) func([]byte) ([]part, bool) {
-	var k lockKind
-	switch family {
-	case "npm":
-		k = lockKind{json: true, wanted: []string{"resolved", "version", "from"}}
-	case "bun", "pipenv":
-		k = lockKind{json: true}
-	case "bunb": // its strings run into each other
-		k = lockKind{hosts: true}
-	case "composer":
-		k = lockKind{json: true, wanted: []string{"dist.url", "source.url"}, hosts: true}
-	case "pnpm":
-		k = lockKind{skip: []string{"deprecated:"}}
-	case "python":
-		k = lockKind{archives: true, skip: []string{"description =", "summary ="}}
-	}
-	return k.sources
+	return map[string]lockKind{
+		"npm":      {json: true, wanted: []string{"resolved", "version", "from"}},
+		"bun":      {json: true},
+		"pipenv":   {json: true},
+		"bunb":     {hosts: true}, // its strings run into each other
+		"composer": {json: true, wanted: []string{"dist.url", "source.url"}, hosts: true},
+		"pnpm":     {skip: []string{"deprecated:"}},
+		"python":   {archives: true, skip: []string{"description =", "summary ="}},
+	}[family].sources
 }
 
 // scanJSON calls found for every string value of a JSON text, with the key it stands under and the key of the object

@@ -281,6 +281,9 @@ class Main {}
 			if got := names(changes); got != c.want {
 				t.Errorf("%s: got %s, want %s\n%s", c.command, got, c.want, Diff(changes))
 			}
+			if q.Mode = Strict; c.want != "" && len(b.check(base, q)) == 0 {
+				t.Errorf("%s: strict sees less than scripts: not %s", c.command, c.want)
+			}
 		})
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/superloop/superloop/internal/text"
@@ -126,8 +125,7 @@ func within(file, dir string) bool {
 
 // builtin reports whether bash does a command itself.
 func builtin(name string) bool {
-	return slices.Contains([]string{":", ".", "[", "[[", "alias", "bg", "bind", "break", "builtin", "caller", "cd", "command", "compgen", "complete", "compopt", "continue",
-		"declare", "dirs", "disown", "echo", "enable", "eval", "exec", "exit", "export", "false", "fc", "fg", "getopts", "hash", "help", "history", "jobs", "kill", "let",
-		"local", "logout", "mapfile", "popd", "printf", "pushd", "pwd", "read", "readarray", "readonly", "return", "set", "shift", "shopt", "source", "suspend", "test",
-		"times", "trap", "true", "type", "typeset", "ulimit", "umask", "unalias", "unset", "wait"}, name)
+	return among(name, ": . [ [[ alias bg bind break builtin caller cd command compgen complete compopt continue declare dirs disown echo enable eval exec exit"+
+		" export false fc fg getopts hash help history jobs kill let local logout mapfile popd printf pushd pwd read readarray readonly return set shift shopt"+
+		" source suspend test times trap true type typeset ulimit umask unalias unset wait")
 }

@@ -42,18 +42,15 @@ func pyproject(text []byte) ([]part, bool) {
 			return places, places != "" && !strings.HasPrefix(rest, "urls") && rest != "readme" && rest != "description"
 		case "tool":
 			tool, key, _ := strings.Cut(rest, ".")
-			switch tool {
-			case "ruff", "black", "mypy", "pytest", "isort", "coverage", "pylint", "pyright", "basedpyright", "flake8", "bandit", "codespell", "commitizen",
-				"towncrier", "interrogate", "vulture", "pydocstyle", "yapf", "djlint", "semantic_release", "tox", "ty", "typos":
-				return "", false
-			case "poetry":
-				if strings.Contains(key, "dependencies") {
-					return s.Value, elsewhere(s)
-				}
-				return s.Value, !slices.Contains([]string{"name", "version", "description", "authors", "readme", "license", "keywords", "homepage", "repository",
-					"documentation", "classifiers", "maintainers"}, key) && !strings.HasPrefix(key, "urls")
+			switch {
+			case tool == "poetry" && strings.Contains(key, "dependencies"):
+				return s.Value, elsewhere(s)
+			case tool == "poetry":
+				return s.Value, !among(key, "name version description authors readme license keywords homepage repository documentation classifiers maintainers") &&
+					!strings.HasPrefix(key, "urls")
 			}
-			return s.Value, true
+			return s.Value, !among(tool, "ruff black mypy pytest isort coverage pylint pyright basedpyright flake8 bandit codespell commitizen towncrier"+
+				" interrogate vulture pydocstyle yapf djlint semantic_release tox ty typos")
 		}
 		return "", false
 	})
@@ -87,23 +84,23 @@ func pipfile(text []byte) ([]part, bool) {
 
 // uvMembers are the members of uv's workspace.
 func uvMembers(c call, dir string) []string {
-	all, _ := manifest.TOML(c.peek(path.Join(dir, "pyproject.toml")))
-	var list []string
+	return c.globs(dir, c.tomlStrings(path.Join(dir, "pyproject.toml"), "tool.uv.workspace.members"), "pyproject.toml")
+}
+
+// tomlStrings gives the strings under a path of a TOML file, without making it an input.
+func (r *reader) tomlStrings(file, name string) (out []string) {
+	all, _ := manifest.TOML(r.peek(file))
 	for _, s := range all {
-		if s.Path == "tool.uv.workspace.members" {
-			list = append(list, s.Strings...)
+		if s.Path == name {
+			out = append(out, s.Strings...)
 		}
 	}
-	return c.globs(dir, list, "pyproject.toml")
+	return out
 }
 
 // pip reads requirement files and the projects that it is told to install.
 func pip(c call, _ []string) {
-	for _, file := range c.values("-r", "--requirement", "-c", "--constraint") {
-		if p, ok := c.path(c.dir, file); ok {
-			c.requirements(p, 0)
-		}
-	}
+	c.requirementFiles("-r", "--requirement", "-c", "--constraint")
 	for _, w := range append(c.values("-e", "--editable"), c.words()...) {
 		w, _, _ = strings.Cut(w, "[") // .[dev]
 		if w == "." || strings.ContainsAny(w, "/\\") {
@@ -127,14 +124,19 @@ func (c call) project(p string) {
 	c.whole(path.Join(p, "setup.cfg"), c.name)
 	file := path.Join(p, "pyproject.toml")
 	c.source(file, source{pattern: "pyproject.toml", parts: pyproject})
-	all, _ := manifest.TOML(c.peek(file))
-	for _, s := range all {
-		for _, d := range s.Strings {
-			if d, ok := c.path(p, d); ok && s.Path == "build-system.backend-path" { // the backend is in the project
-				for _, f := range c.expand(d, "*.py") {
-					c.whole(f, c.name)
-				}
+	for _, d := range c.tomlStrings(file, "build-system.backend-path") {
+		if d, ok := c.path(p, d); ok { // the backend is in the project
+			for _, f := range c.expand(d, "*.py") {
+				c.whole(f, c.name)
 			}
+		}
+	}
+}
+
+func (c call) requirementFiles(options ...string) {
+	for _, file := range c.values(options...) {
+		if p, ok := c.path(c.dir, file); ok {
+			c.requirements(p, 0)
 		}
 	}
 }
@@ -181,11 +183,7 @@ func uv(c call, dirs []string) {
 		pip(c, dirs)
 		return
 	}
-	for _, file := range c.values("-r", "--requirements", "--with-requirements") {
-		if p, ok := c.path(c.dir, file); ok {
-			c.requirements(p, 0)
-		}
-	}
+	c.requirementFiles("-r", "--requirements", "--with-requirements")
 	runsRest(c, dirs)
 }
 

@@ -160,49 +160,40 @@ func expansion(s string) int {
 	return 2
 }
 
-// interprets reports whether a program executes the file that its arguments name.
-func interprets(name string) bool {
-	switch name {
-	case "sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "fish", ".", "source", "node", "deno", "bun", "tsx", "ts-node", "esno", "jiti", "python", "pypy", "pypy3",
-		"ruby", "perl", "php", "lua", "luajit", "Rscript", "pwsh", "osascript", "tclsh", "awk", "gawk", "sed", "java", "groovy", "kotlin", "swift", "julia", "elixir":
-		return true
-	}
-	return false
-}
-
-func isShell(name string) bool {
-	return slices.Contains([]string{"sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", ".", "source"}, name)
-}
-
-// valued are options of interpreters that take the next word, which may be a file that is executed too.
-func valued(name string) []string {
+// interprets reports whether a program executes the file that its arguments name. The options are those that take the
+// next word, which may be a file that is executed too.
+func interprets(name string) (options string, ok bool) {
 	switch name {
 	case "node", "tsx", "ts-node", "esno", "jiti", "bun":
-		return []string{"-r", "--require", "--import", "--loader", "--experimental-loader", "--env-file", "-C", "--conditions", "--preload", "--tsconfig",
-			"-P", "--project", "--cwd", "--config", "-c"}
+		options = "-r --require --import --loader --experimental-loader --env-file -C --conditions --preload --tsconfig -P --project --cwd --config -c"
 	case "deno":
-		return []string{"--import-map", "--config", "-c", "--lock", "--env-file"}
+		options = "--import-map --config -c --lock --env-file"
 	case "python", "pypy", "pypy3":
-		return []string{"-W", "-X"}
+		options = "-W -X"
 	case "ruby":
-		return []string{"-r", "-I", "-C"}
+		options = "-r -I -C"
 	case "perl":
-		return []string{"-I"}
+		options = "-I"
 	case "php":
-		return []string{"-c", "-d", "-f"}
+		options = "-c -d -f"
 	case "awk", "gawk", "sed":
-		return []string{"-f", "--file"}
+		options = "-f --file"
 	case "java":
-		return []string{"-jar", "-cp", "-classpath", "-p"}
+		options = "-jar -cp -classpath -p"
 	case "bash", "sh", "zsh", "dash", "ksh":
-		return []string{"--rcfile", "--init-file", "-o", "+o", "-O", "+O"}
+		options = "--rcfile --init-file -o +o -O +O"
+	default:
+		return "", among(name, "ash mksh fish . source lua luajit Rscript pwsh osascript tclsh groovy kotlin swift julia elixir")
 	}
-	return nil
+	return options, true
 }
+
+// among reports whether a word is in a list of words.
+func among(word, list string) bool { return slices.Contains(strings.Fields(list), word) }
 
 // interpreter adds what an interpreter is told to execute: the file that is its first operand, and those that its
 // options load.
-func (c call) interpreter() {
+func (c call) interpreter(options string) {
 	if c.strict() {
 		for _, a := range c.args { // whatever it may read of the repository
 			if p, ok := c.path(c.dir, a); ok && c.is(p) == regular {
@@ -210,7 +201,6 @@ func (c call) interpreter() {
 			}
 		}
 	}
-	options := valued(c.name)
 	for i := 0; i < len(c.args); i++ {
 		a := c.args[i]
 		switch {
@@ -219,7 +209,7 @@ func (c call) interpreter() {
 				c.module(c.args[i+1], c.args[i+2:])
 			}
 			return
-		case slices.Contains(options, a):
+		case among(a, options):
 			if i++; i < len(c.args) {
 				c.operand(c.args[i])
 			}
@@ -252,7 +242,7 @@ func (c call) operand(word string) {
 	}
 	for _, t := range tries {
 		if k := c.is(t); k == regular || k == link || k == odd {
-			c.scriptAt(t, isShell(c.name))
+			c.scriptAt(t, among(c.name, "sh bash dash ash zsh ksh mksh . source"))
 			return
 		}
 	}

@@ -9,6 +9,7 @@ import (
 // program is a row of the table: which files a program reads.
 type program struct {
 	chdir []string // the options that tell it to work in another directory, or on a file there
+	reads []string // the options that name a file, which counts whole
 	up    bool     // it looks in the directories above, too, as far as the repository goes
 	// members are the directories that belong to the one in which it works.
 	members func(c call, dir string) []string
@@ -130,9 +131,11 @@ func rubyAndPHP() map[string]program {
 
 func jvm() map[string]program {
 	return map[string]program{
-		"mvn": {chdir: []string{"-f", "--file"}, up: true, members: mavenModules, also: maven, sources: []source{
-			{pattern: "pom.xml", parts: pom}, {pattern: ".mvn/**"}, {pattern: "mvnw"}}},
-		"gradle": {chdir: []string{"-p", "--project-dir"}, up: true, also: gradle, sources: files("build.gradle build.gradle.kts settings.gradle " +
-			"settings.gradle.kts init.gradle gradle.properties gradlew gradle/** buildSrc/** **/*.gradle **/*.gradle.kts")},
+		"mvn": {chdir: []string{"-f", "--file"}, up: true, members: mavenModules,
+			reads:   []string{"-s", "--settings", "-gs", "--global-settings", "-t", "--toolchains", "-f", "--file"},
+			sources: []source{{pattern: "pom.xml", parts: pom}, {pattern: ".mvn/**"}, {pattern: "mvnw"}}},
+		"gradle": {chdir: []string{"-p", "--project-dir"}, up: true,
+			reads: []string{"-I", "--init-script", "-b", "--build-file", "-c", "--settings-file"}, sources: files("build.gradle build.gradle.kts settings.gradle " +
+				"settings.gradle.kts init.gradle gradle.properties gradlew gradle/** buildSrc/** **/*.gradle **/*.gradle.kts")},
 	}
 }

@@ -70,7 +70,8 @@ type taker struct {
 	tree     *WorkTree
 	interest interest
 	git      git
-	stored   int64
+	stored   int64 // bytes of content
+	hashed   int64 // bytes of files of the work tree
 }
 
 func (t *taker) take(ctx context.Context, req Request) error {
@@ -99,27 +100,17 @@ func (t *taker) take(ctx context.Context, req Request) error {
 		}
 	}
 	t.sort()
-	t.b.load = func(k known) ([]byte, error) { return t.git.blob(ctx, k.id) }
-	if req.From == Now {
-		t.b.load = nil
+	if req.From == Head {
+		t.b.load = func(k known) ([]byte, error) { return t.git.blob(ctx, k.id) }
+		defer func() { t.b.load = nil }()
 	}
-	err = t.scripts(req.Queries)
-	t.b.load = nil
-	return err
+	return t.scripts(req.Queries)
 }
 
 func (t *taker) sort() {
+	slices.Reverse(t.b.files) // of two with the same path the later one is newer
 	slices.SortStableFunc(t.b.files, byPath)
-	// Of two with the same path the later one is newer.
-	out := t.b.files[:0]
-	for _, k := range t.b.files {
-		if n := len(out); n > 0 && out[n-1].path == k.path {
-			out[n-1] = k
-			continue
-		}
-		out = append(out, k)
-	}
-	t.b.files = out
+	t.b.files = slices.CompactFunc(t.b.files, func(a, b known) bool { return a.path == b.path })
 }
 
 // committed takes what HEAD knows: every path with its id, and the content of what the table names.
@@ -162,44 +153,32 @@ func (t *taker) carry(prev *Baseline) {
 func (t *taker) walk() error {
 	slices.SortFunc(t.b.files, byPath)
 	var over []known
-	entries, hashed := 0, int64(0)
+	entries := 0
 	here := map[string]bool{}
-	var visit func(dir string) error
-	visit = func(dir string) error {
-		list, err := t.tree.list(dir)
-		if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if errors.Is(err, errTooMany) {
+	for dirs := []string{"."}; len(dirs) > 0; dirs = dirs[1:] {
+		list, err := t.tree.list(dirs[0])
+		switch {
+		case errors.Is(err, errTooMany):
 			t.b.Partial = true
-			return nil
-		}
-		if err != nil {
+		case err != nil && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, fs.ErrNotExist):
 			return err
 		}
 		for _, e := range list {
 			if entries++; entries > maxWalked {
 				t.b.Partial = true
-				return nil
+				break
 			}
-			p := path.Join(dir, e.name)
-			if e.kind == directory {
-				if !skipped(e.name) {
-					if err := visit(p); err != nil {
-						return err
-					}
+			p := path.Join(dirs[0], e.name)
+			switch {
+			case e.kind != directory:
+				here[p] = true
+				if k, ok := t.look(p, e.kind); ok {
+					over = append(over, k)
 				}
-				continue
-			}
-			here[p] = true
-			if k, ok := t.look(p, e.kind, &hashed); ok {
-				over = append(over, k)
+			case !skipped(e.name):
+				dirs = append(dirs, p)
 			}
 		}
-		return nil
-	}
-	if err := visit("."); err != nil {
-		return err
 	}
 	if !t.b.Partial { // what is gone from the work tree is gone
 		t.b.files = slices.DeleteFunc(t.b.files, func(k known) bool {
@@ -211,7 +190,7 @@ func (t *taker) walk() error {
 }
 
 // look takes a file of the work tree if it is one that counts.
-func (t *taker) look(p string, kd kind, hashed *int64) (known, bool) {
+func (t *taker) look(p string, kd kind) (known, bool) {
 	k := known{path: p, kind: kd}
 	if _, ok := t.b.find(p); !ok {
 		k.untracked = true
@@ -226,14 +205,14 @@ func (t *taker) look(p string, kd kind, hashed *int64) (known, bool) {
 	}
 	wanted := t.interest.in(p)
 	info, err := t.tree.root.Lstat(p)
-	if err != nil || !wanted && (info.Size() > maxHashed || *hashed > maxHashAll || info.Mode()&0o111 == 0 && !scriptLike(p)) {
+	if err != nil || !wanted && (info.Size() > maxHashed || t.hashed > maxHashAll || info.Mode()&0o111 == 0 && !scriptLike(p)) {
 		return k, false
 	}
 	c, err := t.tree.read(p)
 	if err != nil {
 		return k, false
 	}
-	*hashed += c.size
+	t.hashed += c.size
 	return t.keep(k, c, wanted), true
 }
 
@@ -250,8 +229,7 @@ func (t *taker) keep(k known, c content, store bool) known {
 
 // scriptLike reports whether a file may be one that a command names.
 func scriptLike(p string) bool {
-	return slices.Contains([]string{".sh", ".bash", ".zsh", ".js", ".cjs", ".mjs", ".ts", ".py", ".rb", ".pl", ".php", ".lua", ".txt", ".toml", ".yml",
-		".yaml", ".gradle", ".kts", ".rake"}, path.Ext(p))
+	return among(path.Ext(p), ".sh .bash .zsh .js .cjs .mjs .ts .py .rb .pl .php .lua .txt .toml .yml .yaml .gradle .kts .rake")
 }
 
 // ownFiles takes git's own files, where .git is a directory.
@@ -265,7 +243,7 @@ func (t *taker) ownFiles(dir string) error {
 	}
 	for _, e := range list {
 		if p := path.Join(dir, e.name); t.interest.in(p) && e.kind != directory {
-			if k, ok := t.look(p, e.kind, new(int64)); ok {
+			if k, ok := t.look(p, e.kind); ok {
 				t.b.files = append(t.b.files, k)
 			}
 		}

@@ -1,13 +1,13 @@
 package inputs
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha1"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"io/fs"
 	"os"
@@ -167,29 +167,21 @@ const (
 	formatSHA256 = "sha256"
 )
 
-func newID(format string, size int64) hash.Hash {
-	h := sha1.New()
-	if format == formatSHA256 {
-		h = sha256.New()
-	}
-	fmt.Fprintf(h, "blob %d\x00", size)
-	return h
-}
-
-// name fills in the digests of a file that was read whole.
+// name fills in the size and the digests of a file that was read whole.
 func (c *content) name(format string) {
-	if c.sum != "" || c.text == nil {
-		return
+	if c.sum == "" && c.text != nil {
+		c.size = int64(len(c.text))
+		_ = c.digest(bytes.NewReader(c.text), format) // which has that size
 	}
-	sum := sha256.Sum256(c.text)
-	id := newID(format, int64(len(c.text)))
-	id.Write(c.text)
-	c.sum, c.id = hex.EncodeToString(sum[:]), hex.EncodeToString(id.Sum(nil))
 }
 
-// digest reads a big file through.
+// digest fills in the digests of a file of c.size bytes that is read through.
 func (c *content) digest(f io.Reader, format string) error {
-	sum, id := sha256.New(), newID(format, c.size)
+	sum, id := sha256.New(), sha1.New()
+	if format == formatSHA256 {
+		id = sha256.New()
+	}
+	fmt.Fprintf(id, "blob %d\x00", c.size)
 	n, err := io.Copy(io.MultiWriter(sum, id), io.LimitReader(f, c.size+1))
 	if err == nil && n != c.size {
 		err = errMoved
