@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -94,6 +95,18 @@ func (t Tool) Run(ctx context.Context, argv ...string) ([]byte, error) {
 		failed.Err = fmt.Errorf("%w (%w)", context.Cause(ctx), err)
 	}
 	return out.buf.Bytes(), failed
+}
+
+// Git runs git in dir in such a way that nothing which the repository's own configuration names is executed: no file
+// system monitor, no hook, no lazy fetch over a transport. No object is replaced by another, and of git's variables only
+// those of its configuration count. It may print 256 MiB. See Tool.Run for the error.
+func Git(ctx context.Context, dir string, stdin []byte, args ...string) ([]byte, error) {
+	env := slices.DeleteFunc(os.Environ(), func(e string) bool {
+		return strings.HasPrefix(e, "GIT_") && !strings.HasPrefix(e, "GIT_CONFIG_") && !strings.HasPrefix(e, "GIT_CEILING")
+	})
+	env = append(env, "GIT_NO_REPLACE_OBJECTS=1", "GIT_NO_LAZY_FETCH=1", "GIT_ALLOW_PROTOCOL=none")
+	argv := append([]string{"git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"}, args...)
+	return Tool{Dir: dir, Env: env, Stdin: stdin, Limit: 256 << 20}.Run(ctx, argv...)
 }
 
 // limited refuses what is too much, which closes the pipe: the program gets SIGPIPE.

@@ -14,29 +14,11 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 )
 
-// maxGitOutput bounds what one call of git may print.
-const maxGitOutput = 192 << 20
-
-// git asks git for facts, in one directory, in such a way that nothing which the repository's own configuration names
-// is executed: no file system monitor, no hook, no lazy fetch over a transport, no replaced objects.
-type git struct {
-	dir string
-	env []string
-}
-
-func newGit(dir string) git {
-	env := []string{"GIT_NO_REPLACE_OBJECTS=1", "GIT_NO_LAZY_FETCH=1", "GIT_ALLOW_PROTOCOL=none", "GIT_OPTIONAL_LOCKS=0"}
-	for _, e := range os.Environ() {
-		if !strings.HasPrefix(e, "GIT_") || strings.HasPrefix(e, "GIT_CONFIG_") || strings.HasPrefix(e, "GIT_CEILING") {
-			env = append(env, e)
-		}
-	}
-	return git{dir, env}
-}
+// git is a directory in which git is asked for facts.
+type git string
 
 func (g git) run(ctx context.Context, stdin []byte, args ...string) ([]byte, error) {
-	t := proc.Tool{Dir: g.dir, Env: g.env, Stdin: stdin, Limit: maxGitOutput}
-	return t.Run(ctx, append([]string{"git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"}, args...)...)
+	return proc.Git(ctx, string(g), stdin, args...)
 }
 
 type headInfo struct{ commit, format string }

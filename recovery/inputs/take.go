@@ -52,7 +52,7 @@ func Take(ctx context.Context, disk durable.Disk, req Request) (*Baseline, error
 	}
 	defer func() { _ = tree.Close() }() // it was only read
 	b := &Baseline{From: req.From, Taken: req.Time.UTC(), format: formatSHA256}
-	t := taker{b: b, tree: tree, interest: newInterest(), git: newGit(req.Repo)}
+	t := taker{b: b, tree: tree, interest: newInterest(), git: git(req.Repo)}
 	if err := t.take(ctx, req); err != nil {
 		return nil, fmt.Errorf("taking a baseline of %s: %w", req.Repo, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net/url"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/superloop/superloop/internal/durable"
@@ -214,10 +215,10 @@ func (s Store) seal(ctx context.Context, m *manifest) error {
 	return s.writeJSON("undo-seal", s.path(m.ID, afterFile), a)
 }
 
-// surveyAt surveys a path, whatever its size. One whose directory is gone, or is a link now, is not there.
+// surveyAt surveys a path, whatever its size. One whose directory is gone, or is something else now, is not there.
 func (s Store) surveyAt(rel string) (survey, error) {
 	at, err := open(s.Repo, rel)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrLink) {
+	if absent(err) {
 		return survey{}, nil
 	}
 	if err != nil {
@@ -258,6 +259,39 @@ func (s Store) changed(ctx context.Context, m *manifest) (*git, []trackedChange,
 		}
 	}
 	return g, out, nil
+}
+
+// filtered says of which files that were not captured the work tree does not hold what git stores, and why.
+func (g *git) filtered(ctx context.Context, list []trackedChange, captured map[string]uint32) (map[string]string, error) {
+	var in strings.Builder
+	for _, c := range list {
+		if _, ok := captured[c.path]; !ok {
+			in.WriteString(c.path + "\x00")
+		}
+	}
+	odd := map[string]string{}
+	if in.Len() == 0 {
+		return odd, nil
+	}
+	out, err := g.run(ctx, []byte(in.String()), "check-attr", "-z", "--stdin", "filter", "ident", "working-tree-encoding", "eol", "text")
+	if err != nil {
+		return nil, fmt.Errorf("reading the attributes of files: %w", err)
+	}
+	crlf, err := g.run(ctx, nil, "config", "--get-regexp", `^core\.(autocrlf|eol)$`)
+	if err != nil && exitCode(err) != 1 {
+		return nil, err
+	}
+	ends := strings.Contains(string(crlf), "core.autocrlf true") || strings.Contains(string(crlf), "core.eol crlf")
+	fields := strings.Split(string(out), "\x00")
+	for i := 0; i+2 < len(fields); i += 3 {
+		path, name, value := fields[i], fields[i+1], fields[i+2]
+		switch {
+		case value == "unspecified" && !(name == "text" && ends), value == "unset", name == "eol" && value == "lf", name == "text" && !ends:
+		default:
+			odd[path] = name + "=" + value
+		}
+	}
+	return odd, nil
 }
 
 // with reads the manifest of a set, and keeps other calls out while do works with it.

@@ -60,6 +60,11 @@ func open(repo, rel string) (place, error) {
 	return place{dir: os.NewFile(uintptr(fd), filepath.Join(repo, dir)), real: filepath.Join(repo, dir), name: name}, nil
 }
 
+// absent reports whether nothing is at a path, since its directory could not be opened: it is missing, a link or a file.
+func absent(err error) bool {
+	return errors.Is(err, ErrLink) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)
+}
+
 // openDir opens a directory, no link.
 func openDir(at int, name string) (int, error) {
 	fd, err := unix.Openat(at, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)

@@ -263,6 +263,26 @@ func TestSingleFiles(t *testing.T) {
 	}
 }
 
+// TestFileAboveATree: a command may put a file where the directory of a tree was.
+func TestFileAboveATree(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	b.put(".gitignore", "app\n")
+	b.commit()
+	b.put("app/dist/a.js", "1")
+	before := b.state()
+	k := b.keep(b.plan("rm -rf app/dist"))
+	b.sh("rm -rf app; echo > app")
+	b.seal(k)
+	if r := b.restore(k, false); len(r.Failed) != 1 || r.Failed[0].Path != "app/dist" {
+		t.Errorf("%+v", r)
+	}
+	b.rm("app")
+	if r := b.restore(k, false); !r.Complete() || b.state() != before {
+		t.Errorf("%+v", r)
+	}
+}
+
 // TestLinkedRefs: where refs are kept elsewhere by a link, git makes the set's.
 func TestLinkedRefs(t *testing.T) {
 	t.Parallel()
