@@ -140,7 +140,7 @@ func (c *cgroup) close() error {
 	return removeCgroup(dir)
 }
 
-func killCgroup(dir string) error { return put(filepath.Join(dir, "cgroup.kill"), "1") }
+func killCgroup(dir string) error { return SetKernel(filepath.Join(dir, "cgroup.kill"), "1") }
 
 // removeCgroup removes a cgroup and those made below it. What still lives there (something from outside of the tree
 // that joined it) is killed, and waited for at most emptyLimit.

@@ -371,8 +371,8 @@ func (c *control) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// writeAll writes p to a blocking descriptor.
-func writeAll(fd int, p []byte) error {
+// WriteAll writes p to a blocking descriptor.
+func WriteAll(fd int, p []byte) error {
 	for len(p) > 0 {
 		n, err := unix.Write(fd, p)
 		if err != nil && err != unix.EINTR {

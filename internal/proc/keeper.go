@@ -88,7 +88,7 @@ func resetSignals() {
 		unix.SIGUSR1, unix.SIGUSR2, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU)
 }
 
-func report(ev event) error { return writeAll(ControlFD, frame(ev)) }
+func report(ev event) error { return WriteAll(ControlFD, frame(ev)) }
 
 // serve obeys until the supervisor is gone, and ends the tree then.
 func (k *keeper) serve() int {

@@ -175,21 +175,21 @@ func MapUser(uid, gid int) error {
 		{"/proc/self/uid_map", fmt.Sprintf("%d %d 1\n", uid, uid)},
 		{"/proc/self/gid_map", fmt.Sprintf("%d %d 1\n", gid, gid)},
 	} {
-		if err := put(f.path, f.text); err != nil {
+		if err := SetKernel(f.path, f.text); err != nil {
 			return fmt.Errorf("mapping the user: %s: %w", f.path, err)
 		}
 	}
 	return nil
 }
 
-// put writes a file of the kernel's.
-func put(path, text string) error {
+// SetKernel writes a file of the kernel's, such as those in /proc.
+func SetKernel(path, text string) error {
 	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
-	return writeAll(fd, []byte(text))
+	return WriteAll(fd, []byte(text))
 }
 
 // Sweep kills every process whose environment contains the entry marker (KEY=value, the whole of it), and returns their

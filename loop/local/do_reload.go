@@ -34,7 +34,7 @@ func (d *driver) protect(ctx context.Context) {
 	if err := sandbox.Undumpable(); err != nil {
 		d.log.Warn("agents may look into the supervisor's memory", zap.Error(err))
 	}
-	d.agents, d.protection = sandbox.Protect(ctx, d.spawner, own, "")
+	d.agents, d.protection = sandbox.Protect(ctx, d.spawner, own)
 }
 
 // startConfig takes what is trusted of the configuration, and begins to watch the file. What it came to is recorded

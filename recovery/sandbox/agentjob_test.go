@@ -44,7 +44,7 @@ func (a *agentJob) run(s *proc.Spawner) outcome {
 	var with Spawner = s
 	rep := ProtectionReport{}
 	if !a.Plain {
-		with, rep = Protect(context.Background(), s, a.Protection, "")
+		with, rep = Protect(context.Background(), s, a.Protection)
 	}
 	res, err := with.Run(context.Background(), a.spec())
 	o := outcomeOf(Result{

@@ -26,24 +26,12 @@ func (s *Spec) ways() (ways []proc.Namespaces, notes []string) {
 	// With the capability there is no need for a user namespace, in which the files of others seem to belong to nobody.
 	user := !has(unix.CAP_SYS_ADMIN)
 	alone := s.Network == NoNetwork
-	noUser := user && slices.Contains(s.Without, UseUserNS)
-	switch {
-	case slices.Contains(s.Without, UseMount):
+	if slices.Contains(s.Without, UseMount) {
 		notes = append(notes, fmt.Sprintf("no mount namespace: %v", errOff))
-	case noUser:
-		notes = append(notes, fmt.Sprintf("no mount namespace: it needs a user namespace: %v", errOff))
-	default:
+	} else {
 		ways = append(ways, proc.Namespaces{User: user, Mount: true, Network: alone})
 	}
-	switch {
-	case !alone:
-		ways = append(ways, proc.Namespaces{})
-	case noUser:
-		notes = append(notes, fmt.Sprintf("no network namespace: it needs a user namespace: %v", errOff))
-	default:
-		ways = append(ways, proc.Namespaces{User: user, Network: true})
-	}
-	return ways, notes
+	return append(ways, proc.Namespaces{User: user && alone, Network: alone}), notes
 }
 
 // keepOpen lets an exec close every descriptor above last.
@@ -56,7 +44,8 @@ func keepOpen(last int) {
 
 // confine is the part of prepare that only Linux has.
 func (o *order) confine(rep *report) (kind string, err error) {
-	volunteer()
+	// The kernel ends this process first when memory runs out. Where that may not be said nothing is lost.
+	_ = proc.SetKernel("/proc/self/oom_score_adj", victim)
 	rep.LandlockABI, err = landlockABI()
 	use := err == nil && o.Landlock
 	switch {
@@ -110,17 +99,6 @@ func (o *order) bare(rep *report) {
 			rep.note("%s: %s", what, strings.Join(there, ", "))
 		}
 	}
-}
-
-// volunteer makes this process the one that the kernel ends when memory runs out. Where that may not be said nothing is
-// lost.
-func volunteer() {
-	fd, err := unix.Open("/proc/self/oom_score_adj", unix.O_WRONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return
-	}
-	_, _ = unix.Write(fd, []byte(victim))
-	unix.Close(fd)
 }
 
 // keptCapabilities are what root has in a container, less the making of device nodes: to own, read and write files

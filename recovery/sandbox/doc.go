@@ -59,8 +59,7 @@
 //
 // Temporary files go to TMPDIR. sudo does not work. With .git/config protected, git config, submodule init and push -u
 // fail. bwrap and rootless containers do not start under Landlock. In a user namespace ssh refuses included
-// configuration files, because their owner is nobody. Spec.Protected and Spec.Without are there for operators who need
-// one of these.
+// configuration files, because their owner is nobody. Spec.Without leaves a mechanism out.
 //
 // # What it does not stop
 //

@@ -168,7 +168,7 @@ func TestProtectRefuses(t *testing.T) {
 		"which is hidden":   {ReadOnly: []string{dot}, Hidden: []string{s.repo}},
 		"only files":        {ReadOnly: []string{dot + "/config.json"}},
 	} {
-		g, rep := Protect(context.Background(), s.spawner, p, "")
+		g, rep := Protect(context.Background(), s.spawner, p)
 		if g != Spawner(s.spawner) || rep.Level != ProtectNone || len(rep.Notes) != 1 || !strings.Contains(rep.Notes[0], want) {
 			if want == "only files" && s.refused(outcome{Report: rep}) {
 				continue
@@ -182,7 +182,7 @@ func TestProtectRefuses(t *testing.T) {
 func TestProtectWithoutNamespaces(t *testing.T) {
 	t.Parallel()
 	s := shieldedWorld(t, os.Getuid(), "")
-	g, rep := Protect(context.Background(), refusing{s.spawner}, s.protection(), "")
+	g, rep := Protect(context.Background(), refusing{s.spawner}, s.protection())
 	if rep.Level != ProtectNone || len(rep.Notes) != 1 || !strings.Contains(rep.Notes[0], "in namespaces of its own: operation not permitted") {
 		t.Errorf("%+v", rep)
 	}
@@ -283,7 +283,7 @@ func TestTheDeepestPlaceDecides(t *testing.T) {
 				fmt.Fprintln(&want, dir)
 			}
 		}
-		g, rep := Protect(context.Background(), s.spawner, p, "")
+		g, rep := Protect(context.Background(), s.spawner, p)
 		if rep.Level != ProtectMount {
 			t.Fatalf("seed %d: %+v of %+v", seed, rep, p)
 		}

@@ -106,7 +106,7 @@ func TestHiddenPlaceAppears(t *testing.T) {
 	s := shieldedWorld(t, os.Getuid(), "")
 	p := s.protection()
 	p.Hidden = append(p.Hidden, s.outside+"/later")
-	g, rep := Protect(context.Background(), s.spawner, p, "")
+	g, rep := Protect(context.Background(), s.spawner, p)
 	if rep.Level != ProtectMount {
 		t.Skipf("no protection is to be had here: %q", rep.Notes)
 	}

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -54,7 +53,8 @@ type cover struct {
 }
 
 // guard makes the mounts, and gives up what they were made with.
-func (a *agentOrder) guard(rep *report) error {
+func (o *order) guard(rep *report) error {
+	a := o.Agent
 	if a.UserNS {
 		if err := proc.MapUser(a.User, a.Group); err != nil {
 			return fmt.Errorf("in namespaces of its own: %w", err)
@@ -77,11 +77,11 @@ func (a *agentOrder) guard(rep *report) error {
 	if err != nil {
 		return err
 	}
-	covers, err := a.covers(table)
+	covers, err := o.covers(table)
 	if err != nil {
 		return err
 	}
-	pins, err := a.pin(covers, table)
+	pins, err := pin(covers, table, real(string(a.Tmp)))
 	if err != nil {
 		return err
 	}
@@ -109,12 +109,13 @@ func (a *agentOrder) guard(rep *report) error {
 }
 
 // covers are all places, where they lie and wherever else they can be seen, those that lie in others after these.
-func (a *agentOrder) covers(table mountTable) ([]cover, error) {
+func (o *order) covers(table mountTable) ([]cover, error) {
 	var all []cover
-	for kind, list := range [][]bytesOf{placeReadOnly: a.ReadOnly, placeWritable: a.Writable, placeHidden: a.Hidden} {
-		for _, path := range convert[string](list) {
+	p := Protection{ReadOnly: convert[string](o.Protected), Writable: convert[string](o.Writable), Hidden: convert[string](o.Hidden)}
+	for kind, list := range [][]string{placeReadOnly: p.ReadOnly, placeWritable: p.Writable, placeHidden: p.Hidden} {
+		for _, path := range list {
 			if !exists(path) {
-				if kind == placeHidden || kind == placeReadOnly && slices.ContainsFunc(a.Writable, func(w bytesOf) bool { return under(path, string(w)) }) {
+				if kind == placeHidden || p.optional(path) {
 					continue
 				}
 				return nil, fmt.Errorf("protecting %s: it does not exist any more", path)
@@ -140,16 +141,12 @@ func (c *cover) take() (err error) {
 	if c.kind == placeHidden {
 		return nil
 	}
-	if c.tree, err = clone(c.path); err != nil {
-		return err
-	}
+	attr := uint64(0)
 	if c.kind == placeReadOnly {
-		err = change(c.tree, unix.MOUNT_ATTR_RDONLY)
+		attr = unix.MOUNT_ATTR_RDONLY
 	}
-	if err != nil {
-		return fmt.Errorf("%s: %w (needs Linux 5.12)", c.path, err)
-	}
-	return nil
+	c.tree, err = clone(c.path, attr)
+	return err
 }
 
 // put mounts it.
@@ -174,16 +171,10 @@ func (c *cover) holds() error {
 		return fmt.Errorf("looking at %s: %w", c.path, err)
 	case c.kind == placeReadOnly && st.Flags&unix.ST_RDONLY == 0:
 		return fmt.Errorf("%s is said to be read-only, and is not", c.path)
-	case c.kind == placeHidden && st.Type != unix.TMPFS_MAGIC && !isNull(c.path):
+	case c.kind == placeHidden && st.Type != unix.TMPFS_MAGIC && !same(c.path, os.DevNull):
 		return fmt.Errorf("%s is said to be hidden, and is not", c.path)
 	}
 	return nil
-}
-
-func isNull(path string) bool {
-	here, err1 := os.Stat(path)
-	null, err2 := os.Stat(os.DevNull)
-	return err1 == nil && err2 == nil && os.SameFile(here, null)
 }
 
 func isDir(path string) bool {
@@ -287,35 +278,23 @@ func newTerminals() error {
 	if err != nil || info.Mode()&os.ModeSymlink != 0 {
 		return nil // it leads to the new ones, or there was none
 	}
-	tree, err := clone(pts + "/ptmx")
+	tree, err := clone(pts+"/ptmx", 0)
 	if err != nil {
 		return err
 	}
 	return attach(tree, ptmx)
 }
 
-// become is the life of the shim from the order on, if it is to be the spawner process of agents. It returns when that
-// failed.
-func (a *agentOrder) become() int {
-	rep := report{Level: None}
-	back, err := takeControl()
-	if err != nil {
-		rep.fail(broken, err)
-		_ = say(reportFD, rep) // if nobody listens nobody will miss it
-		return 1
+// prepareAgents prepares what agents see, for the spawner process that this one is to become. back is where the report
+// goes, kind is that of the error.
+func (o *order) prepareAgents(rep *report) (back int, kind string, err error) {
+	if back, err = takeControl(); err != nil {
+		return reportFD, broken, err
 	}
-	if err := a.guard(&rep); err != nil {
-		rep.fail(noMount, err)
-	} else if err := watchMounts(); err != nil {
-		rep.fail(noMount, err)
+	if err = o.guard(rep); err == nil {
+		err = watchMounts()
 	}
-	if err := say(back, rep); err != nil || rep.Failure != "" {
-		return 1
-	}
-	err = syscall.Exec(string(a.Path), convert[string](a.Argv), convert[string](a.Env))
-	rep.fail(broken, fmt.Errorf("executing %s: %w", a.Path, err))
-	_ = say(back, rep)
-	return 1
+	return back, noMount, err
 }
 
 // takeControl moves the control socket to where the spawner process expects it, in the place of the order, and returns

@@ -19,7 +19,7 @@ import (
 func guardedHere(t testing.TB) (*shielded, Spawner) {
 	t.Helper()
 	s := shieldedWorld(t, os.Getuid(), "")
-	g, rep := Protect(context.Background(), s.spawner, s.protection(), "")
+	g, rep := Protect(context.Background(), s.spawner, s.protection())
 	if rep.Level != ProtectMount {
 		if s.refused(outcome{Report: rep}) {
 			t.Skipf("no protection is to be had here: %q", rep.Notes)

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -53,8 +52,12 @@ func furnish(o *order, confine bool) error {
 func remount(attr uint64, keep []string, dead int) error {
 	trees := make([]int, len(keep))
 	for i, path := range keep {
+		only := uint64(0)
+		if i >= dead {
+			only = unix.MOUNT_ATTR_NODEV
+		}
 		var err error
-		if trees[i], err = clone(path); err != nil && exists(path) {
+		if trees[i], err = clone(path, only); err != nil && exists(path) {
 			return err
 		}
 	}
@@ -64,11 +67,6 @@ func remount(attr uint64, keep []string, dead int) error {
 	for i, path := range keep {
 		if trees[i] < 0 {
 			continue
-		}
-		if i >= dead {
-			if err := change(trees[i], unix.MOUNT_ATTR_NODEV); err != nil {
-				return fmt.Errorf("%s: %w", path, err)
-			}
 		}
 		if err := attach(trees[i], path); err != nil {
 			return err
@@ -110,22 +108,21 @@ func outermost(places []bytesOf) []string {
 	return out
 }
 
-// clone is a detached copy of the mounts from path on, -1 with an error. The last step of path is not followed if it is
-// a link.
-func clone(path string) (int, error) {
+// clone is a detached copy of the mounts from path on, with attributes besides those that they have; -1 with an error.
+// The last step of path is not followed if it is a link.
+func clone(path string, attr uint64) (int, error) {
 	fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.O_CLOEXEC|unix.AT_RECURSIVE|unix.AT_SYMLINK_NOFOLLOW)
 	if err != nil {
 		return -1, fmt.Errorf("copying the mount of %s: %w", path, err)
 	}
-	return fd, nil
-}
-
-// change sets attributes of a detached copy, and of all below it.
-func change(tree int, attr uint64) error {
-	if err := unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: attr}); err != nil {
-		return fmt.Errorf("changing a mount: %w", err)
+	if attr == 0 {
+		return fd, nil
 	}
-	return nil
+	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: attr}); err != nil {
+		unix.Close(fd)
+		return -1, fmt.Errorf("changing the mount of %s: %w (needs Linux 5.12)", path, err)
+	}
+	return fd, nil
 }
 
 // attach puts a detached copy at path, and closes its descriptor.
@@ -139,15 +136,9 @@ func attach(tree int, path string) error {
 
 // bind mounts path onto itself, with attributes.
 func bind(path string, attr uint64) error {
-	tree, err := clone(path)
+	tree, err := clone(path, attr)
 	if err != nil {
 		return err
-	}
-	if attr != 0 {
-		if err := change(tree, attr); err != nil {
-			unix.Close(tree)
-			return err
-		}
 	}
 	return attach(tree, path)
 }
@@ -216,7 +207,7 @@ func hide(path string) error {
 		}
 		return err
 	}
-	tree, err := clone(os.DevNull)
+	tree, err := clone(os.DevNull, 0)
 	if err != nil {
 		return err
 	}
@@ -243,31 +234,13 @@ func mounts() (mountTable, error) {
 
 func parseMounts(text string) mountTable {
 	var table mountTable
+	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 	for line := range strings.Lines(text) {
 		if f := strings.Fields(line); len(f) > 5 {
-			table = append(table, mounted{device: f[2], root: unescape(f[3]), at: unescape(f[4])})
+			table = append(table, mounted{device: f[2], root: unescape.Replace(f[3]), at: unescape.Replace(f[4])})
 		}
 	}
 	return table
-}
-
-// unescape undoes what the kernel does to blanks, line ends and backslashes.
-func unescape(s string) string {
-	if !strings.Contains(s, `\`) {
-		return s
-	}
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] == '\\' && i+3 < len(s) {
-			if n, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
-				b.WriteByte(byte(n))
-				i += 3
-				continue
-			}
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String()
 }
 
 // aliases are the other paths by which path, or something in it, may be reached: the same file system, or a part of it,

@@ -3,6 +3,7 @@
 package sandbox
 
 import (
+	"errors"
 	"fmt"
 
 	"golang.org/x/sys/unix"
@@ -42,5 +43,7 @@ func protectionNamespaces() (ns proc.Namespaces, ok bool) { return ns, false }
 
 func protectionHint() string { return "" }
 
-// become is never asked for here: Protect does not offer it.
-func (a *agentOrder) become() int { return 1 }
+// prepareAgents is never asked for here: Protect does not offer it.
+func (o *order) prepareAgents(*report) (int, string, error) {
+	return reportFD, broken, errors.New("agents are not protected on this system")
+}

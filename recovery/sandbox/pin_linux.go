@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,8 +21,8 @@ import (
 // one are mounted where they are.
 
 // pin keeps all directories above the places where they are, and returns them. It takes the copies of the places that
-// are not in the way of each other.
-func (a *agentOrder) pin(covers []cover, table mountTable) ([]string, error) {
+// are not in the way of each other. tmp is the directory for temporary files.
+func pin(covers []cover, table mountTable, tmp string) ([]string, error) {
 	anchor := slices.IndexFunc(covers, func(c cover) bool { return c.kind != placeWritable && isDir(c.path) })
 	if anchor < 0 {
 		return nil, errors.New("no directory is to be protected, only files")
@@ -37,7 +36,6 @@ func (a *agentOrder) pin(covers []cover, table mountTable) ([]string, error) {
 		}
 	}
 	slices.SortFunc(above, func(x, y string) int { return len(x) - len(y) })
-	tmp := real(string(a.Tmp))
 	for _, dir := range above {
 		switch {
 		case table.has(dir) || !replaceable(dir): // it stays where it is
@@ -58,11 +56,8 @@ func (a *agentOrder) pin(covers []cover, table mountTable) ([]string, error) {
 	trees := make([]int, len(piled))
 	for i, dir := range piled {
 		var err error
-		if trees[i], err = clone(dir); err != nil {
+		if trees[i], err = clone(dir, unix.MOUNT_ATTR_RDONLY); err != nil {
 			return nil, err
-		}
-		if err := change(trees[i], unix.MOUNT_ATTR_RDONLY); err != nil {
-			return nil, fmt.Errorf("%s: %w (needs Linux 5.12)", dir, err)
 		}
 	}
 	for _, tree := range trees {

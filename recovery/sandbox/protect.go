@@ -51,11 +51,11 @@ type ProtectionReport struct {
 // run through s may run at the same time. Close of the Spawner that s is ends them too. Where that cannot be had the
 // Spawner is s itself and the level ProtectNone.
 //
-// exe is the superloop binary, "" the running one. What holds for p when Protect is called must still hold when
+// What holds for p when Protect is called must still hold when
 // something is run; else it is not started, and Result.Err says why. Files may have come, gone or been replaced at the
 // places: what is there when something is run is what is protected. Nothing falls back silently. Run's commands belong
 // through s, not through what Protect returns: they could not set up their own confinement in there.
-func Protect(ctx context.Context, s Spawner, p Protection, exe string) (Spawner, ProtectionReport) {
+func Protect(ctx context.Context, s Spawner, p Protection) (Spawner, ProtectionReport) {
 	rep := ProtectionReport{Level: ProtectNone}
 	none := func(err error) (Spawner, ProtectionReport) {
 		rep.Notes = append(rep.Notes, clip("agents are not kept from the configuration: "+err.Error()))
@@ -68,9 +68,10 @@ func Protect(ctx context.Context, s Spawner, p Protection, exe string) (Spawner,
 	if err != nil {
 		return none(err)
 	}
-	if err = p.check(); err == nil {
-		exe, err = shimExe(exe)
+	if err = p.check(); err != nil {
+		return none(err)
 	}
+	exe, err := shimExe()
 	if err != nil {
 		return none(err)
 	}
@@ -177,18 +178,11 @@ func Undumpable() error { return proc.Undumpable() }
 // shimFiles are the descriptors from orderFD on that are the shim's own.
 const shimFiles = 2
 
-// agentOrder is an order to the shim to prepare what agents see, and to become the spawner process that starts them in
-// it.
+// agentOrder is the part of an order to the shim to prepare what agents see, and to become the spawner process that
+// starts them in it.
 type agentOrder struct {
-	Path  bytesOf    `json:"path"`
-	Argv  []bytesOf  `json:"argv"`
-	Env   []bytesOf  `json:"env"`
 	Level proc.Level `json:"level"`
-
-	ReadOnly []bytesOf `json:"read_only"`
-	Writable []bytesOf `json:"writable"`
-	Hidden   []bytesOf `json:"hidden"`
-	Tmp      bytesOf   `json:"tmp"` // where agents make temporary files
+	Tmp   bytesOf    `json:"tmp"` // where agents make temporary files
 	// UserNS: the shim was started in a user namespace of its own, by this user and group.
 	UserNS bool `json:"userns"`
 	User   int  `json:"user"`
@@ -273,11 +267,11 @@ func (g *guarded) launch(b proc.Become) (proc.Launch, error) {
 	// Before the mounts are made, so that what is replaced meanwhile is noticed. What is mounted over keeps its inode,
 	// so no other file can come to have the number.
 	g.seen = g.look()
-	o := &order{Agent: &agentOrder{
-		Path: bytesOf(g.exe), Argv: convert[bytesOf](b.Argv), Env: convert[bytesOf](b.Env), Level: b.Level, Tmp: bytesOf(g.tmp),
-		ReadOnly: convert[bytesOf](g.p.ReadOnly), Writable: convert[bytesOf](g.p.Writable), Hidden: convert[bytesOf](g.p.Hidden),
-		UserNS: g.ns.User, User: os.Geteuid(), Group: os.Getegid(),
-	}}
+	o := &order{
+		Path: bytesOf(g.exe), Argv: convert[bytesOf](b.Argv), Env: convert[bytesOf](b.Env),
+		Protected: convert[bytesOf](g.p.ReadOnly), Writable: convert[bytesOf](g.p.Writable), Hidden: convert[bytesOf](g.p.Hidden),
+		Agent: &agentOrder{Level: b.Level, Tmp: bytesOf(g.tmp), UserNS: g.ns.User, User: os.Geteuid(), Group: os.Getegid()},
+	}
 	if err := wire.send(o); err != nil {
 		wire.close()
 		return proc.Launch{}, err

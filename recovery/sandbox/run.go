@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -93,7 +92,7 @@ func (s *Spec) order() (*order, error) {
 		env = append(env, s.Marker)
 	}
 	return &order{
-		Command: bytesOf(s.Command), Shell: bytesOf(shell), Env: convert[bytesOf](env),
+		Path: bytesOf(shell), Argv: convert[bytesOf]([]string{"bash", "--noprofile", "--norc", "-o", "pipefail", "-c", "--", s.Command}), Env: convert[bytesOf](env),
 		Repo: bytesOf(s.Place.Repo), Dir: bytesOf(s.Place.Dir), RepoID: s.Place.RepoID, DirID: s.Place.DirID,
 		Writable: convert[bytesOf](s.Writable), Protected: convert[bytesOf](s.Protected), Hidden: convert[bytesOf](s.Hidden),
 		Required: s.Required,
@@ -172,7 +171,7 @@ var errTimeout = errors.New("its time is over")
 
 // attempt is one start of the shim.
 func attempt(ctx context.Context, s Spawner, spec *Spec, o *order, ns proc.Namespaces) (Result, report, error) {
-	exe, err := shimExe(spec.Exe)
+	exe, err := shimExe()
 	if err != nil {
 		return notRun(s), report{}, err
 	}
@@ -235,12 +234,9 @@ func attempt(ctx context.Context, s Spawner, spec *Spec, o *order, ns proc.Names
 	return res, rep, nil
 }
 
-// shimExe is the binary that is the shim.
-func shimExe(exe string) (string, error) {
-	switch {
-	case exe != "":
-		return filepath.Abs(exe)
-	case runtime.GOOS == "linux":
+// shimExe is the binary that is the shim: the running one.
+func shimExe() (string, error) {
+	if runtime.GOOS == "linux" {
 		return "/proc/self/exe", nil // the very file that runs, even if it was replaced since
 	}
 	return os.Executable()
@@ -269,7 +265,7 @@ func newOutput(s *Spec, full func()) *output {
 	o := &output{sink: &sink{w: s.Output, room: s.OutputLimit, keep: proc.NewHeadTail(keep), full: full}}
 	for _, c := range []**channel{&o.out, &o.err} {
 		*c = &channel{keep: proc.NewHeadTail(keep), sink: o.sink}
-		(*c).first = s.Secrets.Writer(lines{*c})
+		(*c).first = s.Secrets.Writer(*c)
 	}
 	return o
 }
@@ -284,7 +280,7 @@ func (o *output) into(res *Result) {
 
 // channel is one of the two streams. One goroutine at a time uses it.
 type channel struct {
-	first io.WriteCloser // the redactor, which writes to lines
+	first io.WriteCloser // the redactor, which writes to the channel
 	keep  *proc.HeadTail
 	held  []byte // the beginning of a line
 	sink  *sink
@@ -298,11 +294,8 @@ func (c *channel) end() {
 	c.sink.put(c.held)
 }
 
-// lines is the end of a channel: it passes on whole lines, so that those of the two streams are not mixed.
-type lines struct{ c *channel }
-
-func (l lines) Write(p []byte) (int, error) {
-	c := l.c
+// Write is behind the redactor. It passes on whole lines, so that those of the two streams are not mixed.
+func (c *channel) Write(p []byte) (int, error) {
 	_, _ = c.keep.Write(p)
 	whole := bytes.LastIndexByte(p, '\n') + 1
 	if len(c.held)+len(p)-whole > longLine {

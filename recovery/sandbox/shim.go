@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/internal/text"
 )
 
@@ -29,26 +30,27 @@ func ShimMain() int {
 		return 2
 	}
 	keepOpen(2)
-	rep := report{Level: None}
+	rep, back, kind := report{Level: None}, reportFD, broken
 	o, err := readOrder()
-	if err == nil && o.Agent != nil {
-		return o.Agent.become()
+	switch {
+	case err != nil:
+	case o.Agent != nil:
+		back, kind, err = o.prepareAgents(&rep)
+	default:
+		kind, err = o.prepare(&rep)
 	}
 	if err != nil {
-		rep.fail(broken, err)
-	} else if kind, err := o.prepare(&rep); err != nil {
 		rep.fail(kind, err)
 	}
-	if err := say(reportFD, rep); err != nil || rep.Failure != "" {
+	if say(back, rep) != nil || err != nil {
 		return 1
 	}
 	if o.Probe {
 		return 0
 	}
-	shell := string(o.Shell)
-	err = syscall.Exec(shell, []string{"bash", "--noprofile", "--norc", "-o", "pipefail", "-c", "--", string(o.Command)}, convert[string](o.Env))
-	rep.fail(broken, fmt.Errorf("executing %s: %w", shell, err))
-	_ = say(reportFD, rep) // if nobody listens nobody will miss it
+	err = syscall.Exec(string(o.Path), convert[string](o.Argv), convert[string](o.Env))
+	rep.fail(broken, fmt.Errorf("executing %s: %w", o.Path, err))
+	_ = say(back, rep) // if nobody listens nobody will miss it
 	return 1
 }
 
@@ -79,12 +81,8 @@ func say(fd int, rep report) error {
 	if err != nil {
 		return fmt.Errorf("reporting: %w", err)
 	}
-	for len(text) > 0 {
-		n, err := unix.Write(fd, text)
-		if err != nil && err != unix.EINTR {
-			return fmt.Errorf("reporting: %w", err)
-		}
-		text = text[max(n, 0):]
+	if err := proc.WriteAll(fd, text); err != nil {
+		return fmt.Errorf("reporting: %w", err)
 	}
 	return nil
 }
@@ -181,18 +179,20 @@ type bytesOf []byte
 
 // order is what the shim is to do.
 type order struct {
-	Command bytesOf   `json:"command"`
-	Shell   bytesOf   `json:"shell"`
-	Env     []bytesOf `json:"env"`
+	Path bytesOf   `json:"path"` // what is executed at the end
+	Argv []bytesOf `json:"argv"`
+	Env  []bytesOf `json:"env"`
+
+	Writable  []bytesOf `json:"writable"`
+	Protected []bytesOf `json:"protected"`
+	Hidden    []bytesOf `json:"hidden"`
+	// Agent is not nil if what agents see is to be prepared, and no recovery run. Nothing below counts then.
+	Agent *agentOrder `json:"agent,omitempty"`
 
 	Repo   bytesOf `json:"repo"`
 	Dir    bytesOf `json:"dir"`
 	RepoID FileID  `json:"repo_id"`
 	DirID  FileID  `json:"dir_id"`
-
-	Writable  []bytesOf `json:"writable"`
-	Protected []bytesOf `json:"protected"`
-	Hidden    []bytesOf `json:"hidden"`
 
 	Required Level `json:"required,omitempty"`
 	// Landlock is false if it is not to be used. Mount: the shim was started in a mount namespace of its own, to be
@@ -200,9 +200,6 @@ type order struct {
 	Landlock bool `json:"landlock"`
 	Mount    bool `json:"mount"`
 	Probe    bool `json:"probe,omitempty"` // everything is tried on harmless places, and nothing executed
-
-	// Agent is not nil if what agents see is to be prepared, and no recovery run. Nothing above counts then.
-	Agent *agentOrder `json:"agent,omitempty"`
 }
 
 // Kinds of failure.

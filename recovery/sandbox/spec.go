@@ -62,7 +62,6 @@ type Spec struct {
 	Secrets     *redact.Replacer // taken out of everything that the command prints; see Secrets
 
 	Marker string // Marker is proc.Spec.Marker. It is added to Env.
-	Exe    string // the superloop binary, "" the running one
 }
 
 // Reason is why a command ended: one of proc's, or OutputLimit.
@@ -224,15 +223,7 @@ func (l Level) Meets(required Level) bool {
 
 // levelOf is the level that two mechanisms give.
 func levelOf(landlock, mount bool) Level {
-	switch {
-	case landlock && mount:
-		return LandlockMount
-	case mount:
-		return Mount
-	case landlock:
-		return Landlock
-	}
-	return None
+	return map[[2]bool]Level{{false, false}: None, {true, false}: Landlock, {false, true}: Mount, {true, true}: LandlockMount}[[2]bool{landlock, mount}]
 }
 
 // Sandbox says what held a command, or would hold one.
@@ -249,15 +240,14 @@ type Sandbox struct {
 	Notes  []string   `json:"notes,omitempty"` // say what could not be had, and why
 }
 
-// Mechanism is something that an operator may switch off: a command that brings a sandbox of its own (bubblewrap,
-// rootless podman) does not start under Landlock.
+// Mechanism is something that may be left out: a command that brings a sandbox of its own (bubblewrap, rootless podman)
+// does not start under Landlock.
 type Mechanism string
 
 // The mechanisms.
 const (
 	UseLandlock Mechanism = "landlock"
 	UseMount    Mechanism = "mount" // the mount namespace
-	UseUserNS   Mechanism = "user"  // the user namespace, which an ordinary user needs for the others
 )
 
 // FileID names a file or directory, whatever it is called, for as long as it exists.

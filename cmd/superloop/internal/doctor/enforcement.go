@@ -57,7 +57,7 @@ func (p Target) measure(ctx context.Context) (Enforcement, error) {
 	}
 	defer func() { _ = s.Close() }() // it runs nothing any more
 	e := Enforcement{RequiredBy: p.requiredBy(), root: os.Geteuid() == 0}
-	_, e.Agents = sandbox.Protect(ctx, s, p.protection(), "")
+	_, e.Agents = sandbox.Protect(ctx, s, p.protection())
 	if e.Recoveries, err = sandbox.Measure(ctx, s); err != nil {
 		return Enforcement{}, err
 	}
