@@ -274,7 +274,6 @@ func pack(list []string) []byte {
 	return out
 }
 
-// unpack undoes pack.
 func unpack(p []byte) []string {
 	list := strings.Split(string(p), "\x00")
 	return list[:len(list)-1]
@@ -288,7 +287,6 @@ func frame(v any) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)
 }
 
-// readFrame reads one frame into v.
 func readFrame(r io.Reader, v any) error {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {

@@ -117,7 +117,6 @@ func (k *keeper) serve() int {
 	}
 }
 
-// run starts a tree and reports that.
 func (k *keeper) run(req request, fds []int) {
 	if k.inside && !req.Fresh && changed() {
 		_ = report(event{Kind: evStale})
@@ -137,7 +136,6 @@ func (k *keeper) run(req request, fds []int) {
 	go t.reap()
 }
 
-// start forks the command.
 func (k *keeper) start(req request, fds []int) (pid int, err error) {
 	if len(fds) < 3 {
 		return 0, fmt.Errorf("%d descriptors, less than 3", len(fds))
@@ -242,7 +240,6 @@ func (t *tree) reap() {
 	}
 }
 
-// count adds one dead process to the result.
 func (t *tree) count(pid int, status unix.WaitStatus, usage *unix.Rusage) {
 	t.result.UserUS += usage.Utime.Nano() / 1000
 	t.result.SystemUS += usage.Stime.Nano() / 1000
@@ -348,4 +345,46 @@ func (t *tree) check() {
 		_ = unix.Shutdown(ControlFD, unix.SHUT_RD)
 	}
 	close(t.gone)
+}
+
+// containment is how the spawner process holds one tree at a time. It is used by one goroutine.
+type containment interface {
+	// open makes room for the n-th tree and says how its first process is to be started.
+	open(n int, attr *syscall.SysProcAttr) error
+	name() string // name is what the directory names of this process's cgroups begin with, "" without cgroups.
+	// signal sends a signal to every process of the tree, once each.
+	signal(main int, s syscall.Signal)
+	kill(main int)      // kill sends SIGKILL to every process of the tree that it finds.
+	count(main int) int // count is the number of live processes in the tree, zombies not counted.
+	// gone reports whether no process of the tree lives elsewhere. It is called when this process has no children left.
+	gone(main int) bool
+	close() error // close gives the room back.
+}
+
+// group is ProcessGroup: the session leader's own group, nothing more.
+type group struct{}
+
+func (group) open(int, *syscall.SysProcAttr) error { return nil }
+func (group) name() string                         { return "" }
+func (group) close() error                         { return nil }
+func (group) gone(main int) bool                   { return unix.Kill(-main, 0) != nil || onlyZombies(main) }
+func (group) signal(main int, s syscall.Signal)    { signalAll([]int{-main}, s) }
+func (group) kill(main int)                        { _ = unix.Kill(-main, unix.SIGKILL) }
+
+// count cannot look into the group; it says that there is something.
+func (g group) count(main int) int {
+	if g.gone(main) {
+		return 0
+	}
+	return 1
+}
+
+// signalAll signals processes, or groups with a negative number. A stopped process takes the signal only when it goes
+// on.
+func signalAll(list []int, s syscall.Signal) {
+	for _, signal := range []syscall.Signal{s, unix.SIGCONT} {
+		for _, pid := range list {
+			_ = unix.Kill(pid, signal)
+		}
+	}
 }

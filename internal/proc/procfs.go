@@ -55,7 +55,6 @@ func parseStat(line []byte) (stat, bool) {
 	return s, ok && err == nil
 }
 
-// pids lists the processes in /proc.
 func pids() []int {
 	entries, _ := os.ReadDir("/proc")
 	var list []int
@@ -67,7 +66,6 @@ func pids() []int {
 	return list
 }
 
-// processes reads the whole process table.
 func processes() []stat {
 	var out []stat
 	for _, pid := range pids() {

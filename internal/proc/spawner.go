@@ -247,7 +247,6 @@ func (s *Spawner) Renew() error {
 	return err
 }
 
-// launchHelper starts the program that is to become the spawner process.
 func launchHelper(l Level, by Launcher, argv []string, attr *os.ProcAttr) (p *os.Process, done func(error) error, err error) {
 	launch, err := by(Become{Argv: argv, Env: []string{spawnerEnv + "=" + insideEnv, "GOMAXPROCS=2"}, Level: l})
 	if err != nil {

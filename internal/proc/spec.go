@@ -304,7 +304,6 @@ func (e *NotFoundError) Error() string {
 	return fmt.Sprintf("program %q not found; searched PATH=%s", e.Name, e.Searched)
 }
 
-// Unwrap makes errors.Is work.
 func (e *NotFoundError) Unwrap() error {
 	if e.Found != "" {
 		return fs.ErrPermission

@@ -38,7 +38,6 @@ type stream struct {
 	done  chan struct{} // closed when everything is read
 }
 
-// drain reads everything and closes the pipe.
 func (s *stream) drain() {
 	defer close(s.done)
 	defer s.f.Close()
@@ -165,7 +164,6 @@ type HeadTail struct {
 // NewHeadTail keeps at most limit bytes of the beginning, and as many of the end.
 func NewHeadTail(limit int) *HeadTail { return &HeadTail{tail: lastBytes{limit: limit}} }
 
-// Write never fails.
 func (h *HeadTail) Write(p []byte) (int, error) {
 	room := min(h.tail.limit-len(h.head), len(p))
 	h.head = append(h.head, p[:room]...)

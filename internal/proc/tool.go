@@ -50,7 +50,6 @@ func (e *ToolError) Error() string {
 	return text
 }
 
-// Unwrap makes errors.Is and errors.As work.
 func (e *ToolError) Unwrap() error { return e.Err }
 
 // Run runs the program and returns its stdout, also next to an error. When ctx ends its process group gets SIGTERM, and

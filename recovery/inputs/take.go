@@ -216,7 +216,6 @@ func (t *taker) look(p string, kd kind) (known, bool) {
 	return t.keep(k, c, wanted), true
 }
 
-// keep fills in a file from its content.
 func (t *taker) keep(k known, c content, store bool) known {
 	c.name(t.b.format)
 	k.size, k.exec, k.id, k.sum = c.size, c.exec, c.id, c.sum

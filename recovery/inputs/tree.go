@@ -3,6 +3,7 @@ package inputs
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"crypto/sha1"
 	"crypto/sha256"
 	"encoding/hex"
@@ -14,7 +15,11 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"syscall"
+
+	"github.com/superloop/superloop/internal/proc"
 )
 
 const (
@@ -88,7 +93,6 @@ func Open(repo string) (*WorkTree, error) {
 	return &WorkTree{root: root, format: formatSHA1}, nil
 }
 
-// Close closes the descriptor of the directory.
 func (w *WorkTree) Close() error { return w.root.Close() }
 
 func (w *WorkTree) objects() string { return w.format }
@@ -194,4 +198,114 @@ func (c *content) digest(f io.Reader, format string) error {
 func below(dir, p string) (string, bool) {
 	p = path.Join(dir, p)
 	return p, p != ".." && !(len(p) > 2 && p[:3] == "../") && p[0] != '/'
+}
+
+// git is a directory in which git is asked for facts.
+type git string
+
+func (g git) run(ctx context.Context, stdin []byte, args ...string) ([]byte, error) {
+	return proc.Git(ctx, string(g), stdin, args...)
+}
+
+type headInfo struct{ commit, format string }
+
+// head finds the commit that HEAD is at. ErrNoHead: there is none, or no repository, or no git.
+func (g git) head(ctx context.Context) (headInfo, error) {
+	out, err := g.run(ctx, nil, "rev-parse", "--show-object-format", "--verify", "HEAD^{commit}")
+	var failed *proc.ToolError
+	if errors.As(err, &failed) && ctx.Err() == nil && (failed.Code == 128 || failed.Code == -1 && errors.Is(err, os.ErrNotExist)) {
+		return headInfo{}, fmt.Errorf("%w: %s", ErrNoHead, strings.TrimSpace(failed.Stderr))
+	}
+	if err != nil {
+		return headInfo{}, err
+	}
+	f := strings.Fields(string(out))
+	if len(f) != 2 || f[0] != formatSHA1 && f[0] != formatSHA256 {
+		return headInfo{}, fmt.Errorf("git rev-parse answered %q; git 2.30 or newer is needed", out)
+	}
+	return headInfo{commit: f[1], format: f[0]}, nil
+}
+
+// files lists a commit's files below the directory; more: there are too many.
+func (g git) files(ctx context.Context, commit string) (list []known, more bool, err error) {
+	out, err := g.run(ctx, nil, "ls-tree", "-r", "-z", commit)
+	if err != nil {
+		return nil, false, err
+	}
+	list = make([]known, 0, min(maxFiles, bytes.Count(out, []byte{0})))
+	for len(out) > 0 {
+		var rec []byte
+		rec, out, _ = bytes.Cut(out, []byte{0})
+		meta, name, ok := bytes.Cut(rec, []byte{'\t'})
+		f := strings.Fields(string(meta))
+		if !ok || len(f) != 3 {
+			return nil, false, fmt.Errorf("git ls-tree printed the record %q", rec)
+		}
+		if f[1] != "blob" {
+			continue // a submodule is a repository of its own
+		}
+		if len(list) >= maxFiles {
+			return list, true, nil
+		}
+		k := known{path: string(name), kind: regular, exec: f[0] == "100755", id: f[2]}
+		if f[0] == "120000" {
+			k.kind = link
+		}
+		list = append(list, k)
+	}
+	return list, false, nil
+}
+
+// contents fills in the content of the wanted files, as far as there is room, and says how much that is.
+func (g git) contents(ctx context.Context, files []known, wanted []int) (int64, error) {
+	if len(wanted) == 0 {
+		return 0, nil
+	}
+	var ids bytes.Buffer
+	for _, i := range wanted {
+		ids.WriteString(files[i].id + "\n")
+	}
+	sizes, err := g.run(ctx, ids.Bytes(), "cat-file", "--batch-check")
+	if err != nil {
+		return 0, err
+	}
+	ids.Reset()
+	var fitting []int
+	var total int64
+	lines := strings.Split(string(sizes), "\n")
+	for n, i := range wanted {
+		if n >= len(lines) {
+			break
+		}
+		f := strings.Fields(lines[n])
+		if len(f) != 3 || f[1] != "blob" {
+			continue // a missing object: the baseline has its id
+		}
+		size, err := strconv.ParseInt(f[2], 10, 64)
+		if err != nil || size > maxText || total+size > maxStored {
+			continue
+		}
+		total += size
+		files[i].size = size
+		fitting = append(fitting, i)
+		ids.WriteString(files[i].id + "\n")
+	}
+	out, err := g.run(ctx, ids.Bytes(), "cat-file", "--batch")
+	if err != nil {
+		return 0, err
+	}
+	for _, i := range fitting {
+		head, rest, ok := bytes.Cut(out, []byte{'\n'})
+		size := files[i].size
+		if !ok || !bytes.HasPrefix(head, []byte(files[i].id)) || int64(len(rest)) <= size {
+			return 0, fmt.Errorf("git cat-file printed %q for %s", head, files[i].path)
+		}
+		files[i].text, files[i].stored = rest[:size:size], true
+		out = rest[size+1:]
+	}
+	return total, nil
+}
+
+func (g git) blob(ctx context.Context, id string) ([]byte, error) {
+	return g.run(ctx, nil, "cat-file", "blob", id)
 }

@@ -136,7 +136,6 @@ func (o *order) covers(table mountTable) ([]cover, error) {
 	return slices.CompactFunc(all, func(x, y cover) bool { return x.path == y.path }), nil
 }
 
-// take copies what is at the place.
 func (c *cover) take() (err error) {
 	if c.kind == placeHidden {
 		return nil
@@ -149,7 +148,6 @@ func (c *cover) take() (err error) {
 	return err
 }
 
-// put mounts it.
 func (c *cover) put() error {
 	if c.kind == placeHidden {
 		if err := hide(c.path); err != nil {

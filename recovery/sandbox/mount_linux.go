@@ -223,7 +223,6 @@ type mounted struct {
 
 type mountTable []mounted
 
-// mounts are those of this process.
 func mounts() (mountTable, error) {
 	text, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {

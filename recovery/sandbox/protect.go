@@ -65,10 +65,10 @@ func Protect(ctx context.Context, s Spawner, p Protection) (Spawner, ProtectionR
 		return none(context.Cause(ctx))
 	}
 	p, err := p.resolved()
-	if err != nil {
-		return none(err)
+	if err == nil {
+		err = p.check()
 	}
-	if err = p.check(); err != nil {
+	if err != nil {
 		return none(err)
 	}
 	exe, err := shimExe()
@@ -246,7 +246,6 @@ func (g *guarded) Run(kill context.Context, spec proc.Spec) (proc.Result, error)
 	return g.inner.Run(kill, spec)
 }
 
-// look is what is at the paths.
 func (g *guarded) look() []FileID {
 	ids := make([]FileID, len(g.paths))
 	for i, path := range g.paths {
@@ -260,20 +259,15 @@ func (g *guarded) look() []FileID {
 
 // launch has the shim become a spawner process.
 func (g *guarded) launch(b proc.Become) (proc.Launch, error) {
-	wire, err := openLine()
-	if err != nil {
-		return proc.Launch{}, err
-	}
 	// Before the mounts are made, so that what is replaced meanwhile is noticed. What is mounted over keeps its inode,
 	// so no other file can come to have the number.
 	g.seen = g.look()
-	o := &order{
+	wire, err := openLine(&order{
 		Path: bytesOf(g.exe), Argv: convert[bytesOf](b.Argv), Env: convert[bytesOf](b.Env),
 		Protected: convert[bytesOf](g.p.ReadOnly), Writable: convert[bytesOf](g.p.Writable), Hidden: convert[bytesOf](g.p.Hidden),
 		Agent: &agentOrder{Level: b.Level, Tmp: bytesOf(g.tmp), UserNS: g.ns.User, User: os.Geteuid(), Group: os.Getegid()},
-	}
-	if err := wire.send(o); err != nil {
-		wire.close()
+	})
+	if err != nil {
 		return proc.Launch{}, err
 	}
 	return proc.Launch{

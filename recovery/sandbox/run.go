@@ -81,7 +81,6 @@ func Measure(ctx context.Context, s Spawner, without ...Mechanism) (Sandbox, err
 	return res.Sandbox, err
 }
 
-// order is what the shim is told.
 func (s *Spec) order() (*order, error) {
 	shell, err := findBash(shellPath)
 	if err != nil {
@@ -175,14 +174,11 @@ func attempt(ctx context.Context, s Spawner, spec *Spec, o *order, ns proc.Names
 	if err != nil {
 		return notRun(s), report{}, err
 	}
-	wire, err := openLine()
+	wire, err := openLine(o)
 	if err != nil {
 		return notRun(s), report{}, err
 	}
 	defer wire.close()
-	if err := wire.send(o); err != nil {
-		return notRun(s), report{}, err
-	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	late := time.AfterFunc(spec.Timeout, func() { stop(errTimeout) })

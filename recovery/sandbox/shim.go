@@ -75,7 +75,6 @@ func readOrder() (*order, error) {
 	return &o, nil
 }
 
-// say writes a report to fd.
 func say(fd int, rep report) error {
 	text, err := json.Marshal(rep)
 	if err != nil {
@@ -241,13 +240,12 @@ func convert[To, From ~string | ~[]byte](in []From) []To {
 // line is the two pipes between Run and the shim.
 type line struct {
 	theirs []*os.File // the shim's ends: order, report
-	order  *os.File
 	back   *os.File
-	sent   chan struct{} // nil: no order was sent
+	sent   chan struct{} // closed when the order is sent, or the shim has died
 }
 
-// openLine makes the pipes.
-func openLine() (*line, error) {
+// openLine makes the pipes, and begins to send the order.
+func openLine(o *order) (*line, error) {
 	in, send, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("writing the shim's order: %w", err)
@@ -258,23 +256,14 @@ func openLine() (*line, error) {
 		send.Close()
 		return nil, fmt.Errorf("writing the shim's order: %w", err)
 	}
-	return &line{theirs: []*os.File{in, out}, order: send, back: back}, nil
-}
-
-// send begins to send the order.
-func (l *line) send(o *order) error {
-	text, err := json.Marshal(o)
-	if err != nil {
-		return fmt.Errorf("writing the shim's order: %w", err)
-	}
-	l.sent = make(chan struct{})
+	l := &line{theirs: []*os.File{in, out}, back: back, sent: make(chan struct{})}
+	text, _ := json.Marshal(o) // it holds nothing that JSON has no form for
 	go func() {
 		defer close(l.sent)
-		// A write fails only if the shim died, which is found out elsewhere.
-		_, _ = l.order.Write(append(text, '\n'))
-		l.order.Close()
+		_, _ = send.Write(append(text, '\n')) // this fails only if the shim died, which is found out elsewhere
+		send.Close()
 	}()
-	return nil
+	return l, nil
 }
 
 // report is what the shim said.
@@ -287,10 +276,6 @@ func (l *line) report() (report, error) {
 func (l *line) close() {
 	for _, f := range append(l.theirs, l.back) {
 		f.Close()
-	}
-	if l.sent == nil {
-		l.order.Close()
-		return
 	}
 	<-l.sent
 }

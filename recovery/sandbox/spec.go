@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -137,18 +138,8 @@ func (s *Spec) complete() error {
 			return fmt.Errorf("the environment variable %q contains a NUL byte", name)
 		}
 	}
-	if s.Timeout <= 0 {
-		s.Timeout = DefaultTimeout
-	}
-	if s.Grace <= 0 {
-		s.Grace = DefaultGrace
-	}
-	if s.OutputLimit <= 0 {
-		s.OutputLimit = DefaultOutputLimit
-	}
-	if s.Keep == 0 {
-		s.Keep = DefaultKeep
-	}
+	s.Timeout, s.Grace = cmp.Or(max(s.Timeout, 0), DefaultTimeout), cmp.Or(max(s.Grace, 0), DefaultGrace)
+	s.OutputLimit, s.Keep = cmp.Or(max(s.OutputLimit, 0), DefaultOutputLimit), cmp.Or(s.Keep, DefaultKeep)
 	s.Writable = append([]string{s.Place.Repo}, s.Writable...)
 	for _, list := range [][]string{s.Writable, s.Protected, s.Hidden} {
 		for _, p := range list {

@@ -191,10 +191,9 @@ const fallbackPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/b
 
 // Environment builds what a command gets to see. base is the operator's environment, as os.Environ gives it; of that
 // only kept, PATH without the entries that somebody else could fill (relative, inside the repository, missing), and
-// what passthrough names: a name, or the beginning of names with a
-// * after it. Variables that change how bash reads the command are never passed
-// on, nor is a locale that does: then it would not be what was approved. tmp is the directory for temporary files, ""
-// for none. It is sorted, each name once.
+// what passthrough names: a name, or the beginning of names with a * after it. Variables that change how bash reads the
+// command are never passed on, nor is a locale that does: then it would not be what was approved. tmp is the directory
+// for temporary files, "" for none. It is sorted, each name once.
 func Environment(base, passthrough []string, repo, tmp string) []string {
 	all := map[string]string{}
 	path := ""

@@ -167,7 +167,6 @@ func (p *planner) refuse(word, why string) {
 	p.out.Refused = append(p.out.Refused, Named{word, why})
 }
 
-// target takes one path that is there.
 func (p *planner) target(rel, why string, deleted bool) {
 	switch first, _, _ := strings.Cut(rel, "/"); {
 	case rel == ".":
