@@ -24,19 +24,23 @@ func (c call) in(dir string) call {
 }
 
 // sequence reads commands one after another. A cd between them adds a directory and takes none away: what stands in a
-// subshell is not known here.
+// subshell is not known here. What only runs the rest may be a script of the repository, such as ./retry.
 func (r *reader) sequence(dirs []string, commands [][]string, depth int) {
 	for _, argv := range commands {
-		argv = unwrap(argv)
-		if len(argv) == 0 {
-			continue
-		}
-		if argv[0] == "cd" || argv[0] == "pushd" {
-			dirs = r.changeDir(dirs, argv[1:])
+		rest := Unwrap(argv)
+		if len(rest) > 0 && (rest[0] == "cd" || rest[0] == "pushd") {
+			dirs = r.changeDir(dirs, rest[1:])
 			continue
 		}
 		for _, dir := range dirs {
-			r.command(dir, argv, depth)
+			for _, word := range argv[:len(argv)-len(rest)] {
+				if strings.Contains(word, "/") {
+					r.command(dir, []string{word}, depth)
+				}
+			}
+			if len(rest) > 0 {
+				r.command(dir, rest, depth)
+			}
 		}
 	}
 }
@@ -61,18 +65,24 @@ func (r *reader) changeDir(dirs, args []string) []string {
 
 // path is what a word means as a path of the repository.
 func (r *reader) path(dir, word string) (string, bool) {
-	if word == "" || strings.Contains(word, Unknown) || word[0] == '~' || strings.IndexByte(word, 0) >= 0 {
+	if word == "" || strings.Contains(word, Unknown) {
+		return "", false
+	}
+	return Inside(r.query.Repo, dir, word)
+}
+
+// Inside makes a word a path of the repository, from one of its directories. An absolute word must lie below repo; ~ is
+// another place. ok is false for what leads out.
+func Inside(repo, dir, word string) (p string, ok bool) {
+	if strings.HasPrefix(word, "~") || strings.IndexByte(word, 0) >= 0 {
 		return "", false
 	}
 	if path.IsAbs(word) {
-		if r.query.Repo == "" {
-			return "", false
-		}
-		rest, ok := strings.CutPrefix(path.Clean(word), path.Clean(r.query.Repo))
+		rest, ok := strings.CutPrefix(path.Clean(word), path.Clean(repo))
 		if !ok || rest != "" && rest[0] != '/' {
 			return "", false
 		}
-		return below(".", strings.TrimPrefix(rest, "/"))
+		return path.Join(".", rest), true
 	}
 	return below(dir, word)
 }
@@ -205,14 +215,16 @@ func (c call) named(word string) {
 	}
 }
 
-// words are the arguments that are no options.
-func (c call) words() []string {
+func (c call) words() []string { return Operands(c.args) }
+
+// Operands are the arguments that are no options.
+func Operands(args []string) []string {
 	var out []string
-	for i, a := range c.args {
+	for i, a := range args {
 		if a == "--" {
-			return append(out, c.args[i+1:]...)
+			return append(out, args[i+1:]...)
 		}
-		if !strings.HasPrefix(a, "-") {
+		if !strings.HasPrefix(a, "-") || a == "-" {
 			out = append(out, a)
 		}
 	}
@@ -241,14 +253,13 @@ func programName(word string) string {
 	return cmp.Or(usual[name], name)
 }
 
-// unwrap takes away what only runs the rest: assignments, env, time and their kin.
-func unwrap(argv []string) []string {
+// Unwrap takes away what only runs the rest: assignments, env, time and their kin.
+func Unwrap(argv []string) []string {
 	for len(argv) > 0 {
-		name := argv[0]
-		switch {
-		case assignment(name), among(name, "if then else elif do while until ! { } fi done time exec command builtin eval nohup setsid exit return"):
+		switch name := path.Base(argv[0]); {
+		case assignment(argv[0]), among(name, "if then else elif do while until ! { } fi done time exec command builtin eval nohup setsid exit return"):
 			argv = argv[1:]
-		case among(path.Base(name), "env sudo doas nice ionice stdbuf timeout cross-env dotenv xargs chronic retry"):
+		case among(name, "env sudo doas nice ionice stdbuf timeout cross-env dotenv xargs chronic retry"):
 			argv = argv[1:]
 			for len(argv) > 0 && (strings.HasPrefix(argv[0], "-") || assignment(argv[0]) || argv[0] != "" && strings.Trim(argv[0], "0123456789.smhd") == "") {
 				argv = argv[1:]
@@ -262,5 +273,5 @@ func unwrap(argv []string) []string {
 
 func assignment(word string) bool {
 	name, _, ok := strings.Cut(word, "=")
-	return ok && name != "" && strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+") == ""
+	return ok && name != "" && strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+[]") == ""
 }

@@ -174,6 +174,8 @@ func TestEdits(t *testing.T) {
 		{"cd", "cd sub && make", func(b box) { b.put("sub/Makefile", "evil") }, "changed sub/Makefile"},
 		{"-C", "make -C sub", func(b box) { b.put("sub/Makefile", "evil") }, "changed sub/Makefile"},
 		{"env", "env CI=1 npm ci", func(b box) { b.replace("package.json", `"husky"`, `"evil"`) }, "changed package.json scripts.prepare"},
+		{"a script called like what runs others", "./retry npm ci", func(b box) { b.put("retry", "evil") }, "appeared retry"},
+		{"and one by a path", "/usr/bin/nohup npm ci", func(b box) { b.replace("package.json", `"husky"`, `"evil"`) }, "changed package.json scripts.prepare"},
 		{"a program that no row names", "ls -l", func(b box) { b.put("package.json", "{}") }, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

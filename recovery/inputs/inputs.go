@@ -103,11 +103,11 @@ func Inputs(t Tree, q Query) ([]Input, error) {
 }
 
 func newReader(t Tree, q Query) (*reader, error) {
-	dir, ok := below(".", strings.TrimPrefix(q.WorkingDir, strings.TrimSuffix(q.Repo, "/")+"/"))
-	if q.Repo != "" && path.Clean(q.WorkingDir) == path.Clean(q.Repo) {
-		dir, ok = ".", true
+	dir, ok := q.WorkingDir, true
+	if !path.IsAbs(dir) {
+		dir = "./" + dir
 	}
-	if !ok || strings.IndexByte(dir, 0) >= 0 {
+	if dir, ok = Inside(q.Repo, ".", dir); !ok {
 		return nil, fmt.Errorf("finding the inputs: the working directory %q is not in the repository", q.WorkingDir)
 	}
 	r := &reader{tree: t, query: q, programs: table(), found: map[key]Input{}, files: map[string]*content{}, dirs: map[string]*listing{},

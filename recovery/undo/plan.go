@@ -5,10 +5,9 @@ import (
 	"path"
 	"slices"
 	"strings"
-)
 
-// Unknown stands in a word for what only the shell will know.
-const Unknown = "..."
+	"github.com/superloop/superloop/recovery/inputs"
+)
 
 // Target is a file or tree of the repository that a command is going to delete or change.
 type Target struct {
@@ -35,7 +34,7 @@ type Named struct {
 // quote removal; nothing is executed, globs are matched against the names that are there. An error is about the working
 // directory.
 func Plan(repo, workingDir string, commands [][]string) (Targets, error) {
-	dir, ok := inside(repo, ".", workingDir)
+	dir, ok := inputs.Inside(repo, ".", workingDir)
 	if !ok {
 		return Targets{}, fmt.Errorf("planning what to keep: the working directory %q is not in the repository", workingDir)
 	}
@@ -47,25 +46,6 @@ func Plan(repo, workingDir string, commands [][]string) (Targets, error) {
 	return p.out, nil
 }
 
-// inside makes a word a path of the repository.
-func inside(repo, dir, word string) (string, bool) {
-	if word == "" {
-		return dir, true
-	}
-	if strings.IndexByte(word, 0) >= 0 || word[0] == '~' {
-		return "", false
-	}
-	if path.IsAbs(word) {
-		rest, ok := strings.CutPrefix(path.Clean(word), path.Clean(repo))
-		if !ok || rest != "" && rest[0] != '/' {
-			return "", false
-		}
-		return path.Join(".", rest), true
-	}
-	p := path.Join(dir, word)
-	return p, p != ".." && !strings.HasPrefix(p, "../")
-}
-
 type planner struct {
 	repo    string
 	dir     string
@@ -74,22 +54,22 @@ type planner struct {
 }
 
 func (p *planner) command(argv []string) {
-	argv = unwrap(argv)
+	argv = inputs.Unwrap(argv)
 	if len(argv) == 0 {
 		return
 	}
 	name, args := path.Base(argv[0]), argv[1:]
 	switch name {
 	case "cd", "pushd":
-		if words := operands(args); len(words) > 0 {
-			if d, ok := inside(p.repo, p.dir, words[0]); ok && !strings.Contains(d, Unknown) {
+		if words := inputs.Operands(args); len(words) > 0 {
+			if d, ok := inputs.Inside(p.repo, p.dir, words[0]); ok && !strings.Contains(d, inputs.Unknown) {
 				p.dir = d
 			}
 		}
 	case "rm", "rmdir", "unlink", "rimraf", "del", "trash":
-		p.globs(operands(args), name, true)
+		p.globs(inputs.Operands(args), name, true)
 	case "shx", "npx", "bunx", "pnpx":
-		p.command(operands(args))
+		p.command(inputs.Operands(args))
 	case "find":
 		if slices.ContainsFunc(args, func(a string) bool { return a == "-delete" || strings.HasPrefix(a, "-exec") || a == "-ok" }) {
 			roots := slices.IndexFunc(args, func(a string) bool { return strings.HasPrefix(a, "-") })
@@ -97,15 +77,15 @@ func (p *planner) command(argv []string) {
 			p.out.Untracked = true
 		}
 	case "mv", "cp", "ln", "install", "rsync":
-		p.moves(name, operands(args))
+		p.moves(name, inputs.Operands(args))
 	case "tee", "truncate", "shred":
-		p.globs(operands(args), name, false)
+		p.globs(inputs.Operands(args), name, false)
 	case "sed", "perl":
 		if slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "-i") || strings.HasPrefix(a, "--in-place") }) {
-			p.globs(operands(args), name, false)
+			p.globs(inputs.Operands(args), name, false)
 		}
 	case "git":
-		if words := operands(args); len(words) > 0 { // what is tracked is kept anyway
+		if words := inputs.Operands(args); len(words) > 0 { // what is tracked is kept anyway
 			p.out.Untracked = p.out.Untracked || slices.Contains([]string{"clean", "stash", "apply", "am", "submodule"}, words[0])
 			p.out.Ignored = p.out.Ignored || words[0] == "clean" && slices.ContainsFunc(args, func(a string) bool {
 				return len(a) > 1 && a[0] == '-' && a[1] != '-' && strings.ContainsAny(a, "xX")
@@ -128,7 +108,7 @@ func (p *planner) moves(name string, words []string) {
 	if name == "mv" {
 		p.globs(from, name, true)
 	}
-	d, ok := inside(p.repo, p.dir, to)
+	d, ok := inputs.Inside(p.repo, p.dir, to)
 	if ok && p.kind(d) == isDir {
 		for _, w := range from {
 			p.glob(path.Join(to, path.Base(w)), name, false)
@@ -148,12 +128,12 @@ func (p *planner) globs(words []string, why string, deleted bool) {
 
 // glob takes the entries that a word means.
 func (p *planner) glob(word, why string, deleted bool) {
-	if word == Unknown || strings.HasPrefix(word, "~") || strings.HasPrefix(word, Unknown) {
+	if word == inputs.Unknown || strings.HasPrefix(word, "~") || strings.HasPrefix(word, inputs.Unknown) {
 		p.refuse(word, "what it means is not written out")
 		p.out.Untracked = true
 		return
 	}
-	rel, ok := inside(p.repo, p.dir, strings.ReplaceAll(word, Unknown, "*"))
+	rel, ok := inputs.Inside(p.repo, p.dir, strings.ReplaceAll(word, inputs.Unknown, "*"))
 	if !ok {
 		p.refuse(word, "it is not in the repository")
 		return
@@ -206,40 +186,6 @@ func outermost(list []Target) []Target {
 	return out
 }
 
-// operands are the words that are no options.
-func operands(args []string) []string {
-	var out []string
-	for i, a := range args {
-		if a == "--" {
-			return append(out, args[i+1:]...)
-		}
-		if !strings.HasPrefix(a, "-") || a == "-" {
-			out = append(out, a)
-		}
-	}
-	return out
-}
-
-// unwrap takes away what only runs the rest.
-func unwrap(argv []string) []string {
-	for len(argv) > 0 {
-		variable, _, assigns := strings.Cut(argv[0], "=")
-		switch name := path.Base(argv[0]); {
-		case assigns && variable != "" && !strings.ContainsAny(variable, "/-. "),
-			slices.Contains(strings.Fields("if then else do while until ! { } fi done time exec command builtin nohup setsid"), name):
-			argv = argv[1:]
-		case slices.Contains(strings.Fields("env sudo doas nice ionice stdbuf timeout xargs"), name):
-			argv = argv[1:]
-			for len(argv) > 0 && (strings.HasPrefix(argv[0], "-") || strings.Trim(argv[0], "0123456789.smhd") == "") {
-				argv = argv[1:]
-			}
-		default:
-			return argv
-		}
-	}
-	return nil
-}
-
 // effect is what a program makes or replaces in a project's directory.
 type effect struct {
 	trees    []string // directories, relative to the project
@@ -289,7 +235,7 @@ func (p *planner) installer(name string, args []string) bool {
 		case "pip":
 			name, args = "pip", args[2:]
 		case "venv", "virtualenv":
-			p.globs(operands(args[2:]), "venv", slices.Contains(args, "--clear"))
+			p.globs(inputs.Operands(args[2:]), "venv", slices.Contains(args, "--clear"))
 			return true
 		}
 	}
@@ -297,7 +243,7 @@ func (p *planner) installer(name string, args []string) bool {
 	if !ok {
 		return false
 	}
-	words := operands(args)
+	words := inputs.Operands(args)
 	dirs := []string{p.dir}
 	for i, a := range args {
 		for _, o := range e.chdir {
@@ -307,7 +253,7 @@ func (p *planner) installer(name string, args []string) bool {
 			} else if word == a {
 				continue
 			}
-			if d, ok := inside(p.repo, p.dir, word); ok && word != "" && !slices.Contains(dirs, d) {
+			if d, ok := inputs.Inside(p.repo, p.dir, word); ok && word != "" && !slices.Contains(dirs, d) {
 				dirs = append(dirs, d)
 			}
 		}
