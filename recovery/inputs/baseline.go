@@ -32,33 +32,34 @@ const (
 // Baseline is what inputs are compared with: the files of a repository as they were at one moment, those that the table
 // names with their content and the others by their digest. It never changes. It is a Tree.
 type Baseline struct {
-	From   Source
-	Commit string    // that HEAD was at; "" without one
-	Taken  time.Time // UTC
-	// Partial says that there were more files than a baseline holds; those that are not in it count as new.
-	Partial bool
-
-	format string
-	files  []known // sorted by path
-	load   func(file known) ([]byte, error)
+	header
+	files []known // sorted by path
+	load  func(file known) ([]byte, error)
 }
 
-// known is a file of a baseline.
+// header is what the file of a baseline begins with.
+type header struct {
+	From   Source    `json:"from"`
+	Commit string    `json:"commit,omitempty"` // that HEAD was at; "" without one
+	Taken  time.Time `json:"taken"`            // UTC
+	// Partial says that there were more files than a baseline holds; those that are not in it count as new.
+	Partial bool   `json:"partial,omitempty"`
+	Format  string `json:"format"` // of objects
+	Files   int    `json:"files"`
+}
+
+// known is a file of a baseline. The text of a link is its target; id is "" if it was never computed.
 type known struct {
-	path      string
-	kind      kind
-	exec      bool
-	untracked bool   // HEAD does not know it, the work tree had it
-	stored    bool   // text is the content
-	text      []byte // of a link its target
-	size      int64
-	id        string // as git names it, "" if it was never computed
-	sum       string // SHA-256 of what is too big to be stored
+	path string
+	kind kind
+	content
+	untracked bool // HEAD does not know it, the work tree had it
+	stored    bool // text is the content
 }
 
 func byPath(a, b known) int { return cmp.Compare(a.path, b.path) }
 
-func (b *Baseline) objects() string { return b.format }
+func (b *Baseline) objects() string { return b.Format }
 
 func (b *Baseline) find(name string) (*known, bool) {
 	if i, ok := b.from(name); ok {
@@ -117,10 +118,10 @@ func (b *Baseline) read(name string) (content, error) {
 	if !ok || k.kind != regular {
 		return content{}, fmt.Errorf("%s: %w", name, fs.ErrNotExist)
 	}
-	c := content{size: k.size, exec: k.exec, id: k.id, sum: k.sum}
+	c := k.content
 	switch {
 	case k.stored:
-		c.text, c.id = k.text, ""
+		c.id = ""
 	case b.load != nil && k.size <= maxText:
 		text, err := b.load(*k)
 		if err != nil {
@@ -190,18 +191,10 @@ const (
 	maxBaseline = 512 << 20
 )
 
-type header struct {
-	From    Source    `json:"from"`
-	Commit  string    `json:"commit,omitempty"`
-	Taken   time.Time `json:"taken"`
-	Partial bool      `json:"partial,omitempty"`
-	Format  string    `json:"format"`
-	Files   int       `json:"files"`
-}
-
 func (b *Baseline) encode() []byte {
-	// A struct of strings, a time and numbers is always written.
-	head, _ := json.Marshal(header{b.From, b.Commit, b.Taken, b.Partial, b.format, len(b.files)})
+	h := b.header
+	h.Files = len(b.files)
+	head, _ := json.Marshal(h) // a struct of strings, a time and numbers is always written
 	out := []byte(magic)
 	out = append(append(out, head...), '\n')
 	for _, k := range b.files {
@@ -252,7 +245,7 @@ func decode(data []byte) (*Baseline, error) {
 	if err := json.Unmarshal(line, &h); err != nil || !ok || h.Files < 0 || h.Files > len(body) || h.Format != formatSHA1 && h.Format != formatSHA256 {
 		return nil, errBaseline
 	}
-	b := &Baseline{From: h.From, Commit: h.Commit, Taken: h.Taken, Partial: h.Partial, format: h.Format, files: make([]known, 0, h.Files)}
+	b := &Baseline{header: h, files: make([]known, 0, h.Files)}
 	for range h.Files {
 		rec, rest, ok := bytes.Cut(body, []byte{0})
 		f := strings.SplitN(string(rec), " ", 5)
@@ -264,9 +257,9 @@ func decode(data []byte) (*Baseline, error) {
 		if err != nil || size < 0 {
 			return nil, errBaseline
 		}
-		k := known{path: f[4], size: size, id: strings.TrimPrefix(f[2], "-"), sum: strings.TrimPrefix(f[3], "-"),
-			kind: map[byte]kind{'f': regular, 'l': link, 'o': odd}[f[0][0]], exec: strings.Contains(f[0], "x"),
-			stored: strings.Contains(f[0], "s"), untracked: strings.Contains(f[0], "u")}
+		k := known{path: f[4], kind: map[byte]kind{'f': regular, 'l': link, 'o': odd}[f[0][0]],
+			content: content{size: size, id: strings.TrimPrefix(f[2], "-"), sum: strings.TrimPrefix(f[3], "-"), exec: strings.Contains(f[0], "x")},
+			stored:  strings.Contains(f[0], "s"), untracked: strings.Contains(f[0], "u")}
 		if k.kind == missing || len(b.files) > 0 && b.files[len(b.files)-1].path >= k.path {
 			return nil, errBaseline
 		}

@@ -163,7 +163,7 @@ func (b borrowed) read(name string) (content, error) {
 		return c, err
 	}
 	if n, err := b.now.read(name); err == nil {
-		if n.name(b.format); n.id == c.id && n.text != nil {
+		if n.name(b.Format); n.id == c.id && n.text != nil {
 			return n, nil
 		}
 	}

@@ -71,10 +71,7 @@ func (k lockKind) places(text string, found map[string]bool) {
 		for begin > 0 && (letter(rest[begin-1]) || strings.IndexByte("+.-0123456789", rest[begin-1]) >= 0) {
 			begin--
 		}
-		end := i + 3
-		for end < len(rest) && strings.IndexByte(" \t\r\n\"'<>,)]}\x00", rest[end]) < 0 {
-			end++
-		}
+		end := until(rest, i+3, " \t\r\n\"'<>,)]}\x00")
 		found[k.place(rest[begin:end])] = true
 		at = end
 	}
@@ -84,10 +81,7 @@ func (k lockKind) places(text string, found map[string]bool) {
 			if i < 0 {
 				break
 			}
-			end := i + len(scheme)
-			for end < len(rest) && strings.IndexByte(" \t\r\n\"',)]}", rest[end]) < 0 {
-				end++
-			}
+			end := until(rest, i+len(scheme), " \t\r\n\"',)]}")
 			// patch: of a builtin comes with the package manager.
 			if place := rest[i:end]; (i == 0 || !letter(rest[i-1])) && !strings.HasPrefix(place, "file://") && !strings.Contains(place, "builtin<") {
 				found[strings.TrimRight(place, ":")] = true
@@ -116,6 +110,14 @@ func (k lockKind) place(address string) string {
 		return scheme + "://" + host
 	}
 	return address
+}
+
+// until is where s, from a place on, has one of the characters of stop; its end if it has none.
+func until(s string, from int, stop string) int {
+	if n := strings.IndexAny(s[from:], stop); n >= 0 {
+		return from + n
+	}
+	return len(s)
 }
 
 func letter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }

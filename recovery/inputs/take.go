@@ -51,7 +51,7 @@ func Take(ctx context.Context, disk durable.Disk, req Request) (*Baseline, error
 		return nil, err
 	}
 	defer func() { _ = tree.Close() }() // it was only read
-	b := &Baseline{From: req.From, Taken: req.Time.UTC(), format: formatSHA256}
+	b := &Baseline{header: header{From: req.From, Taken: req.Time.UTC(), Format: formatSHA256}}
 	t := taker{b: b, tree: tree, interest: newInterest(), git: git(req.Repo)}
 	if err := t.take(ctx, req); err != nil {
 		return nil, fmt.Errorf("taking a baseline of %s: %w", req.Repo, err)
@@ -78,11 +78,11 @@ func (t *taker) take(ctx context.Context, req Request) error {
 	head, err := t.git.head(ctx)
 	switch {
 	case err == nil:
-		t.b.Commit, t.b.format = head.commit, head.format
+		t.b.Commit, t.b.Format = head.commit, head.format
 	case req.From == Head || !errors.Is(err, ErrNoHead):
 		return err
 	}
-	t.tree.format = t.b.format
+	t.tree.format = t.b.Format
 	if head.commit != "" {
 		if err := t.committed(ctx, head); err != nil {
 			return err
@@ -135,7 +135,7 @@ func (t *taker) committed(ctx context.Context, head headInfo) error {
 
 // carry takes over what was in no commit and still is in none.
 func (t *taker) carry(prev *Baseline) {
-	if prev == nil || prev.format != t.b.format && len(t.b.files) > 0 {
+	if prev == nil || prev.Format != t.b.Format && len(t.b.files) > 0 {
 		return
 	}
 	slices.SortFunc(t.b.files, byPath)
@@ -217,7 +217,7 @@ func (t *taker) look(p string, kd kind) (known, bool) {
 }
 
 func (t *taker) keep(k known, c content, store bool) known {
-	c.name(t.b.format)
+	c.name(t.b.Format)
 	k.size, k.exec, k.id, k.sum = c.size, c.exec, c.id, c.sum
 	if store && c.text != nil && t.stored+c.size <= maxStored {
 		k.text, k.stored = c.text, true
@@ -291,7 +291,7 @@ func (t *taker) links(r *reader) []known {
 		}
 		if info, err := t.tree.root.Lstat(in.Path); err == nil && info.Mode()&os.ModeSymlink != 0 {
 			if to, err := t.tree.target(in.Path); err == nil {
-				out = append(out, known{path: in.Path, kind: link, untracked: true, stored: true, text: []byte(to)})
+				out = append(out, known{path: in.Path, kind: link, untracked: true, stored: true, content: content{text: []byte(to)}})
 			}
 		}
 	}

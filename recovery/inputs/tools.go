@@ -240,7 +240,7 @@ func pom(text []byte) ([]part, bool) {
 		if err != nil {
 			return nil, false
 		}
-		to := &out
+		line := ""
 		switch t := token.(type) {
 		case xml.StartElement:
 			open = append(open, t.Name.Local)
@@ -248,14 +248,11 @@ func pom(text []byte) ([]part, bool) {
 				depth = len(open)
 				held.Reset()
 			}
-			if depth > 0 {
-				to = &held
-			}
-			to.WriteString(strings.Repeat(" ", len(open)) + "<" + t.Name.Local)
+			line = strings.Repeat(" ", len(open)) + "<" + t.Name.Local
 			for _, a := range t.Attr {
-				to.WriteString(" " + a.Name.Local + "=" + a.Value)
+				line += " " + a.Name.Local + "=" + a.Value
 			}
-			to.WriteString(">\n")
+			line += ">\n"
 		case xml.EndElement:
 			if depth == len(open) {
 				if strings.Contains(held.String(), "<systemPath>") {
@@ -266,13 +263,15 @@ func pom(text []byte) ([]part, bool) {
 			open = open[:len(open)-1]
 		case xml.CharData:
 			if s := strings.Join(strings.Fields(string(t)), " "); s != "" {
-				if depth > 0 {
-					to = &held
-				}
-				to.WriteString(strings.Repeat(" ", len(open)+1) + s + "\n")
+				line = strings.Repeat(" ", len(open)+1) + s + "\n"
 			}
 		case xml.Directive:
 			return nil, false // entities could be anything
+		}
+		if depth > 0 {
+			held.WriteString(line)
+		} else {
+			out.WriteString(line)
 		}
 	}
 	return []part{{"build", out.String()}}, true

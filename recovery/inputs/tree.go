@@ -212,8 +212,7 @@ type headInfo struct{ commit, format string }
 // head finds the commit that HEAD is at. ErrNoHead: there is none, or no repository, or no git.
 func (g git) head(ctx context.Context) (headInfo, error) {
 	out, err := g.run(ctx, nil, "rev-parse", "--show-object-format", "--verify", "HEAD^{commit}")
-	var failed *proc.ToolError
-	if errors.As(err, &failed) && ctx.Err() == nil && (failed.Code == 128 || failed.Code == -1 && errors.Is(err, os.ErrNotExist)) {
+	if failed, ok := errors.AsType[*proc.ToolError](err); ok && ctx.Err() == nil && (failed.Code == 128 || failed.Code == -1 && errors.Is(err, os.ErrNotExist)) {
 		return headInfo{}, fmt.Errorf("%w: %s", ErrNoHead, strings.TrimSpace(failed.Stderr))
 	}
 	if err != nil {
@@ -247,7 +246,7 @@ func (g git) files(ctx context.Context, commit string) (list []known, more bool,
 		if len(list) >= maxFiles {
 			return list, true, nil
 		}
-		k := known{path: string(name), kind: regular, exec: f[0] == "100755", id: f[2]}
+		k := known{path: string(name), kind: regular, content: content{exec: f[0] == "100755", id: f[2]}}
 		if f[0] == "120000" {
 			k.kind = link
 		}

@@ -50,7 +50,7 @@ func Run(ctx context.Context, s Spawner, spec Spec) (Result, error) {
 	if err != nil {
 		return notRun(s), fmt.Errorf("running a command: %w", err)
 	}
-	missing := spec.missing()
+	missing := slices.DeleteFunc(slices.Clone(spec.Protected), exists)
 	o, err := spec.order()
 	if err != nil {
 		return notRun(s), err
@@ -118,8 +118,6 @@ func (s *Spec) makeWritable() error {
 	}
 	return nil
 }
-
-func (s *Spec) missing() []string { return slices.DeleteFunc(slices.Clone(s.Protected), exists) }
 
 // try goes through the namespaces that may be had, the best first.
 func try(ctx context.Context, s Spawner, spec *Spec, o *order) (Result, error) {

@@ -118,28 +118,20 @@ func (o *order) enter() (opened, error) {
 	return fds, err
 }
 
-// Resource limits of the command and of each process that it starts, hard and soft. None is raised by them.
-const (
-	maxCore = 0 // no core files: they hold the memory, and lie in the repository
-	// maxOpen is enough for any package manager, and keeps one that leaks descriptors from filling the system's table.
-	maxOpen = 4096
-	// maxFile is the largest file in bytes. It bounds a program that fills the disk by one file; SIGXFSZ ends it.
-	maxFile = 16 << 30
-	// maxTasks bounds the processes and threads of the user, all of them, not only the command's; in a user namespace
-	// of its own those in there. The kernel does not apply it to root: there the timeout bounds a fork bomb.
-	maxTasks = 8192
-)
-
+// limit sets the resource limits of the command and of each process that it starts, hard and soft. None is raised.
 func limit() error {
 	for _, l := range []struct {
 		name string
 		what int
 		most uint64
 	}{
-		{"core size", unix.RLIMIT_CORE, maxCore},
-		{"open files", unix.RLIMIT_NOFILE, maxOpen},
-		{"file size", unix.RLIMIT_FSIZE, maxFile},
-		{"processes", unix.RLIMIT_NPROC, maxTasks},
+		{"core size", unix.RLIMIT_CORE, 0}, // core files hold the memory, and lie in the repository
+		// Enough for any package manager. One that leaks descriptors does not fill the system's table.
+		{"open files", unix.RLIMIT_NOFILE, 4096},
+		{"file size", unix.RLIMIT_FSIZE, 16 << 30}, // in bytes: SIGXFSZ ends a program that fills the disk by one file
+		// Processes and threads of the user, all of them, not only the command's; in a user namespace of its own those in
+		// there. The kernel does not apply it to root: there the timeout bounds a fork bomb.
+		{"processes", unix.RLIMIT_NPROC, 8192},
 	} {
 		var now syscall.Rlimit
 		if err := syscall.Getrlimit(l.what, &now); err != nil {

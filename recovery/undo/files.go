@@ -253,8 +253,7 @@ func openGit(ctx context.Context, dir string) (*git, error) {
 	// With a commit it is the fourth line and the exit code is 0, without one it is 1.
 	out, err := g.run(ctx, nil, "rev-parse", "--is-inside-work-tree", "--show-object-format", "--show-prefix", "--quiet", "--verify", "HEAD^{commit}")
 	unborn := exitCode(err) == 1
-	var failed *proc.ToolError
-	if errors.As(err, &failed) && ctx.Err() == nil && (failed.Code == 128 || errors.Is(err, os.ErrNotExist)) {
+	if failed, ok := errors.AsType[*proc.ToolError](err); ok && ctx.Err() == nil && (failed.Code == 128 || errors.Is(err, os.ErrNotExist)) {
 		if !strings.Contains(failed.Stderr, "not a git repository") {
 			g.why, _, _ = strings.Cut(strings.TrimSpace(failed.Stderr), "\n")
 		}
@@ -286,8 +285,7 @@ func openGit(ctx context.Context, dir string) (*git, error) {
 }
 
 func exitCode(err error) int {
-	var failed *proc.ToolError
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*proc.ToolError](err); ok {
 		return failed.Code
 	}
 	return -1

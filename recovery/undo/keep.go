@@ -296,8 +296,7 @@ func why(err error) string {
 	if errors.Is(err, os.ErrPermission) {
 		return "it may not be read"
 	}
-	var failed *proc.ToolError
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*proc.ToolError](err); ok {
 		line, _, _ := strings.Cut(strings.TrimSpace(failed.Stderr), "\n")
 		return "it cannot be copied: " + line
 	}
