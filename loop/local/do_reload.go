@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/config/trust"
@@ -31,7 +32,7 @@ func (d *driver) protect(ctx context.Context) {
 	if d.o.Unprotected {
 		return
 	}
-	if err := sandbox.Undumpable(); err != nil {
+	if err := proc.Undumpable(); err != nil {
 		d.log.Warn("agents may look into the supervisor's memory", zap.Error(err))
 	}
 	d.agents, d.protection = sandbox.Protect(ctx, d.spawner, own)

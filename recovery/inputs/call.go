@@ -122,12 +122,8 @@ func (c call) program(p program) {
 		for _, d := range slices.Clone(dirs) {
 			dirs = append(dirs, c.membersOf(p, d)...)
 		}
-		seen := map[string]bool{}
-		dirs = slices.DeleteFunc(dirs, func(d string) bool {
-			again := seen[d]
-			seen[d] = true
-			return again
-		})
+		slices.Sort(dirs)
+		dirs = slices.Compact(dirs)
 	}
 	for _, s := range p.sources {
 		if s.when != nil && !s.when(c) {
@@ -188,15 +184,17 @@ func (c call) directories(p program) []string {
 	return out
 }
 
-// values are the values of options: "-C dir", "-Cdir", "--dir dir", "--dir=dir".
-func (c call) values(options ...string) []string {
+func (c call) values(options ...string) []string { return Values(c.args, options) }
+
+// Values are the values of options among the arguments: "-C dir", "-Cdir", "--dir dir", "--dir=dir".
+func Values(args, options []string) []string {
 	var out []string
-	for i, a := range c.args {
+	for i, a := range args {
 		for _, o := range options {
 			switch {
 			case a == o:
-				if i+1 < len(c.args) {
-					out = append(out, c.args[i+1])
+				if i+1 < len(args) {
+					out = append(out, args[i+1])
 				}
 			case strings.HasPrefix(a, o+"="):
 				out = append(out, a[len(o)+1:])

@@ -13,7 +13,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -82,11 +81,7 @@ type WorkTree struct {
 
 // Open opens the repository at repo.
 func Open(repo string) (*WorkTree, error) {
-	abs, err := filepath.Abs(repo)
-	if err != nil {
-		return nil, fmt.Errorf("opening the repository: %w", err)
-	}
-	root, err := os.OpenRoot(abs)
+	root, err := os.OpenRoot(repo)
 	if err != nil {
 		return nil, fmt.Errorf("opening the repository: %w", err)
 	}
@@ -257,9 +252,6 @@ func (g git) files(ctx context.Context, commit string) (list []known, more bool,
 
 // contents fills in the content of the wanted files, as far as there is room, and says how much that is.
 func (g git) contents(ctx context.Context, files []known, wanted []int) (int64, error) {
-	if len(wanted) == 0 {
-		return 0, nil
-	}
 	var ids bytes.Buffer
 	for _, i := range wanted {
 		ids.WriteString(files[i].id + "\n")

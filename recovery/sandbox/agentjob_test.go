@@ -37,7 +37,7 @@ func (a *agentJob) spec() proc.Spec {
 
 func (a *agentJob) run(s *proc.Spawner) outcome {
 	if a.Undumpable {
-		if err := Undumpable(); err != nil {
+		if err := proc.Undumpable(); err != nil {
 			return outcome{Err: err.Error()}
 		}
 	}

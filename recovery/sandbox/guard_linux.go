@@ -258,7 +258,7 @@ func shutDevices() error {
 	if !exists("/sys/kernel") {
 		return nil
 	}
-	if err := bind("/sys", unix.MOUNT_ATTR_RDONLY); err != nil {
+	if err := bind("/sys", "/sys", unix.MOUNT_ATTR_RDONLY); err != nil {
 		return fmt.Errorf("/sys: %w", err)
 	}
 	return nil
@@ -276,11 +276,7 @@ func newTerminals() error {
 	if err != nil || info.Mode()&os.ModeSymlink != 0 {
 		return nil // it leads to the new ones, or there was none
 	}
-	tree, err := clone(pts+"/ptmx", 0)
-	if err != nil {
-		return err
-	}
-	return attach(tree, ptmx)
+	return bind(pts+"/ptmx", ptmx, 0)
 }
 
 // prepareAgents prepares what agents see, for the spawner process that this one is to become. back is where the report

@@ -134,9 +134,9 @@ func attach(tree int, path string) error {
 	return nil
 }
 
-// bind mounts path onto itself, with attributes.
-func bind(path string, attr uint64) error {
-	tree, err := clone(path, attr)
+// bind mounts what is at a path onto another, or onto itself, with attributes.
+func bind(what, path string, attr uint64) error {
+	tree, err := clone(what, attr)
 	if err != nil {
 		return err
 	}
@@ -171,13 +171,13 @@ func (v *view) protect(path string) error {
 			above = append(above, dir)
 		}
 		for _, dir := range slices.Backward(above) {
-			if err := bind(dir, 0); err != nil {
+			if err := bind(dir, dir, 0); err != nil {
 				return err
 			}
 			v.anchored[dir] = true
 		}
 	}
-	if err := bind(at, unix.MOUNT_ATTR_RDONLY); err != nil {
+	if err := bind(at, at, unix.MOUNT_ATTR_RDONLY); err != nil {
 		return err
 	}
 	var st unix.Statfs_t
@@ -207,11 +207,7 @@ func hide(path string) error {
 		}
 		return err
 	}
-	tree, err := clone(os.DevNull, 0)
-	if err != nil {
-		return err
-	}
-	return attach(tree, path)
+	return bind(os.DevNull, path, 0)
 }
 
 // mounted is one line of /proc/self/mountinfo.
@@ -321,7 +317,7 @@ func pin(covers []cover, table mountTable, tmp string) ([]string, error) {
 		case !under(tmp, dir):
 			piled = append(piled, dir)
 		default:
-			if err := bind(dir, 0); err != nil {
+			if err := bind(dir, dir, 0); err != nil {
 				return nil, err
 			}
 		}

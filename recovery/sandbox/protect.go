@@ -172,9 +172,6 @@ func (p Protection) optional(path string) bool {
 	return !slices.Contains(p.Writable, path) && slices.ContainsFunc(p.Writable, func(w string) bool { return under(path, w) })
 }
 
-// Undumpable is proc.Undumpable.
-func Undumpable() error { return proc.Undumpable() }
-
 // shimFiles are the descriptors from orderFD on that are the shim's own.
 const shimFiles = 2
 

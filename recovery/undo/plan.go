@@ -245,17 +245,9 @@ func (p *planner) installer(name string, args []string) bool {
 	}
 	words := inputs.Operands(args)
 	dirs := []string{p.dir}
-	for i, a := range args {
-		for _, o := range e.chdir {
-			word, _ := strings.CutPrefix(a, o+"=")
-			if a == o && i+1 < len(args) {
-				word = args[i+1]
-			} else if word == a {
-				continue
-			}
-			if d, ok := inputs.Inside(p.repo, p.dir, word); ok && word != "" && !slices.Contains(dirs, d) {
-				dirs = append(dirs, d)
-			}
+	for _, word := range inputs.Values(args, e.chdir) {
+		if d, ok := inputs.Inside(p.repo, p.dir, word); ok && word != "" && !slices.Contains(dirs, d) {
+			dirs = append(dirs, d)
 		}
 	}
 	deleted := slices.ContainsFunc(args, func(w string) bool { return slices.Contains(e.deletes, w) })
