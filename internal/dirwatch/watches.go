@@ -19,17 +19,12 @@ const recheck, rechecked, turns = time.Second, 100, 10
 // few (128 on most machines), and each costs 64 KiB and more, while a directory in it costs next to nothing. Its
 // methods may be called by several goroutines.
 type Watches struct {
-	Mu   sync.Mutex
-	fs   *fsnotify.Watcher // nil if the system has none left: then only the turns are
-	dirs map[string]*watched
-	All  []*watcher
-	turn int // the next one of All to be told to look
-}
-
-// watched is a directory.
-type watched struct {
-	armed bool // the file system tells of it
-	by    []*watcher
+	Mu    sync.Mutex
+	fs    *fsnotify.Watcher // nil if the system has none left: then only the turns are
+	dirs  map[string][]*watcher
+	armed map[string]bool // the directories that the file system tells of
+	All   []*watcher
+	turn  int // the next one of All to be told to look
 }
 
 // watcher is who wants to know.
@@ -49,7 +44,7 @@ func (w *watcher) poke() {
 
 // NewWatches begins to watch, until ctx ends.
 func NewWatches(ctx context.Context) *Watches {
-	w := &Watches{dirs: map[string]*watched{}}
+	w := &Watches{dirs: map[string][]*watcher{}, armed: map[string]bool{}}
 	w.fs, _ = fsnotify.NewWatcher() // nil with an error
 	go w.run(ctx)
 	return w
@@ -62,19 +57,16 @@ func (w *Watches) Dir(ctx context.Context, dir string, concerns func(path string
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
 	w.All = append(w.All, one)
-	d := w.dirs[one.dir]
-	if d == nil {
-		d = &watched{}
-		w.dirs[one.dir] = d
-		w.arm(one.dir, d)
+	w.dirs[one.dir] = append(w.dirs[one.dir], one)
+	if len(w.dirs[one.dir]) == 1 {
+		w.arm(one.dir)
 	}
-	d.by = append(d.by, one)
 	return one.look
 }
 
-func (w *Watches) arm(dir string, d *watched) {
-	if !d.armed && w.fs != nil {
-		d.armed = w.fs.Add(dir) == nil
+func (w *Watches) arm(dir string) {
+	if !w.armed[dir] && w.fs != nil {
+		w.armed[dir] = w.fs.Add(dir) == nil
 	}
 }
 
@@ -83,13 +75,13 @@ func (w *Watches) drop(i int) {
 	one, last := w.All[i], len(w.All)-1
 	w.All[i], w.All[last] = w.All[last], nil
 	w.All = w.All[:last]
-	d := w.dirs[one.dir]
-	d.by = slices.DeleteFunc(d.by, func(x *watcher) bool { return x == one })
-	if len(d.by) == 0 {
-		delete(w.dirs, one.dir)
-		if d.armed {
+	w.dirs[one.dir] = slices.DeleteFunc(w.dirs[one.dir], func(x *watcher) bool { return x == one })
+	if len(w.dirs[one.dir]) == 0 {
+		if w.armed[one.dir] {
 			_ = w.fs.Remove(one.dir) // it may be gone, which is the same
 		}
+		delete(w.dirs, one.dir)
+		delete(w.armed, one.dir)
 	}
 }
 
@@ -134,14 +126,12 @@ func (w *Watches) tell(ev fsnotify.Event) {
 	}
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
-	if d := w.dirs[ev.Name]; d != nil && (ev.Has(fsnotify.Remove) || ev.Has(fsnotify.Rename)) {
-		d.armed = false // the directory itself; what takes its place is armed at its turn
+	if ev.Has(fsnotify.Remove) || ev.Has(fsnotify.Rename) {
+		delete(w.armed, ev.Name) // the directory itself; what takes its place is armed at its turn
 	}
-	if d := w.dirs[filepath.Dir(ev.Name)]; d != nil {
-		for _, one := range d.by {
-			if one.concerns(ev.Name) {
-				one.poke()
-			}
+	for _, one := range w.dirs[filepath.Dir(ev.Name)] {
+		if one.concerns(ev.Name) {
+			one.poke()
 		}
 	}
 }
@@ -161,7 +151,7 @@ func (w *Watches) next() {
 			continue
 		}
 		w.turn++
-		w.arm(one.dir, w.dirs[one.dir])
+		w.arm(one.dir)
 		one.poke()
 	}
 }

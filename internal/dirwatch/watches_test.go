@@ -49,7 +49,7 @@ func TestWatches(t *testing.T) {
 	for here := 2; here > 1; {
 		told(t, first, "its turn")
 		w.Mu.Lock()
-		here = len(w.dirs[a].by)
+		here = len(w.dirs[a])
 		w.Mu.Unlock()
 	}
 
@@ -75,7 +75,7 @@ func TestWatchesTurns(t *testing.T) {
 	for n, want := range map[int]int{1: 30, 50: 150, 1000: 300} {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
-			w := &Watches{dirs: map[string]*watched{}}
+			w := &Watches{dirs: map[string][]*watcher{}, armed: map[string]bool{}}
 			go w.run(ctx)
 			looks := 0
 			for i := range n {
@@ -112,7 +112,7 @@ func TestWatchesByTheSystem(t *testing.T) {
 		t.Skipf("the system watches no more: %v", err)
 	}
 	defer fs.Close()
-	w := &Watches{fs: fs, dirs: map[string]*watched{}}
+	w := &Watches{fs: fs, dirs: map[string][]*watcher{}, armed: map[string]bool{}}
 	a, b := t.TempDir(), t.TempDir()
 	file := func(path string) bool { return filepath.Base(path) == "file" }
 	mine, other := w.Dir(t.Context(), a, file), w.Dir(t.Context(), b, file)

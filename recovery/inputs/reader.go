@@ -98,8 +98,12 @@ func (r *reader) whole(file, by string) (*content, bool) {
 		return nil, false
 	}
 	c, err := r.content(real)
-	if err != nil {
-		r.unreadable(file, by, err)
+	switch {
+	case errors.Is(err, fs.ErrPermission): // it is no more readable for the command, so it is an input like any other
+		r.text(file, "", by, "may not be read")
+		return nil, false
+	case err != nil:
+		r.lose(file, by, err)
 		return nil, false
 	}
 	c.name(r.tree.objects())
@@ -107,33 +111,14 @@ func (r *reader) whole(file, by string) (*content, bool) {
 	return c, true
 }
 
-// unreadable: what nobody may read is no more readable for the command, so it is an input like any other; the rest
-// cannot be watched.
-func (r *reader) unreadable(file, by string, err error) {
-	if errors.Is(err, fs.ErrPermission) {
-		r.text(file, "", by, "may not be read")
-		return
-	}
-	r.lose(file, by, err)
-}
-
 // open reads a file of which only a part counts; nil: there is none, or it was added whole since it cannot be taken
 // apart.
 func (r *reader) open(file, by string) []byte {
-	real, k, _ := r.resolve(file)
-	if k == missing || k == directory {
-		return nil
+	text := r.peek(file)
+	if text == nil || r.strict() {
+		r.whole(file, by)
 	}
-	if k == regular && !r.strict() {
-		if c, err := r.content(real); err == nil && c.text != nil {
-			return c.text
-		}
-	}
-	r.whole(file, by)
-	if c := r.files[real]; r.strict() && c != nil {
-		return c.text
-	}
-	return nil
+	return text
 }
 
 // content reads a file at its real path, once.

@@ -109,7 +109,7 @@ func (s Store) keepTracked(ctx context.Context, g *git, list []difference, m *ma
 		data(&in, b.content)
 		m.Captured = append(m.Captured, capture{rawPath(d.path), b.perm})
 	}
-	m.Head, m.Ref = g.head, refBase+m.ID
+	m.Ref = refBase + m.ID
 	if len(m.Captured) == 0 && g.head != "" {
 		m.Commit = g.head
 		if _, err := g.run(ctx, nil, "-c", "core.fsync=reference", "update-ref", m.Ref, m.Commit); err != nil {

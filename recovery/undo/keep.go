@@ -237,7 +237,7 @@ func (s Store) keepTarget(ctx context.Context, name string, t Target, pack *pack
 		return err
 	}
 	to := filepath.Join(dir, name)
-	kept := tree{Path: rawPath(t.Path), Store: name, Files: had.files, Bytes: had.bytes, Sum: had.sum, Deleted: t.Deleted}
+	kept := tree{Path: rawPath(t.Path), Store: name, Files: had.files, Bytes: had.bytes, Sum: had.sum}
 	var last error
 	for _, method := range ways(t, had, *room) {
 		if err := ctx.Err(); err != nil {

@@ -65,7 +65,6 @@ type manifest struct {
 	Label   Label     `json:"label"`
 	Repo    string    `json:"repo"`
 	Time    time.Time `json:"time"`
-	Head    string    `json:"head,omitempty"` // the commit that HEAD was at
 	Ref     string    `json:"ref,omitempty"`
 	Commit  string    `json:"commit,omitempty"`
 	// Captured are the tracked files that the commit has as they were in the work tree; the others are as in HEAD.
@@ -81,13 +80,12 @@ type capture struct {
 }
 
 type tree struct {
-	Path    rawPath `json:"path"`
-	Store   string  `json:"store,omitempty"` // its name below trees/
-	Method  string  `json:"method"`
-	Files   int     `json:"files,omitempty"`
-	Bytes   int64   `json:"bytes,omitempty"`
-	Sum     string  `json:"sum,omitempty"`
-	Deleted bool    `json:"deleted,omitempty"`
+	Path   rawPath `json:"path"`
+	Store  string  `json:"store,omitempty"` // its name below trees/
+	Method string  `json:"method"`
+	Files  int     `json:"files,omitempty"`
+	Bytes  int64   `json:"bytes,omitempty"`
+	Sum    string  `json:"sum,omitempty"`
 }
 
 // looseFile is a single file, untracked or a target: its bytes stand in the pack.
