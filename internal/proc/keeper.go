@@ -36,7 +36,7 @@ type keeper struct {
 // returns: 0 when the supervisor has gone, with its tree ended; 1 when it could not be set up; 2 when no supervisor
 // started it.
 func SpawnerMain() int {
-	if os.Getenv(spawnerEnv) == "" || len(os.Args) < 3 || !isSocket(ControlFD) {
+	if os.Getenv(spawnerEnv) == "" || len(os.Args) < 3 || !IsOf(ControlFD, unix.S_IFSOCK) {
 		fmt.Fprintf(os.Stderr, "%s is started by superloop itself, not by hand\n", SpawnerArg)
 		return 2
 	}
@@ -60,9 +60,10 @@ func SpawnerMain() int {
 	return k.serve()
 }
 
-func isSocket(fd int) bool {
+// IsOf reports whether a descriptor is of a kind, such as unix.S_IFSOCK.
+func IsOf(fd int, kind uint32) bool {
 	var st unix.Stat_t
-	return unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFSOCK
+	return unix.Fstat(fd, &st) == nil && uint32(st.Mode)&unix.S_IFMT == kind
 }
 
 // inheritNothing marks every descriptor above stderr close-on-exec, also those that the supervisor inherited itself.

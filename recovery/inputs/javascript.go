@@ -47,11 +47,6 @@ func (c call) installs() bool {
 	}
 }
 
-// ignoresScripts reports whether a call says itself that it runs no script.
-func (c call) ignoresScripts() bool {
-	return c.name != "yarn" && c.has("--ignore-scripts") && !slices.Contains(c.args, "--no-ignore-scripts")
-}
-
 // packageScripts adds the scripts of package.json that a call runs, and what they run in turn.
 func packageScripts(c call, dirs []string) {
 	words := c.words()
@@ -62,7 +57,8 @@ func packageScripts(c call, dirs []string) {
 	if len(words) > 1 && among(words[0], execVerbs) {
 		c.rest(words[1:])
 	}
-	if c.installs() && !c.ignoresScripts() {
+	ignores := c.name != "yarn" && c.has("--ignore-scripts") && !slices.Contains(c.args, "--no-ignore-scripts")
+	if c.installs() && !ignores {
 		for _, d := range dirs {
 			c.scriptsOf(d, strings.Fields(lifecycle))
 		}

@@ -101,7 +101,7 @@ func (t *taker) take(ctx context.Context, req Request) error {
 	}
 	t.sort()
 	if req.From == Head {
-		t.b.load = func(k known) ([]byte, error) { return t.git.blob(ctx, k.id) }
+		t.b.load = func(k known) ([]byte, error) { return t.git.run(ctx, nil, "cat-file", "blob", k.id) }
 		defer func() { t.b.load = nil }()
 	}
 	return t.scripts(req.Queries)

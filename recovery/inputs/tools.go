@@ -345,7 +345,9 @@ func gitConfig(text []byte) ([]part, bool) {
 			return nil, false // what follows is not what it looks like
 		case line[0] == '[':
 			section = line
-			keep = !plainSection(line)
+			keep = !slices.ContainsFunc([]string{`[branch "`, "[user]", "[color]", "[gc]", "[init]", "[advice]"}, func(plain string) bool {
+				return strings.HasPrefix(strings.ToLower(line), plain)
+			})
 			if !strings.HasSuffix(line, "]") || strings.Count(line, "]") > 1 {
 				return nil, false // there is more on the line
 			}
@@ -361,10 +363,4 @@ func gitConfig(text []byte) ([]part, bool) {
 		}
 	}
 	return settings(b.String()), true
-}
-
-func plainSection(header string) bool {
-	return slices.ContainsFunc([]string{`[branch "`, "[user]", "[color]", "[gc]", "[init]", "[advice]"}, func(plain string) bool {
-		return strings.HasPrefix(strings.ToLower(header), plain)
-	})
 }

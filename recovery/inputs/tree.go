@@ -296,7 +296,3 @@ func (g git) contents(ctx context.Context, files []known, wanted []int) (int64, 
 	}
 	return total, nil
 }
-
-func (g git) blob(ctx context.Context, id string) ([]byte, error) {
-	return g.run(ctx, nil, "cat-file", "blob", id)
-}

@@ -72,7 +72,7 @@ func (o *order) confine(rep *report) (kind string, err error) {
 		defer fds.close()
 		writable = append(writable, int(fds.repo.Fd()))
 	}
-	rep.Level = levelOf(use, o.Mount)
+	rep.Level = map[[2]bool]Level{{}: None, {true, false}: Landlock, {false, true}: Mount, {true, true}: LandlockMount}[[2]bool{use, o.Mount}]
 	if !rep.Level.Meets(o.Required) {
 		return tooWeak, fmt.Errorf("the sandbox level %q is required, and only %q can be had", o.Required, rep.Level)
 	}

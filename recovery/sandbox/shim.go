@@ -25,7 +25,7 @@ const umask = 0o077
 func ShimMain() int {
 	// What is restricted is this thread, and bash gets what this thread has.
 	runtime.LockOSThread()
-	if !isPipe(orderFD) || !isPipe(reportFD) {
+	if !proc.IsOf(orderFD, unix.S_IFIFO) || !proc.IsOf(reportFD, unix.S_IFIFO) {
 		fmt.Fprintf(os.Stderr, "%s is started by superloop itself, not by hand\n", ShimArg)
 		return 2
 	}
@@ -52,11 +52,6 @@ func ShimMain() int {
 	rep.fail(broken, fmt.Errorf("executing %s: %w", o.Path, err))
 	_ = say(back, rep) // if nobody listens nobody will miss it
 	return 1
-}
-
-func isPipe(fd int) bool {
-	var st unix.Stat_t
-	return unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFIFO
 }
 
 // readOrder reads the order, a line of JSON. An order without its end is refused: who sent it has died.

@@ -212,11 +212,6 @@ func (l Level) Meets(required Level) bool {
 	return need >= 0 && slices.Index(Levels(), l) >= need
 }
 
-// levelOf is the level that two mechanisms give.
-func levelOf(landlock, mount bool) Level {
-	return map[[2]bool]Level{{false, false}: None, {true, false}: Landlock, {false, true}: Mount, {true, true}: LandlockMount}[[2]bool{landlock, mount}]
-}
-
 // Sandbox says what held a command, or would hold one.
 type Sandbox struct {
 	Level Level `json:"level"`

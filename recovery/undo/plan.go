@@ -198,10 +198,8 @@ type effect struct {
 }
 
 // buildTrees are the directories that build scripts usually write.
-func buildTrees() []string {
-	return strings.Fields("dist build out lib .next .nuxt .output .svelte-kit .turbo .parcel-cache .cache .vite .angular coverage storybook-static" +
-		" node_modules/.cache node_modules/.vite public/build")
-}
+const buildTrees = "dist build out lib .next .nuxt .output .svelte-kit .turbo .parcel-cache .cache .vite .angular coverage storybook-static" +
+	" node_modules/.cache node_modules/.vite public/build"
 
 // effects is the table of programs that install or build.
 func effects() map[string]effect {
@@ -267,7 +265,7 @@ func (p *planner) effect(e effect, name, dir string, deleted, builds bool) {
 	}
 	trees := e.trees
 	if builds {
-		trees = slices.Concat(trees, buildTrees())
+		trees = slices.Concat(trees, strings.Fields(buildTrees))
 	}
 	for _, d := range all {
 		for _, t := range trees {
