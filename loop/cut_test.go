@@ -359,7 +359,6 @@ func prefixes(t testing.TB, lines []Line) []Replay {
 		if err := r.Add(l); err != nil {
 			t.Fatal(err)
 		}
-		r.Finish()
 		out = append(out, *r)
 	}
 	return out

@@ -1,6 +1,9 @@
 package loop
 
 import (
+	"encoding/json"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/superloop/superloop/recovery/failures"
@@ -256,18 +259,107 @@ func (t TestsEnded) Event() string {
 	return "tests_end"
 }
 
-// Synced reports whether a fact must be on the disk before the driver goes on: what cost money, what an operator said, and
-// every end. What can be found out again by doing a harmless thing again need not be.
-func Synced(f Fact) bool {
-	switch f := f.(type) {
-	case RoleStarted, TestsStarted, ValidationStarted, WaitOver, Reported, ApprovalRequested:
-		return false
-	case PromiseChecked, StuckChecked, TestsEnded, Classified, ToolChecked, EnvironmentBroken:
-		return false
-	case GateEnded, Seen, Reconfigured, ProposalStale, Proposed:
-		return false // what follows from a proposal is synced: the intent, the question
-	case CommitEnded:
-		return f.Outcome == "success"
-	}
+// input is what the machine knows of an event that is a fact: the kind of effect without which the fact changes nothing,
+// how it is read, and whether it need not be on the disk before the engine goes on. A reader gives nil for a line that
+// has the name of an input and is only a record of something that a fact implied.
+type input struct {
+	of   EffectKind
+	read func(event string, fields json.RawMessage) (Fact, error)
+	lax  bool
+}
+
+var inputs = map[string]input{
+	"loop_start":  {read: decode[Started]},
+	"loop_resume": {read: decode[Resumed]},
+	// The machine records its own ends under the same name; only a stop that came from outside is an input.
+	"loop_stop":           {read: decodeIf(func(f *Stopped, _ string) bool { return f.Status == Paused || f.Status == Cancelled })},
+	"effect_lost":         {read: decode[Lost]},
+	"role_start":          {RunRole, decode[RoleStarted], true},
+	"role_end":            {RunRole, decode[RoleEnded], false},
+	"role_timeout":        {RunRole, decode[RoleEnded], false},
+	"role_failed":         {RunRole, decode[RoleEnded], false},
+	"tests_start":         {RunTests, decode[TestsStarted], true},
+	"tests_rerun_start":   {RunTests, decodeIf(func(f *TestsStarted, _ string) bool { f.Rerun = true; return true }), true},
+	"tests_end":           {RunTests, decode[TestsEnded], true},
+	"tests_rerun_end":     {RunTests, decodeIf(func(f *TestsEnded, _ string) bool { f.Rerun = true; return true }), true},
+	"promise_checked":     {CheckPromise, decode[PromiseChecked], true},
+	"checklist_end":       {CheckChecklists, decodeIf(gateName), true},
+	"validation_end":      {RunValidation, decodeIf(gateName), true},
+	"prerequisites_end":   {CheckPrerequisites, decodeIf(gateName), true},
+	"evidence_end":        {CollectEvidence, decodeIf(gateName), true},
+	"validation_start":    {RunValidation, decode[ValidationStarted], true},
+	"stuck_checked":       {CheckStuck, decode[StuckChecked], true},
+	"auto_commit_success": {Commit, decodeIf(commitOutcome), false},
+	"auto_commit_skipped": {Commit, decodeIf(commitOutcome), true},
+	"auto_commit_failed":  {Commit, decodeIf(commitOutcome), true},
+	"iteration_reported":  {Report, decode[Reported], true},
+	"approval_requested":  {AskHuman, decode[ApprovalRequested], true},
+	"approval_decided":    {AskHuman, decode[ApprovalDecided], false},
+	"wait_over":           {Wait, decode[WaitOver], true},
+	// The machine records the limits that a role met under the same name.
+	"rate_limit_wait": {RunRole, decodeIf(func(f *Limited, _ string) bool { return f.Source == SourceShared }), false},
+	// Without an id an operator is told of something, and not asked.
+	"recovery_escalated": {AskHuman, decodeIf(func(f *Escalated, _ string) bool { return f.ID != "" }), false},
+	"recovery_resolved":  {AskHuman, decode[Resolved], false},
+	"recovery_seen":      {RunRole, decode[Seen], true},
+	"recovery_proposed":  {read: decode[Proposed], lax: true}, // what follows from a proposal is synced: the intent, the question
+	"recovery_invalid":   {TakeProposal, decode[ProposalInvalid], false},
+	// The verdict on a proposal is recorded under the same name.
+	"recovery_denied":           {read: decodeIf(func(f *ProposalStale, _ string) bool { return f.Rule == RuleStale }), lax: true},
+	"recovery_executing":        {ExecuteRecovery, decode[Executing], false},
+	"recovery_executed":         {ExecuteRecovery, decodeIf(hasOutcome), false},
+	"recovery_failed":           {ExecuteRecovery, decodeIf(hasOutcome), false},
+	"config_reloaded":           {read: decode[Reconfigured], lax: true},
+	"tool_verified":             {CheckTool, decode[ToolChecked], true},
+	"verify_self_repaired":      {CheckTool, decode[ToolChecked], true},
+	"verify_self_repair_failed": {CheckTool, decode[ToolChecked], true},
+	"failure_classified":        {Diagnose, decodeIf(func(f *Classified, _ string) bool { return f.ID != "" }), true}, // else nothing waited for it
+	failures.EventPreflight:     {RunRole, decode[EnvironmentBroken], true},
+	failures.EventAnalysed:      {Analyse, decode[Analysed], false},
+}
+
+// Synced reports whether a fact must be on the disk before the engine goes on: what cost money, what an operator said,
+// and every end. What can be found out again by doing a harmless thing again need not be.
+func Synced(f Fact) bool { return !inputs[f.Event()].lax }
+
+func hasOutcome(f *Executed, _ string) bool { return f.Ended != endedInterrupted }
+
+func gateName(f *GateEnded, event string) bool {
+	f.Gate = strings.TrimSuffix(event, "_end")
 	return true
+}
+
+func commitOutcome(f *CommitEnded, event string) bool {
+	f.Outcome = strings.TrimPrefix(event, "auto_commit_")
+	return true
+}
+
+// DecodeFact gives the fact that an event line is, or nil when the event is only a record of something that a fact
+// implied.
+func DecodeFact(event string, fields json.RawMessage) (Fact, error) {
+	if in, ok := inputs[event]; ok {
+		return in.read(event, fields)
+	}
+	return nil, nil
+}
+
+func decode[T Fact](event string, fields json.RawMessage) (Fact, error) {
+	return decodeIf(func(*T, string) bool { return true })(event, fields)
+}
+
+// decodeIf decodes a T. complete sets what only the event's name tells, and reports whether it is an input of the
+// machine.
+func decodeIf[T Fact](complete func(f *T, event string) bool) func(string, json.RawMessage) (Fact, error) {
+	return func(event string, fields json.RawMessage) (Fact, error) {
+		var f T
+		if len(fields) > 0 {
+			if err := json.Unmarshal(fields, &f); err != nil {
+				return nil, fmt.Errorf("reading the fields of %s: %w", event, err)
+			}
+		}
+		if !complete(&f, event) {
+			return nil, nil
+		}
+		return f, nil
+	}
 }

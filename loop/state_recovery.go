@@ -190,7 +190,7 @@ type Sighting struct {
 	Role     string `json:"role"`
 	Category string `json:"category,omitempty"`
 	Command  string `json:"command,omitempty"`
-	Verdict  string `json:"verdict"`
+	Verdict  string `json:"verdict"` // as it would be now, or invalid
 	Reason   string `json:"reason,omitempty"`
 }
 

@@ -6,48 +6,7 @@ import (
 	"time"
 )
 
-// The states of a loop, and what moves it between them. Boxes are statuses, the middle one is unfolded into the steps
-// of an iteration.
-//
-//	            loop_start                              approval_decided(approved,
-//	 pending ------------------+                        nothing changed since)
-//	                           v                                |
-//	        +--------------- running ---------------+           v
-//	        |  role:planner                         |       completed
-//	        |  role:implementer   role_failed: the  |           ^
-//	        |  tests              failure policy    |           |
-//	        |  role:tester        (step_failure.go) |  complete |
-//	        |  role:reviewer                        |-----------+  (no approval gate)
-//	        |  promise                              |
-//	        |  checklists                           |  complete    +-------------------+
-//	        |  gate_tests   (on_promise, or again   |------------->| awaiting_approval |
-//	        |               when the tree changed)  |<-------------|                   |
-//	        |  validation prerequisites evidence    |  rejected,   +-------------------+
-//	        |  stuck ------------------------------>|  or approved but the tree changed
-//	        |  decide                               |
-//	        |  commit, report                       |-- streak >= threshold --> stuck
-//	        |  close: next iteration, or an end     |-- iterations, wall time -> limit_reached
-//	        +---------------------------------------+
-//	            |  loop_stop(paused)     ^ loop_resume
-//	            v                        |
-//	          paused --------------------+      loop_stop(cancelled): cancelled, from anywhere
-//
-//	running --- a role met a limit of its provider, or another loop did ---> rate_limited
-//	rate_limited --- wait_over (its time has come, or superloop kick) ---> running
-//	running --- a login is missing, an account is empty ---> awaiting_human
-//	awaiting_human --- recovery_resolved (superloop kick) ---> running
-//
-// Before each role the budgets are looked at: spent, or about to be, is limit_reached.
-//
-// A role that leaves a proposal is followed by a detour, step recovery, and the loop is recovering in it:
-//
-//	take and judge --- auto ---> execute --- exit 0 ---> tests again ---> verdict, go on
-//	      |    ^                    |  \ anything else
-//	      |    +-- the fallback <---+   \---------> awaiting_human <--- a crash in the middle
-//	      +--- human ---> awaiting_human --- approve ---> execute
-//	      |                              --- reject ----> go on
-//	      |                              --- manual ----> tests again
-//	      +--- deny, invalid, stale ---> go on
+// docs/architecture.md has the diagram of the states of a loop, of the steps of an iteration, and of a recovery.
 
 // Names of the steps that are not roles; a role's is "role:" and its name.
 const (
@@ -98,9 +57,16 @@ type turn struct {
 	reissued bool // the pending effect is to be performed again under its old id
 }
 
-// answers reports whether a fact that answers an effect answers the pending one. A proposal that was swept away before
-// a role answers none.
+// answers reports whether a fact is an input that fits the pending effect: by its kind, and, if the fact answers an
+// effect, by its id. A proposal that was swept away before a role answers none.
 func (t *turn) answers(f Fact) bool {
+	if f == nil {
+		return false
+	}
+	in, known := inputs[f.Event()]
+	if !known || in.of != "" && !t.pending(in.of) {
+		return false
+	}
 	a, ok := f.(Answer)
 	if !ok {
 		return true
@@ -121,45 +87,44 @@ func (t *turn) take(in Input) bool {
 	case Resumed:
 		t.resume(f)
 	case Lost:
-		return t.lost(f.Why)
+		return t.lost()
 	case Stopped:
 		return t.stop(f)
-	case RoleStarted:
-		return t.begin(RunRole)
+	case RoleStarted, TestsStarted, ValidationStarted:
+		return t.begin()
 	case RoleEnded:
 		return t.roleEnded(f)
-	case TestsStarted:
-		return t.begin(RunTests)
 	case TestsEnded:
-		return t.testsEnded(f)
+		t.testsEnded(f)
 	case PromiseChecked:
-		return t.promiseChecked(f)
-	case ValidationStarted:
-		return t.begin(RunValidation)
+		t.s.Gates.Promise, t.s.Tree = fmt.Sprint(f.Matched), f.Tree
+		t.advance()
 	case GateEnded:
-		return t.gateEnded(f)
+		t.gateEnded(f)
 	case StuckChecked:
-		return t.stuckChecked(f)
-	case CommitEnded:
-		return t.pass(Commit)
-	case Reported:
-		return t.pass(Report)
+		t.s.Stuck.Count, t.s.Stuck.Tree = f.Streak, f.Tree
+		t.advance()
+	case CommitEnded, Reported:
+		t.advance()
 	case ApprovalRequested:
 		return t.approvalRequested(f)
 	case ApprovalDecided:
 		return t.approvalDecided(f)
 	case WaitOver:
-		return t.waitOver(f)
+		t.waitOver(f)
 	case Classified:
-		return t.diagnosed(f)
+		t.diagnosed(f)
 	case ToolChecked:
-		return t.toolChecked(f)
+		t.succeededRun() // what the look found is recorded and decides nothing: the tests are the judge
 	case Limited:
-		return t.limited(f)
+		if !t.keptFromStart(f.Role) {
+			return false
+		}
+		t.waitForLimit(f)
 	case EnvironmentBroken:
 		return t.environmentBroken(f)
 	case Analysed:
-		return t.analysed(f)
+		t.analysed(f)
 	case Escalated:
 		return t.escalated(f)
 	case Resolved:
@@ -169,9 +134,11 @@ func (t *turn) take(in Input) bool {
 	case Proposed:
 		return t.proposed(f)
 	case ProposalInvalid:
-		return t.proposalInvalid(f)
+		t.proposalInvalid(f)
 	case ProposalStale:
-		return t.proposalStale(f)
+		if t.pending(TakeProposal) { // else it was swept away before a role; nothing waits for it
+			t.leaveRecovery()
+		}
 	case Executing:
 		return t.executing(f)
 	case Executed:
@@ -205,12 +172,10 @@ func copied[T any](p *T) *T {
 
 func (t *turn) pending(kind EffectKind) bool { return t.s.Pending != nil && t.s.Pending.Kind == kind }
 
-func (t *turn) begin(kind EffectKind) bool {
-	if !t.pending(kind) || t.s.Begun {
-		return false
-	}
+func (t *turn) begin() bool {
+	was := t.s.Begun
 	t.s.Begun = true
-	return true
+	return !was
 }
 
 func (t *turn) issue(e Effect) { t.s.Pending, t.s.Begun = &e, false }
@@ -250,7 +215,7 @@ func (t *turn) resume(f Resumed) {
 		t.s.Failures, t.s.Response.Policy = 0, nil
 		t.issueRole(ReasonRetry)
 	case p != nil && t.s.Begun && p.Kind.Once():
-		t.lost("")
+		t.lost()
 	case p != nil && (t.s.Recovery != nil || p.Kind == RunRole || p.Kind == Wait || p.Kind == Analyse):
 		t.s.Begun, t.reissued = false, true
 		if t.s.Recovery != nil {
@@ -264,7 +229,7 @@ func (t *turn) resume(f Resumed) {
 
 // lost goes on after the pending effect, which was begun, has lost its performer: a harmless one is performed again, a
 // role gets a new attempt number, so that no attempt ever has two outcomes, and a command is put before a human.
-func (t *turn) lost(string) bool {
+func (t *turn) lost() bool {
 	if t.s.Pending == nil || !t.s.Begun || t.pending(AskHuman) {
 		return false
 	}

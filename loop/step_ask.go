@@ -1,10 +1,12 @@
 package loop
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
 	"github.com/superloop/superloop/internal/text"
+	"github.com/superloop/superloop/recovery/failures"
 )
 
 func (t *turn) askRecovery(kind, class string) {
@@ -61,4 +63,111 @@ func (t *turn) executionLost() {
 	t.note("recovery_failed", lostFields{N: r.N, ID: p.ID, Command: r.Attempt.Command, ExitCode: -1, Ended: endedInterrupted, Error: why})
 	r.Errors = append(r.Errors, text.Display(r.Attempt.Command)+": "+why)
 	t.askRecovery(EscalationFailed, ReasonInterrupted)
+}
+
+// What keeps a role from running and is no failure: a limit that time lifts, a login that a human has to mend. Neither
+// uses an iteration, an attempt that counts, or the loop's active time.
+
+type limitOverFields struct {
+	Provider string `json:"provider"`
+	Account  string `json:"account"`
+	Role     string `json:"role"`
+	WaitedMS int64  `json:"waited_ms"`
+	Reason   string `json:"reason"` // time, kicked, cleared
+	By       string `json:"by,omitempty"`
+}
+
+// waitForLimit lets the loop wait until l.Until and then run the role again. A limit that a role met is recorded here.
+func (t *turn) waitForLimit(l Limited) {
+	if l.Source == SourceRole {
+		t.note("rate_limit_wait", l)
+	}
+	since := t.now
+	if t.s.Limit != nil {
+		since = t.s.Limit.Since
+	}
+	t.stopClockAt(t.now)
+	t.s.Status, t.s.Reason = RateLimited, l.Class
+	t.s.Detail = fmt.Sprintf("%s of %s (%s)", l.Class, l.Provider, l.Runner)
+	if l.Text != "" {
+		t.s.Detail += ": " + l.Text
+	}
+	t.s.Limit = &LimitState{Role: l.Role, Runner: l.Runner, Provider: l.Provider, Account: l.Account, Class: l.Class,
+		Text: l.Text, ResetsAt: l.ResetsAt, Until: l.Until, Since: since, SharedUntil: l.SharedUntil}
+	t.issue(Effect{ID: t.roleID("limit"), Kind: Wait, Role: l.Role, Until: l.Until, Reason: l.Class})
+}
+
+// keptFromStart reports whether the pending effect is a role's, and has not been started.
+func (t *turn) keptFromStart(role string) bool { return !t.s.Begun && t.s.Pending.Role == role }
+
+func (t *turn) limitOver(f WaitOver) {
+	l := *t.s.Limit
+	t.note("rate_limit_over", limitOverFields{l.Provider, l.Account, l.Role, t.now.Sub(l.Since).Milliseconds(), cmp.Or(f.Reason, "time"), f.By})
+	t.goOn()
+	if r := t.s.Response.Policy; r != nil && r.Phase == failures.Waiting {
+		t.runnerBack(f.Candidates)
+	} else {
+		t.issueRole(ReasonLimitOver)
+	}
+	if t.s.Status != RateLimited {
+		t.s.Limit = nil
+	}
+}
+
+func (t *turn) goOn() {
+	t.s.Status, t.s.Reason, t.s.Detail = Running, "", ""
+	t.s.ActiveSince = t.now
+}
+
+// askAboutRunner stops the loop until a human has mended what f tells of.
+func (t *turn) askAboutRunner(f RoleEnded) {
+	t.s.Detail = fmt.Sprintf("%s (runner %s): %s", f.Role, f.Runner, f.Error)
+	t.ask(HumanState{ID: t.roleID("human"), About: AboutRole, Type: EscalationRunner, Class: f.Class, Role: f.Role, Runner: f.Runner, Text: f.Error, Fix: f.Fix})
+}
+
+// escalated: what is asked has got a record, or another one in its place.
+func (t *turn) escalated(f Escalated) bool {
+	if t.s.Human.About == AboutCompletion {
+		return false
+	}
+	t.s.Begun = true
+	t.s.Human.Question, t.s.Human.Digest = f.ID, f.Digest
+	if r := t.s.Recovery; r != nil {
+		r.AskedAt = t.now
+	}
+	return true
+}
+
+func (t *turn) resolved(f Resolved) bool {
+	h := t.s.Human
+	if h.About == AboutCompletion || h.ID != f.ID && h.Question != f.ID {
+		return false
+	}
+	t.s.Human = nil
+	t.goOn()
+	if h.About == AboutRecovery {
+		t.recoveryAnswered(f, h.Question)
+		return true
+	}
+	t.roleAnswered(*h, f)
+	return true
+}
+
+// resumeWaiting takes up a loop that waited when its supervisor left; it reports whether it did. A wait goes on to its
+// time. An escalation that has a record is asked already; whoever asks looks whether it is still there.
+func (t *turn) resumeWaiting() bool {
+	switch h := t.s.Human; {
+	case t.s.Limit != nil && t.pending(Wait):
+		t.s.Status, t.s.Reason = RateLimited, t.s.Limit.Class
+	case h != nil && t.pending(AskHuman):
+		t.s.Status, t.s.Reason, t.s.Begun = AwaitingHuman, h.Class, h.Question != ""
+		if h.About == AboutCompletion {
+			t.s.Status, t.s.Reason = AwaitingApproval, ""
+		}
+	default:
+		t.s.Limit, t.s.Human = nil, nil
+		return false
+	}
+	t.reissued = true
+	return true
 }

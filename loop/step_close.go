@@ -58,15 +58,6 @@ func (t *turn) commit() {
 	t.issue(t.effect(Commit, strategy))
 }
 
-// pass goes to the next step when an effect of a kind has ended.
-func (t *turn) pass(kind EffectKind) bool {
-	if !t.pending(kind) {
-		return false
-	}
-	t.advance()
-	return true
-}
-
 // close ends the iteration and decides what comes after it.
 func (t *turn) close() {
 	complete := len(t.s.Missing) == 0

@@ -10,12 +10,7 @@ import (
 )
 
 // What follows when a role has failed is the failure policy's to say (recovery/failures); here its steps become
-// effects. The role's step is not left meanwhile:
-//
-//	role failed --> retry, reassign, resume ---> the role runs again, perhaps by another
-//	            --> wait ---------------------> rate_limited, then the failure policy is asked again
-//	            --> root cause ---> analyse ---> its command, through the gate ---> resume
-//	            --> escalate -----------------> awaiting_human
+// effects (docs/architecture.md has the diagram). The loop stays at the role's step meanwhile.
 
 // ReasonReassigned is that of a role's start by another runner.
 const ReasonReassigned = "reassigned"
@@ -157,17 +152,17 @@ const ReasonNobodyFit = "nobody_fit"
 // waitForRunner waits until somebody can take the role.
 func (t *turn) waitForRunner(d failures.Decision, f *RoleEnded) {
 	l := t.s.Response.Policy
-	failure, runner, limit := ReasonNobodyFit, l.Last.Runner, LimitFact{Provider: l.Last.Provider, Text: d.Why}
+	w := Limited{Role: l.Task.Role, Runner: l.Last.Runner, Class: ReasonNobodyFit, Source: SourceRole, LimitFact: LimitFact{Provider: l.Last.Provider, Text: d.Why}}
 	if f != nil && f.Limit != nil {
-		failure, limit = f.Class, *f.Limit
+		w.Class, w.LimitFact = f.Class, *f.Limit
 	} else if was := t.s.Limit; was != nil {
-		failure, limit = was.Class, LimitFact{Provider: was.Provider, Account: was.Account, Text: was.Text}
+		w.Class, w.LimitFact = was.Class, LimitFact{Provider: was.Provider, Account: was.Account, Text: was.Text}
 	}
-	limit.Until = d.Until
+	w.Until = d.Until
 	if d.Alert {
-		t.note("recovery_escalated", Escalated{Type: EscalationRunner, Reason: ReasonNobodyFit, Awaiting: "runner", Role: l.Task.Role, Runner: runner, Error: d.Why})
+		t.note("recovery_escalated", Escalated{Type: EscalationRunner, Reason: ReasonNobodyFit, Awaiting: "runner", Role: w.Role, Runner: w.Runner, Error: d.Why})
 	}
-	t.waitForLimit(l.Task.Role, runner, failure, SourceRole, "", limit)
+	t.waitForLimit(w)
 }
 
 func (t *turn) runnerBack(list []failures.Candidate) {
@@ -238,10 +233,7 @@ func (t *turn) roleAnswered(h HumanState, f Resolved) {
 	}
 }
 
-func (t *turn) analysed(f Analysed) bool {
-	if !t.pending(Analyse) {
-		return false
-	}
+func (t *turn) analysed(f Analysed) {
 	about := t.s.Pending.Reason
 	if f.Runner != "" {
 		t.spend(RoleEnded{Role: Diagnostician, Runner: f.Runner, Outcome: OutcomeOK, Usage: f.Usage, CostUSD: f.CostUSD})
@@ -252,15 +244,14 @@ func (t *turn) analysed(f Analysed) bool {
 	t.s.Reason, t.s.Detail = "", ""
 	if about == TestsTask {
 		t.enter(t.s.Plan.next(t.s.At))
-		return true
+		return
 	}
 	r.Found = &Found{Analysis: f.Analysis, Candidates: f.Candidates}
 	if a := f.Command; a != nil && t.mayTry(*a) {
 		t.runRemedy(OriginRootCause, *a, f.Category, f.RootCause, f.Evidence)
-		return true
+		return
 	}
 	t.goOnKnowing()
-	return true
 }
 
 // Diagnostician is the role under which looking for a cause is paid for.

@@ -186,13 +186,10 @@ func (t *turn) gateTests() {
 	}
 }
 
-func (t *turn) testsEnded(f TestsEnded) bool {
-	if !t.pending(RunTests) {
-		return false
-	}
+func (t *turn) testsEnded(f TestsEnded) {
 	if f.Interrupted {
 		t.s.Begun = false
-		return true
+		return
 	}
 	t.s.Gates.Tests, t.s.TestsTree, t.s.TestFailures, t.s.TestOutputs = f.Status, f.Tree, f.Failures, f.Outputs
 	if f.Status == "ok" {
@@ -200,44 +197,16 @@ func (t *turn) testsEnded(f TestsEnded) bool {
 	}
 	if t.s.At == stepRecovery {
 		t.recoveryTested(f)
-		return true
-	}
-	if !t.remediate(t.s.At) {
+	} else if !t.remediate(t.s.At) {
 		t.passTests(t.s.At)
 	}
-	return true
 }
 
-func (t *turn) promiseChecked(f PromiseChecked) bool {
-	if !t.pending(CheckPromise) {
-		return false
-	}
-	t.s.Gates.Promise = fmt.Sprint(f.Matched)
-	t.s.Tree = f.Tree
-	t.advance()
-	return true
-}
-
-func (t *turn) gateEnded(f GateEnded) bool {
-	kind := map[string]EffectKind{"checklist": CheckChecklists, "validation": RunValidation,
-		"prerequisites": CheckPrerequisites, "evidence": CollectEvidence}[f.Gate]
-	if !t.pending(kind) {
-		return false
-	}
+func (t *turn) gateEnded(f GateEnded) {
 	if f.Interrupted {
 		t.s.Begun = false
-		return true
+		return
 	}
 	t.setGate(f.Gate, f.Status)
 	t.advance()
-	return true
-}
-
-func (t *turn) stuckChecked(f StuckChecked) bool {
-	if !t.pending(CheckStuck) {
-		return false
-	}
-	t.s.Stuck.Count, t.s.Stuck.Tree = f.Streak, f.Tree
-	t.advance()
-	return true
 }

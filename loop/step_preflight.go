@@ -18,7 +18,7 @@ const EscalationEnvironment = "remediation_exhausted"
 // environmentBroken keeps the role from running: a command that may fix it goes through the gate, a time that is known
 // is waited for, and else a human is asked. Nothing was spent.
 func (t *turn) environmentBroken(f EnvironmentBroken) bool {
-	if !t.pending(RunRole) || t.s.Begun || t.s.Pending.Role != f.Role || !t.responds() {
+	if !t.keptFromStart(f.Role) || !t.responds() {
 		return false
 	}
 	r := &t.s.Response
@@ -33,7 +33,7 @@ func (t *turn) environmentBroken(f EnvironmentBroken) bool {
 		return true
 	}
 	if at := OverAt(f.Findings); at.After(t.now) {
-		t.waitForLimit(f.Role, "", ClassEnvironment, SourceRole, "", LimitFact{Text: f.Why, Until: at})
+		t.waitForLimit(Limited{Role: f.Role, Class: ClassEnvironment, Source: SourceRole, LimitFact: LimitFact{Text: f.Why, Until: at}})
 		return true
 	}
 	t.s.Detail = "the iteration cannot begin: " + f.Why

@@ -8,7 +8,7 @@ import (
 	"github.com/superloop/superloop/recovery/plan"
 )
 
-// What becomes of a command that may fix the environment: see the diagram in step.go. The verdict is the policy's and
+// What becomes of a command that may fix the environment: see the diagram in docs/architecture.md. The verdict is the policy's and
 // comes with the fact; what follows from it is decided here, by the recovery's origin and phase.
 
 type approvedFields struct {
@@ -101,10 +101,10 @@ func (t *turn) remember(outcome, note string) {
 }
 
 func (t *turn) seen(f Seen) bool {
-	if !t.pending(RunRole) || t.s.Pending.Role != f.Role {
+	if t.s.Pending.Role != f.Role {
 		return false
 	}
-	t.s.Seen = &Sighting{Role: f.Role, Category: f.Category, Command: f.Command, Verdict: f.Verdict, Reason: f.Reason}
+	t.s.Seen = &f.Sighting
 	return true
 }
 
@@ -174,10 +174,7 @@ func (t *turn) runWhenDue(f Proposed) {
 	t.approve(SourceAuto, "rule", f.Rule)
 }
 
-func (t *turn) proposalInvalid(f ProposalInvalid) bool {
-	if !t.pending(TakeProposal) {
-		return false
-	}
+func (t *turn) proposalInvalid(f ProposalInvalid) {
 	all := &t.s.Recoveries
 	if f.Digest != "" {
 		all.Handled = append(all.Handled, f.Digest)
@@ -187,14 +184,6 @@ func (t *turn) proposalInvalid(f ProposalInvalid) bool {
 		all.Problems = append(all.Problems, p.String())
 	}
 	t.leaveRecovery()
-	return true
-}
-
-func (t *turn) proposalStale(ProposalStale) bool {
-	if t.pending(TakeProposal) {
-		t.leaveRecovery()
-	}
-	return true // else it was swept away before a role; nothing waits for it
 }
 
 // judgeAgain has the attempt judged as things are now.
@@ -213,7 +202,7 @@ func (t *turn) approve(source, by, rule string) {
 
 // executing counts what is about to be spent, before it is.
 func (t *turn) executing(f Executing) bool {
-	if !t.begin(ExecuteRecovery) {
+	if !t.begin() {
 		return false
 	}
 	r := t.s.Recovery
@@ -231,7 +220,7 @@ func (t *turn) executing(f Executing) bool {
 }
 
 func (t *turn) executed(f Executed) bool {
-	if !t.pending(ExecuteRecovery) || !t.s.Begun {
+	if !t.s.Begun {
 		return false
 	}
 	r := t.s.Recovery
@@ -261,16 +250,6 @@ func (t *turn) executed(f Executed) bool {
 	default:
 		t.askRecovery(EscalationFailed, EscalationFailed)
 	}
-	return true
-}
-
-// toolChecked goes on after the look at what a command has installed. What it found is recorded and decides nothing:
-// the tests are the judge.
-func (t *turn) toolChecked(ToolChecked) bool {
-	if !t.pending(CheckTool) {
-		return false
-	}
-	t.succeededRun()
 	return true
 }
 

@@ -57,11 +57,8 @@ func (t *turn) diagnose(source, command string) {
 	t.recover(PhaseDiagnosing, Effect{Kind: Diagnose, Reason: source, Command: command}, "diagnose")
 }
 
-func (t *turn) diagnosed(f Classified) bool {
+func (t *turn) diagnosed(f Classified) {
 	r := t.s.Recovery
-	if r == nil || !t.pending(Diagnose) {
-		return false
-	}
 	t.s.Remediation.Diagnosed++
 	failure := plan.Failure{Category: f.Category, Handler: f.Handler, Signature: f.Signature, Why: f.Why}
 	switch {
@@ -76,7 +73,7 @@ func (t *turn) diagnosed(f Classified) bool {
 			if !t.suggest(f) {
 				t.leaveRecovery()
 			}
-			return true
+			return
 		}
 		t.s.Remediation.Chains++
 		id := fmt.Sprintf("%s-%03d", t.s.RunID, t.s.Remediation.Chains)
@@ -85,7 +82,6 @@ func (t *turn) diagnosed(f Classified) bool {
 		t.note("chain_opened", chainFields{ChainID: id, Depth: 1, Goal: f.Goal, Label: f.Command, Status: "executing", Why: f.Why})
 	}
 	t.walk()
-	return true
 }
 
 // sure is the confidence from which a command is put before a human at once: a look at the system agrees with what was

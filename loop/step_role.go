@@ -33,7 +33,7 @@ type retryFields struct {
 }
 
 func (t *turn) roleEnded(f RoleEnded) bool {
-	if !t.pending(RunRole) || t.s.Pending.Role != f.Role || t.s.Pending.Attempt != f.Attempt {
+	if t.s.Pending.Role != f.Role || t.s.Pending.Attempt != f.Attempt {
 		return false
 	}
 	if t.s.Roles == nil {
@@ -101,7 +101,7 @@ func (t *turn) classified(f RoleEnded) bool {
 	failure := class.Class(f.Class)
 	switch {
 	case failure.Waits() && f.Limit != nil:
-		t.waitForLimit(f.Role, f.Runner, f.Class, SourceRole, "", *f.Limit)
+		t.waitForLimit(Limited{Role: f.Role, Runner: f.Runner, Class: f.Class, Source: SourceRole, LimitFact: *f.Limit})
 	case failure.NeedsPerson():
 		t.askAboutRunner(f)
 	case failure == class.Model, failure == class.Config:
@@ -140,10 +140,7 @@ func (t *turn) keepNote(role string) string {
 	return t.s.HumanNote
 }
 
-func (t *turn) waitOver(f WaitOver) bool {
-	if !t.pending(Wait) {
-		return false
-	}
+func (t *turn) waitOver(f WaitOver) {
 	switch r := t.s.Recovery; {
 	case t.s.Limit != nil:
 		t.limitOver(f)
@@ -154,7 +151,6 @@ func (t *turn) waitOver(f WaitOver) bool {
 	default:
 		t.judgeAgain(ReasonCooldown)
 	}
-	return true
 }
 
 func times(n int) string {

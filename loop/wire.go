@@ -64,13 +64,18 @@ func Apply(s State, w Wire, now time.Time) (State, []Line, bool, error) {
 	if !ok {
 		return s, nil, false, nil
 	}
-	lines := []Line{line}
+	return next, append([]Line{line}, records(line, effects)...), true, nil
+}
+
+// records are the lines that effects of the kind Record are, in the envelope of the fact that implied them.
+func records(of Line, effects []Effect) []Line {
+	var out []Line
 	for _, e := range effects {
 		if e.Kind == Record {
-			lines = append(lines, Line{Timestamp: at, Event: e.Event, LoopID: in.LoopID, RunID: in.RunID, Iteration: e.Iteration, Fields: e.Fields})
+			out = append(out, Line{Timestamp: of.Timestamp, Event: e.Event, LoopID: of.LoopID, RunID: of.RunID, Iteration: e.Iteration, Fields: e.Fields})
 		}
 	}
-	return next, lines, true, nil
+	return out
 }
 
 // Synced reports whether what was applied must be on the disk before the engine goes on: what cost money, what a human
@@ -119,4 +124,53 @@ func EncodeIndent(v any, indent string) ([]byte, error) {
 		return nil, err
 	}
 	return bytes.TrimRight(b.Bytes(), "\n"), nil
+}
+
+// Replay folds a journal's events into the state that they lead to.
+//
+// The events that an input implies (its Record effects) follow it in the same write. A crash can cut that write short:
+// Owed are the records of the last input that are missing; the engine appends them before anything else.
+type Replay struct {
+	State   State
+	Events  int64
+	Owed    []Line          // the missing records of the last input, with the time of that input
+	Intents map[string]bool // the ids of the control intents that the journal has taken in
+}
+
+// NewReplay begins an empty fold.
+func NewReplay() *Replay { return &Replay{Intents: map[string]bool{}} }
+
+// Add takes the next event, in order. An error means that the journal was written by rules that this build does not
+// know.
+func (r *Replay) Add(ev Line) error {
+	r.Events++
+	fact, err := DecodeFact(ev.Event, ev.Fields)
+	if err != nil {
+		return fmt.Errorf("event %d: %w", ev.Seq, err)
+	}
+	if fact == nil {
+		if len(r.Owed) > 0 && r.Owed[0].Event == ev.Event {
+			r.Owed = r.Owed[1:]
+		}
+		return nil
+	}
+	intent := ""
+	switch f := fact.(type) {
+	case Stopped:
+		intent = f.IntentID
+	case WaitOver:
+		intent = f.IntentID
+	case Resolved:
+		intent = f.IntentID
+	}
+	if intent != "" {
+		r.Intents[intent] = true
+	}
+	next, effects := Step(r.State, Input{At: ev.Timestamp, LoopID: ev.LoopID, RunID: ev.RunID, Fact: fact})
+	if next.Rules > CurrentRules {
+		return fmt.Errorf("event %d: the loop was started under rules %d, this build knows %d; use a newer superloop",
+			ev.Seq, next.Rules, CurrentRules)
+	}
+	r.State, r.Owed = next, records(ev, effects)
+	return nil
 }

@@ -115,9 +115,18 @@ func Hurry(ctx context.Context) <-chan struct{} {
 	return hurry
 }
 
-// LastMessage is where a role's last message of an attempt in the state's iteration lies. The file need not be there.
-func (h *Host) LastMessage(s loop.State, role string, attempt int) string {
-	return h.RoleFiles(s.Iteration, role, attempt).Last
+// Request says which role of which run an agent has, or a command, and where it works.
+func (h *Host) Request(s loop.State, role string, attempt int) agent.Request {
+	return agent.Request{WorkDir: h.Repo.Top, Repo: h.Paths.Repo, LoopDir: h.Paths.Loop, Loop: h.LoopID, RunID: s.RunID, Role: role,
+		Iteration: s.Iteration, Attempt: attempt}
+}
+
+// agentRequest is that of a run of an agent, by a role's runner and with its rights.
+func (h *Host) agentRequest(s loop.State, role config.Role, runner config.Runner, attempt int, files RoleFiles, maxCostUSD float64) agent.Request {
+	req := h.Request(s, role.Name, attempt)
+	req.CLI, req.Fast, req.PromptPath, req.LastMessageFile = CLIOf(runner), h.Fast, files.Prompt, files.Last
+	req.Model, req.Thinking, req.Permissions, req.MaxCostUSD = role.Model, role.Thinking, role.Permissions, maxCostUSD
+	return req
 }
 
 func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
@@ -158,7 +167,7 @@ type Usage struct{ *Host }
 // Turn appends the line of one run of an agent, in the original's shape. Tokens and cost are null where the runner does
 // not tell them.
 func (u Usage) Turn(s loop.State, f loop.RoleEnded, started time.Time) error {
-	line, err := json.Marshal(struct {
+	return u.add(struct {
 		Timestamp  time.Time   `json:"timestamp"`
 		RunID      string      `json:"run_id"`
 		LoopID     string      `json:"loop_id"`
@@ -175,6 +184,10 @@ func (u Usage) Turn(s loop.State, f loop.RoleEnded, started time.Time) error {
 		Usage      *loop.Usage `json:"usage"`
 	}{started, s.RunID, u.LoopID, s.Iteration, f.Role, f.Attempt, f.DurationMS, f.Runner,
 		loop.OrNull(f.Model), f.Outcome, f.CostUSD, f.CostSource, loop.OrNull(f.SessionID), f.Usage})
+}
+
+func (u Usage) add(v any) error {
+	line, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("making a line of %s: %w", usageFile, err)
 	}
@@ -184,13 +197,8 @@ func (u Usage) Turn(s loop.State, f loop.RoleEnded, started time.Time) error {
 // Recovery appends the line of a recovery that the loop has just left, if the fact that led from one state to the other
 // has ended one.
 func (u Usage) Recovery(before, after loop.State, fact loop.Fact) error {
-	r, left := loop.RecoveryUsageOf(before, after, fact)
-	if !left {
-		return nil
+	if r, left := loop.RecoveryUsageOf(before, after, fact); left {
+		return u.add(r)
 	}
-	line, err := r.Line()
-	if err != nil {
-		return err
-	}
-	return u.Append("usage", usageFile, line)
+	return nil
 }

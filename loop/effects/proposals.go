@@ -234,7 +234,7 @@ func (r *Recoveries) Sight(ctx context.Context, s loop.State) loop.Fact {
 	if err != nil || r.sighted == seen || !json.Valid(data) {
 		return nil // what is not whole is most often being written
 	}
-	f := loop.Seen{Role: p.Role, Verdict: string(action.Invalid), Digest: sha(data)}
+	f := loop.Seen{Sighting: loop.Sighting{Role: p.Role, Verdict: string(action.Invalid)}, Digest: sha(data)}
 	prop, problems := recovery.DecodeProposal(data, r.Policies.InForce()[0].Settings.MaxTimeout())
 	if len(problems) > 0 {
 		f.Reason = problems[0].String()

@@ -36,7 +36,7 @@ func TestSight(t *testing.T) {
 	r.executor.judgeErr = errRec
 	sees(nil)
 	r.executor.judgeErr = nil
-	seen := loop.Seen{Role: "tester", Category: "dependency", Command: "npm ci", Verdict: "human", Reason: "no list names it", Digest: sha([]byte(recProposal))}
+	seen := loop.Seen{Sighting: loop.Sighting{Role: "tester", Category: "dependency", Command: "npm ci", Verdict: "human", Reason: "no list names it"}, Digest: sha([]byte(recProposal))}
 	sees(seen)
 	sees(nil)
 	s.Pending.ID = "e-2" // the same bytes of another attempt

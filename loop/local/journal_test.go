@@ -189,7 +189,7 @@ func TestWhatTheLastWriteOwesIsPaid(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if fold.Finish(); len(fold.Owed) == 1 {
+		if len(fold.Owed) == 1 {
 			at, owed = n, fold.Owed[0].Event
 		}
 	}

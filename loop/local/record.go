@@ -80,7 +80,6 @@ func Fold(path string) (*loop.Replay, error) {
 	if err != nil {
 		return fold, fmt.Errorf("reading %s: %w", path, err)
 	}
-	fold.Finish()
 	return fold, nil
 }
 

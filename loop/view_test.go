@@ -14,25 +14,25 @@ import (
 func TestRecoveryUsage(t *testing.T) {
 	t.Parallel()
 	took, answered := int64(700), int64(0)
-	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.FixedZone("", 3600))
+	at := time.Date(2026, 11, 21, 11, 0, 0, 0, time.UTC)
 	for _, tt := range []struct {
 		usage RecoveryUsage
 		want  string
 	}{
-		{RecoveryUsage{Timestamp: at, RunID: "r", LoopID: "one", Iteration: 2, N: 1, Source: SourceTester, Category: "dependency", Verdict: "auto",
+		{RecoveryUsage{Kind: "recovery", Timestamp: at, RunID: "r", LoopID: "one", Iteration: 2, N: 1, Source: SourceTester, Category: "dependency", Verdict: "auto",
 			Rule: "auto_approve", Result: Verified, Executions: 1, DurationMS: &took},
 			`{"kind":"recovery","timestamp":"2026-11-21T11:00:00Z","run_id":"r","loop_id":"one","iteration":2,"n":1,"source":"tester","category":"dependency",` +
 				`"verdict":"auto","rule":"auto_approve","result":"verified","executions":1,"duration_ms":700,"resolution_ms":null}`},
-		{RecoveryUsage{Timestamp: at, RunID: "r", LoopID: "one", Iteration: 2, N: 1, Verdict: "invalid", Result: RecoveryNotRun, ResolutionMS: &answered},
+		{RecoveryUsage{Kind: "recovery", Timestamp: at, RunID: "r", LoopID: "one", Iteration: 2, N: 1, Verdict: "invalid", Result: RecoveryNotRun, ResolutionMS: &answered},
 			`{"kind":"recovery","timestamp":"2026-11-21T11:00:00Z","run_id":"r","loop_id":"one","iteration":2,"n":1,"source":null,"category":null,` +
 				`"verdict":"invalid","rule":null,"result":"not_run","executions":0,"duration_ms":null,"resolution_ms":0}`},
 	} {
-		line, err := tt.usage.Line()
+		line, err := json.Marshal(tt.usage)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := tt.want + "\n"; string(line) != want {
-			t.Errorf("got  %swant %s", line, want)
+		if string(line) != tt.want {
+			t.Errorf("got  %s\nwant %s", line, tt.want)
 		}
 		if problems := schemas.Validate(schemas.Usage, line); len(problems) > 0 {
 			t.Errorf("%s%v", line, problems)
