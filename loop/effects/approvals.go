@@ -286,7 +286,7 @@ func (a *Approvals) finish(ctx context.Context, rec escalation.Record) (err erro
 
 // writeApproval writes approval.json, the view of a request that is about the end of the loop.
 func (a *Approvals) writeApproval(ctx context.Context, s loop.State) error {
-	p, err := promise(a.Host, s)
+	p, err := a.promise(s)
 	if err != nil {
 		return err
 	}

@@ -2,8 +2,11 @@ package effects
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/superloop/superloop/internal/proc"
@@ -18,11 +21,16 @@ const (
 	commandGrace = 15 * time.Second // what the processes of a command get between TERM and KILL
 )
 
-// commands runs shell commands one after the other as process trees of their own and writes what they print to out.
-// Each may take timeout, all together what the loop has left. The bool says that ctx has ended and cut them short.
-func (h *Host) commands(ctx context.Context, s loop.State, who string, cmds []string, timeout time.Duration, leftMS int64, out io.Writer) ([]gate.CommandResult, bool, error) {
-	env := agent.Environment(h.Env(), agent.Request{WorkDir: h.Repo.Top, Repo: h.Paths.Repo, LoopDir: h.Paths.Loop,
-		Loop: h.LoopID, RunID: s.RunID, Role: who, Iteration: s.Iteration, Attempt: 1})
+// commands runs shell commands one after the other as process trees of their own and writes what they print to one of
+// the loop's files. Each may take timeout, all together what the loop has left. interrupted: ctx has ended and cut them
+// short.
+func (h *Host) commands(ctx context.Context, s loop.State, who, file string, cmds []string, timeout time.Duration, leftMS int64) (results []gate.CommandResult, interrupted bool, err error) {
+	out, err := h.File(strings.TrimSuffix(file, filepath.Ext(file)), h.Paths.File(file))
+	if err != nil {
+		return nil, false, err
+	}
+	defer func() { err = h.Full(errors.Join(err, out.Close())) }()
+	env := agent.Environment(h.Env(), h.Request(s, who, 1))
 	shell, err := proc.LookPath("bash", env)
 	if err != nil {
 		shell, err = proc.LookPath("sh", env)
@@ -32,7 +40,6 @@ func (h *Host) commands(ctx context.Context, s loop.State, who string, cmds []st
 	}
 	begun := h.Clock()
 	end := &printed{w: out}
-	var results []gate.CommandResult
 	for _, cmd := range cmds {
 		limit := leftMS
 		if limit > 0 {

@@ -2,7 +2,6 @@ package effects
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -17,7 +16,6 @@ const commitTimeout = 10 * time.Minute // bounds a commit with its hooks, and ea
 type Commits struct {
 	*Host
 	Tree *Tree
-	Messages
 }
 
 // Perform commits the iteration's work. What goes wrong is the fact's outcome and does not end the loop: the work is
@@ -25,20 +23,16 @@ type Commits struct {
 func (c *Commits) Perform(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
 	git := c.Settings().Loop.Git
 	if len(git.PreCommitCommands) > 0 {
-		out, err := c.File("pre-commit-output", c.Paths.File("lint-feedback.txt"))
-		if err != nil {
+		_, interrupted, err := c.commands(ctx, s, "pre-commit", "lint-feedback.txt", git.PreCommitCommands, commitTimeout, e.LimitMS)
+		if err != nil || interrupted {
 			return nil, err
-		}
-		_, interrupted, err := c.commands(ctx, s, "pre-commit", git.PreCommitCommands, commitTimeout, e.LimitMS, out)
-		if err := errors.Join(err, out.Close()); err != nil || interrupted {
-			return nil, c.Full(err)
 		}
 	}
 	exclude, err := c.Tree.notOurs(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	text, err := lastMessage(c.Messages, s)
+	text, err := c.lastMessage(s)
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,7 @@ func cancelled(t *testing.T) (context.Context, func()) {
 }
 
 func (w *gateWorld) commits() *Commits {
-	return &Commits{Host: w.host, Tree: &Tree{Host: w.host}, Messages: w}
+	return &Commits{Host: w.host, Tree: &Tree{Host: w.host}}
 }
 
 var commitEffect = loop.Effect{ID: "e1", Kind: loop.Commit, Reason: "per_iteration"}
@@ -64,7 +64,7 @@ func TestCommit(t *testing.T) {
 	w.state.Iteration = 4
 	w.put("b.txt", "newer\n")
 	w.state.Roles = map[string]loop.RoleResult{"reviewer": {Attempt: 1}}
-	w.messages["reviewer 1 of 4"] = w.put("@said.md", "<commit>fix: the very long subject of it\n\nBecause.</commit>")
+	w.put("@logs/iter-4/reviewer.last-message.md", "<commit>fix: the very long subject of it\n\nBecause.</commit>")
 	w.set.Loop.Git.MaxSubjectLength = 12
 	w.set.Loop.Git.PreCommitCommands = nil
 	f = w.commit(c)
@@ -158,7 +158,7 @@ func TestCommandsBeforeACommit(t *testing.T) {
 	gateEqual(t, "what they say is for the next role", f.Outcome, "success")
 	gateEqual(t, "their bound", w.specs[1].Timeout, 10*time.Minute)
 
-	w.messages["reviewer 0 of 3"] = w.host.Paths.File("lint-feedback.txt/x")
+	w.put("@logs/iter-3", "in the way")
 	w.state.Roles = map[string]loop.RoleResult{"reviewer": {}}
 	if fact, err := c.Perform(t.Context(), e, w.state); err == nil || fact != nil {
 		t.Errorf("a message that cannot be read: %v, %v", fact, err)
@@ -176,5 +176,5 @@ func TestCommandsBeforeACommitOnAFullDisk(t *testing.T) {
 		w.set.Loop.Git.PreCommitCommands = []string{"lint"}
 		w.turns = []gateTurn{{res: proc.Result{Ended: proc.Killed}}}
 		return w, func() error { _, err := w.commits().Perform(t.Context(), commitEffect, w.state); return err }
-	}, "pre-commit-output:write")
+	}, "lint-feedback:write")
 }

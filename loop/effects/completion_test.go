@@ -112,17 +112,17 @@ func TestNoLastMessage(t *testing.T) {
 		r.noErr(os.RemoveAll(r.Paths.Logs(3)))
 		r.noErr(os.MkdirAll(r.Paths.Logs(3), 0o755))
 		r.noErr(make(path))
-		if text, err := lastMessage(r, s); text != "" || err != nil {
+		if text, err := r.lastMessage(s); text != "" || err != nil {
 			t.Errorf("%s: %q %v", name, text, err)
 		}
 	}
 	s.Roles = nil
 	r.put(filepath.Join(r.Paths.Logs(3), "reviewer.last-message.md"), "of another time")
-	if text, err := lastMessage(r, s); text != "" || err != nil {
+	if text, err := r.lastMessage(s); text != "" || err != nil {
 		t.Errorf("%q %v", text, err)
 	}
 	s.Roles = map[string]loop.RoleResult{"reviewer": {Attempt: 1}}
-	if text, err := lastMessage(r, s); text != "of another time" || err != nil {
+	if text, err := r.lastMessage(s); text != "of another time" || err != nil {
 		t.Errorf("%q %v", text, err)
 	}
 }

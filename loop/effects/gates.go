@@ -25,12 +25,6 @@ import (
 type Gates struct {
 	*Host
 	Tree *Tree
-	Messages
-}
-
-// Messages says where a role's last message of an attempt in the state's iteration lies. The file need not be there.
-type Messages interface {
-	LastMessage(s loop.State, role string, attempt int) (path string)
 }
 
 // Perform performs an effect of this family.
@@ -55,13 +49,13 @@ func (g *Gates) Perform(ctx context.Context, e loop.Effect, s loop.State) (loop.
 
 // lastMessage is what the promise role said at the end of its newest attempt in this iteration; "" when it said
 // nothing.
-func lastMessage(m Messages, s loop.State) (string, error) {
+func (h *Host) lastMessage(s loop.State) (string, error) {
 	role := s.Plan.PromiseRole()
 	r, ok := s.Roles[role]
 	if !ok {
 		return "", nil
 	}
-	text, _, err := roles.ReadRegular(m.LastMessage(s, role, r.Attempt), agent.MaxMessage/2, agent.MaxMessage/2)
+	text, _, err := roles.ReadRegular(h.RoleFiles(s.Iteration, role, r.Attempt).Last, agent.MaxMessage/2, agent.MaxMessage/2)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, roles.ErrNotRegular) {
 		return "", nil
 	}
@@ -71,8 +65,8 @@ func lastMessage(m Messages, s loop.State) (string, error) {
 	return text, nil
 }
 
-func promise(m Messages, s loop.State) (gate.PromiseResult, error) {
-	text, err := lastMessage(m, s)
+func (h *Host) promise(s loop.State) (gate.PromiseResult, error) {
+	text, err := h.lastMessage(s)
 	if err != nil {
 		return gate.PromiseResult{}, err
 	}
@@ -80,7 +74,7 @@ func promise(m Messages, s loop.State) (gate.PromiseResult, error) {
 }
 
 func (g *Gates) checkPromise(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
-	p, err := promise(g.Messages, s)
+	p, err := g.promise(s)
 	if err != nil {
 		return nil, err
 	}
@@ -341,7 +335,7 @@ func (g *Gates) writeRunSummary(ctx context.Context, s loop.State, at time.Time,
 	if err != nil {
 		return err
 	}
-	p, err := promise(g.Messages, s)
+	p, err := g.promise(s)
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package effects
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -40,17 +39,16 @@ type gateWorld struct {
 	log  []string
 	said []string
 
-	facts    []loop.Fact
-	after    func(loop.State) loop.State // what a fact makes of the state
-	state    loop.State
-	fail     func(op string) error // a step on the disk
-	steps    []string
-	factErr  error
-	lookErr  error
-	lookSig  string
-	turns    []gateTurn
-	specs    []proc.Spec
-	messages map[string]string // role and attempt -> path
+	facts   []loop.Fact
+	after   func(loop.State) loop.State // what a fact makes of the state
+	state   loop.State
+	fail    func(op string) error // a step on the disk
+	steps   []string
+	factErr error
+	lookErr error
+	lookSig string
+	turns   []gateTurn
+	specs   []proc.Spec
 }
 
 // gateTurn is how a command plays its part.
@@ -69,7 +67,7 @@ func newGateWorld(t *testing.T) *gateWorld {
 	for _, dir := range []string{paths.Loop, paths.Trees()} {
 		gateMust(t, os.MkdirAll(dir, 0o755))
 	}
-	w := &gateWorld{t: t, now: gateDay, lookSig: "tree-2", messages: map[string]string{}}
+	w := &gateWorld{t: t, now: gateDay, lookSig: "tree-2"}
 	w.set.Config = &config.Config{}
 	w.host = &Host{LoopID: "l", Paths: paths, Repo: &worktree.Repo{Top: paths.Repo}, Runner: w, Log: zap.NewNop(),
 		Environ: []string{"PATH=" + os.Getenv("PATH")}, Settings: func() Settings { return w.set }, Clock: func() time.Time { return w.now },
@@ -114,10 +112,6 @@ func (w *gateWorld) Look(_ context.Context, s loop.State) (string, error) {
 
 func (w *gateWorld) Learned(_ context.Context, s loop.State, result string) {
 	w.log = append(w.log, "learned "+result+" of "+s.RunID)
-}
-
-func (w *gateWorld) LastMessage(s loop.State, role string, attempt int) string {
-	return w.messages[fmt.Sprintf("%s %d of %d", role, attempt, s.Iteration)]
 }
 
 func (w *gateWorld) Run(ctx context.Context, spec proc.Spec) (proc.Result, error) {

@@ -15,20 +15,20 @@ import (
 )
 
 func (w *gateWorld) gates() *Gates {
-	return &Gates{Host: w.host, Tree: &Tree{Host: w.host}, Messages: w}
+	return &Gates{Host: w.host, Tree: &Tree{Host: w.host}}
 }
 
 // says has the reviewer's newest attempt end with a text.
 func (w *gateWorld) says(text string) {
 	w.state.Roles = map[string]loop.RoleResult{"reviewer": {Attempt: 2}, "planner": {Attempt: 1}}
-	w.messages["reviewer 2 of 3"] = w.put("@logs/said.md", text)
+	w.put("@logs/iter-3/reviewer.attempt-2.last-message.md", text)
 }
 
 func TestPromise(t *testing.T) {
 	t.Parallel()
 	w := newGateWorld(t)
 	promise := func() (string, error) {
-		p, err := promise(w, w.state)
+		p, err := w.host.promise(w.state)
 		if p.Text == nil {
 			return "", err
 		}
@@ -44,12 +44,12 @@ func TestPromise(t *testing.T) {
 		}
 	}
 	w.state.Roles = map[string]loop.RoleResult{"planner": {Attempt: 2}}
-	w.messages["planner 2 of 3"] = w.messages["reviewer 2 of 3"]
+	w.put("@logs/iter-3/planner.attempt-2.last-message.md", "<promise>DONE</promise>")
 	if got, err := promise(); got != "" || err != nil {
 		t.Errorf("only the reviewer can promise: %q, %v", got, err)
 	}
 	w.says("<promise>DONE</promise>")
-	path := w.messages["reviewer 2 of 3"]
+	path := w.host.RoleFiles(3, "reviewer", 2).Last
 	gateMust(t, os.Rename(path, path+"2"))
 	if got, err := promise(); got != "" || err != nil {
 		t.Errorf("nothing was said: %q, %v", got, err)
@@ -63,17 +63,18 @@ func TestPromise(t *testing.T) {
 	if got, err := promise(); got != "" || err != nil {
 		t.Errorf("a pipe is no message: %q, %v", got, err)
 	}
-	w.messages["reviewer 2 of 3"] = path + "2/x"
+	gateMust(t, os.RemoveAll(filepath.Dir(path)))
+	gateMust(t, os.WriteFile(filepath.Dir(path), nil, 0o644))
 	for _, kind := range []loop.EffectKind{loop.CheckPromise, loop.Report} {
 		if fact, err := w.gates().Perform(t.Context(), loop.Effect{Kind: kind}, w.state); !errors.Is(err, syscall.ENOTDIR) || fact != nil {
 			t.Errorf("%s: a message that cannot be read: %v, %v", kind, fact, err)
 		}
 	}
-	gateMust(t, os.Remove(path))
+	gateMust(t, os.Remove(filepath.Dir(path)))
 	big := make([]byte, agent.MaxMessage+10)
 	copy(big, "<promise>DONE</promise>")
 	w.says(string(big) + "<commit>")
-	text, err := lastMessage(w, w.state)
+	text, err := w.host.lastMessage(w.state)
 	if err != nil || len(text) < agent.MaxMessage || len(text) > agent.MaxMessage+200 || text[:9] != "<promise>" || text[len(text)-8:] != "<commit>" {
 		t.Errorf("the beginning and the end of a long message count: %d bytes, %v", len(text), err)
 	}

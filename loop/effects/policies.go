@@ -17,13 +17,9 @@ type Policies struct{ *Host }
 // InForce are the policies, that of the iteration first. There is at least one.
 func (p *Policies) InForce() []*recovery.Policy {
 	s := p.Settings()
-	configs := []*config.Config{s.Config}
+	out := []*recovery.Policy{p.compile(s.Config)}
 	if s.Next != nil && s.Next != s.Config {
-		configs = append(configs, s.Next)
-	}
-	var out []*recovery.Policy
-	for _, c := range configs {
-		out = append(out, p.compile(c))
+		out = append(out, p.compile(s.Next))
 	}
 	return out
 }

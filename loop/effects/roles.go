@@ -154,13 +154,7 @@ func (r *Roles) startOf(e loop.Effect, role config.Role, req agent.Request, file
 }
 
 func (r *Roles) request(e loop.Effect, s loop.State, role config.Role, runner config.Runner, files RoleFiles) agent.Request {
-	req := agent.Request{
-		CLI:  CLIOf(runner),
-		Fast: r.Fast, PromptPath: files.Prompt, LastMessageFile: files.Last,
-		WorkDir: r.Repo.Top, Repo: r.Paths.Repo, LoopDir: r.Paths.Loop,
-		Loop: r.LoopID, RunID: s.RunID, Role: e.Role, Iteration: s.Iteration, Attempt: e.Attempt,
-		Model: role.Model, Thinking: role.Thinking, Permissions: role.Permissions, MaxCostUSD: e.MaxCostUSD,
-	}
+	req := r.agentRequest(s, role, runner, e.Attempt, files, e.MaxCostUSD)
 	if last := s.Sessions[e.Role]; role.Resume && last.ID != "" && last.Runner == role.Runner {
 		req.Resume = &agent.Session{ID: last.ID, Totals: totalsOf(last.Totals)}
 	} else if agent.For(req.CLI).Profile().ChoosesSession {

@@ -53,13 +53,13 @@ type Runners struct {
 }
 
 // HealthStore is where the health of the runners is kept.
-func (r *Runners) HealthStore() preflight.Store[failures.Health] {
-	return preflight.Store[failures.Health]{Disk: r.Disk, Path: r.Paths.Health()}
+func (h *Host) HealthStore() preflight.Store[failures.Health] {
+	return preflight.Store[failures.Health]{Disk: h.Disk, Path: h.Paths.Health()}
 }
 
 // WatchStore is where the ends of the role runs of all loops are kept.
-func (r *Runners) WatchStore() preflight.Store[failures.Watch] {
-	return preflight.Store[failures.Watch]{Disk: r.Disk, Path: r.Paths.Watched()}
+func (h *Host) WatchStore() preflight.Store[failures.Watch] {
+	return preflight.Store[failures.Watch]{Disk: h.Disk, Path: h.Paths.Watched()}
 }
 
 // Candidates are all who may do a role, and how fit each is now.
@@ -147,15 +147,15 @@ func (r *Runners) Believed(s loop.State, role string) {
 }
 
 func (r *Runners) updateHealth(change func(*failures.Health) bool) {
-	update(r.Host, r.HealthStore(), "what is known of the runners could not be kept", change)
+	r.Warn("what is known of the runners could not be kept", Update(r.HealthStore(), change))
 }
 
-// update changes a file that all loops share. It waits for the file for at most storeTime, and logs an error.
-func update[T any](h *Host, store preflight.Store[T], problem string, change func(*T) bool) {
+// Update changes a file that all loops share. It waits for the file for at most storeTime.
+func Update[T any](store preflight.Store[T], change func(*T) bool) error {
 	ctx, stop := context.WithTimeout(context.Background(), storeTime)
 	defer stop()
 	_, err := store.Update(ctx, change)
-	h.Warn(problem, err)
+	return err
 }
 
 // end notes how a run has ended. tripped is set if the runner became unfit by it; alerts are about failures that are
@@ -181,14 +181,14 @@ func (r *Runners) end(s loop.State, who failures.Agent, f *loop.RoleEnded) (trip
 		}
 		return true
 	})
-	update(r.Host, r.WatchStore(), "the ends of role runs could not be kept", func(w *failures.Watch) bool {
+	r.Warn("the ends of role runs could not be kept", Update(r.WatchStore(), func(w *failures.Watch) bool {
 		w.Thresholds = thresholds(set.Systemic)
 		w.Note(sample)
 		if sample.Failed {
 			alerts = w.Look(at)
 		}
 		return true
-	})
+	}))
 	return tripped, alerts
 }
 

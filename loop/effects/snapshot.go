@@ -30,12 +30,19 @@ func (n *Snapshots) Keep(s loop.State) {
 	}
 	n.last = now
 	snap := n.Current(s)
-	update(n.Host, n.Store(), "the environment of this success could not be kept", func(s *failures.Snapshot) bool { *s = snap; return true })
+	n.Warn("the environment of this success could not be kept", Update(n.Store(), func(s *failures.Snapshot) bool { *s = snap; return true }))
 }
 
 // Store is where it is kept.
 func (n *Snapshots) Store() preflight.Store[failures.Snapshot] {
 	return preflight.Store[failures.Snapshot]{Disk: n.Disk, Path: filepath.Join(n.Paths.Private, "environment.json")}
+}
+
+// Environment is that of the last success, zero if there is none, and the one of now.
+func (n *Snapshots) Environment(s loop.State) (was, now failures.Snapshot) {
+	was, err := n.Store().Load()
+	n.Warn("the environment of the last success cannot be read", err)
+	return was, n.Current(s)
 }
 
 // Current is the environment as it is now.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -56,14 +55,10 @@ func (t *Tests) run(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact
 	if err != nil {
 		return nil, err
 	}
-	out, err := t.File("test-output", t.Paths.File("test-output.txt"))
+	started := t.Now(s)
+	results, interrupted, err := t.commands(ctx, s, "tests", "test-output.txt", tests.Commands, tests.Timeout, e.LimitMS)
 	if err != nil {
 		return nil, err
-	}
-	started := t.Now(s)
-	results, interrupted, err := t.commands(ctx, s, "tests", tests.Commands, tests.Timeout, e.LimitMS, out)
-	if err := errors.Join(err, out.Close()); err != nil {
-		return nil, t.Full(err)
 	}
 	f := loop.TestsEnded{Of: loop.To(e), Rerun: rerun, DurationMS: t.Now(s).Sub(started).Milliseconds(), Reason: e.Reason, Interrupted: interrupted}
 	if interrupted {
@@ -130,13 +125,9 @@ func (t *Tests) validate(ctx context.Context, e loop.Effect) (loop.Fact, error) 
 		}
 		pre = &res
 	}
-	out, err := t.File("validation-output", t.Paths.File("validation-output.txt"))
+	results, interrupted, err := t.commands(ctx, s, "validation", "validation-output.txt", v.Commands, v.Timeout, e.LimitMS)
 	if err != nil {
 		return nil, err
-	}
-	results, interrupted, err := t.commands(ctx, s, "validation", v.Commands, v.Timeout, e.LimitMS, out)
-	if err := errors.Join(err, out.Close()); err != nil {
-		return nil, t.Full(err)
 	}
 	f := loop.GateEnded{Of: loop.To(e), Gate: "validation", DurationMS: t.Now(s).Sub(started).Milliseconds(), Interrupted: interrupted}
 	if interrupted {

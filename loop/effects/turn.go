@@ -178,25 +178,20 @@ func (t *Turns) KeepLastMessage(path string, res agent.Result) error {
 
 // AgentQuestion is what an agent is asked.
 type AgentQuestion struct {
-	Role   config.Role // Role names the agent's runner, model, permissions and time limit
-	Prompt string
-	// The files of the run, absolute. PromptFile and LogFile are made by Ask.
-	PromptFile, LogFile, AnswerFile string
-	// MaxCostUSD caps what the agent may spend, where its runner can be told; 0 is no cap.
-	MaxCostUSD float64
+	Role       config.Role // names the agent's runner, model, permissions and time limit
+	Prompt     string
+	Files      RoleFiles // absolute
+	MaxCostUSD float64   // caps what the agent may spend, where its runner can be told; 0 is no cap
 }
 
 // Ask runs an agent that is none of the loop's roles.
 func (t *Turns) Ask(ctx context.Context, s loop.State, q AgentQuestion) (loop.RoleEnded, string, error) {
 	role := q.Role
-	runner := t.Settings().Config.Runners[role.Runner]
-	req := agent.Request{CLI: CLIOf(runner), Fast: t.Fast, PromptPath: q.PromptFile, LastMessageFile: q.AnswerFile, WorkDir: t.Repo.Top,
-		Repo: t.Paths.Repo, LoopDir: t.Paths.Loop, Loop: t.LoopID, RunID: s.RunID, Role: role.Name, Iteration: s.Iteration,
-		Attempt: 1, Model: role.Model, Permissions: role.Permissions, MaxCostUSD: q.MaxCostUSD}
-	if err := t.Create("prompt", q.PromptFile, q.Prompt); err != nil {
+	req := t.agentRequest(s, role, t.Settings().Config.Runners[role.Runner], 1, q.Files, q.MaxCostUSD)
+	if err := t.Create("prompt", q.Files.Prompt, q.Prompt); err != nil {
 		return loop.RoleEnded{}, "", err
 	}
-	log, err := t.File("log", q.LogFile)
+	log, err := t.File("log", q.Files.Log)
 	if err != nil {
 		return loop.RoleEnded{}, "", err
 	}
@@ -213,5 +208,5 @@ func (t *Turns) Ask(ctx context.Context, s loop.State, q AgentQuestion) (loop.Ro
 	if err != nil || out.Outcome != loop.OutcomeOK {
 		return out, "", err
 	}
-	return out, res.FinalMessage, t.KeepLastMessage(q.AnswerFile, res)
+	return out, res.FinalMessage, t.KeepLastMessage(q.Files.Last, res)
 }

@@ -98,9 +98,9 @@ func TestAskAnAgent(t *testing.T) {
 	inRoleWorld(t, func(t *testing.T, w *roleWorld) {
 		at := func(name string) string { return filepath.Join(w.host.Paths.Loop, "asked", name) }
 		q := AgentQuestion{Role: config.Role{Name: "diagnostician", Runner: "one", Timeout: time.Minute}, Prompt: "why?",
-			PromptFile: at("prompt.md"), LogFile: at("log"), AnswerFile: at("answer.md")}
+			Files: RoleFiles{Prompt: at("prompt.md"), Log: at("log"), Last: at("answer.md")}}
 		w.agent = func(context.Context, proc.Spec) (proc.Result, error) {
-			if got, err := os.ReadFile(q.PromptFile); err != nil || string(got) != "why?" {
+			if got, err := os.ReadFile(q.Files.Prompt); err != nil || string(got) != "why?" {
 				t.Errorf("the agent reads %q, %v", got, err)
 			}
 			return exited(0, "because\n"), nil
@@ -109,7 +109,7 @@ func TestAskAnAgent(t *testing.T) {
 		if err != nil || f.Outcome != loop.OutcomeOK || strings.TrimSpace(answer) != "because" {
 			t.Fatalf("%+v, %q, %v", f, answer, err)
 		}
-		if kept, err := os.ReadFile(q.AnswerFile); err != nil || strings.TrimSpace(string(kept)) != "because" {
+		if kept, err := os.ReadFile(q.Files.Last); err != nil || strings.TrimSpace(string(kept)) != "because" {
 			t.Errorf("the answer that is kept: %q, %v", kept, err)
 		}
 		for _, op := range []string{"prompt:create", "log:create", "usage:append"} {

@@ -7,9 +7,7 @@ import (
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/effects"
 	effectfailures "github.com/superloop/superloop/loop/effects/failures"
-	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/execute"
-	"github.com/superloop/superloop/recovery/failures"
 	"github.com/superloop/superloop/recovery/learn"
 	"github.com/superloop/superloop/recovery/sandbox"
 	"github.com/superloop/superloop/recovery/undo"
@@ -48,14 +46,14 @@ func (d *driver) equip() {
 		Sandbox: execute.Spawned{Spawner: d.spawner}, Environ: h.Env(), Marker: effects.Mark(d.state.RunID), Policies: p.policies.InForce,
 		AcceptLoose: d.o.AcceptLoose, Now: d.o.Now, Warn: func(what string, err error) { d.log.Warn(what, zap.Error(err)) }}
 	turns := &effects.Turns{Host: h, Runners: p.runners}
-	p.failures = &effectfailures.Performer{Host: h, Journal: d, Rules: p.rules, Remedies: remedies{p}, Roles: roleFacts{h, p}, Agents: turns,
-		Cooldowns: p.runners.Cooldowns, Processes: effectfailures.ProcessTable{Dir: "/proc", Sweep: proc.Sweep}}
+	p.failures = &effectfailures.Performer{Host: h, Journal: d, Rules: p.rules, Policies: p.policies.InForce, Score: p.executor.Score, Ask: turns.Ask,
+		Candidates: p.runners.Candidates, Environment: p.snapshots.Environment, Cooldowns: p.runners.Cooldowns, Processes: effectfailures.ProcessTable{Dir: "/proc", Sweep: proc.Sweep}}
 	p.approvals = &effects.Approvals{Host: h, Journal: d, Executor: p.executor, Outbox: p.outbox, Tree: p.tree, Runners: p.runners,
 		Whole: p.failures.EnvironmentWhole, Views: d.flushViews}
 	p.recoveries = &effects.Recoveries{Host: h, Journal: d, Policies: p.policies, Executor: p.executor, Approvals: p.approvals}
 	p.tests = &effects.Tests{Host: h, Journal: d, Tree: p.tree, Learner: p.recoveries}
-	p.gates = &effects.Gates{Host: h, Tree: p.tree, Messages: h}
-	p.commits = &effects.Commits{Host: h, Tree: p.tree, Messages: h}
+	p.gates = &effects.Gates{Host: h, Tree: p.tree}
+	p.commits = &effects.Commits{Host: h, Tree: p.tree}
 	p.roles = &effects.Roles{Host: h, Journal: d, Runners: p.runners, Turns: turns, Snapshots: p.snapshots, Tree: p.tree, Proposals: p.recoveries, Failures: p.failures,
 		Prompts: &effects.Prompts{Host: h, Tree: p.tree, Rules: p.policies.InForce}}
 }
@@ -79,35 +77,4 @@ func (p *performers) performer(kind loop.EffectKind) effects.Performer {
 		return p.approvals
 	}
 	return nil
-}
-
-// remedies is what the family of recovery does for that of failures.
-type remedies struct{ p *performers }
-
-func (r remedies) Policy() *recovery.Policy { return r.p.policies.InForce()[0] }
-
-func (r remedies) Score(signature string) func(option string) float64 {
-	return r.p.executor.Score(signature)
-}
-
-// roleFacts is what the family of roles does for that of failures.
-type roleFacts struct {
-	host *effects.Host
-	p    *performers
-}
-
-func (r roleFacts) Candidates(s loop.State, role string) []failures.Candidate {
-	return r.p.runners.Candidates(s, role)
-}
-
-func (r roleFacts) LogFile(s loop.State, role string, attempt int) string {
-	return r.host.RoleFiles(s.Iteration, role, attempt).Log
-}
-
-func (r roleFacts) Environment(s loop.State) (was, now failures.Snapshot) {
-	was, err := r.p.snapshots.Store().Load()
-	if err != nil {
-		r.host.Log.Warn("the environment of the last success cannot be read", zap.Error(err))
-	}
-	return was, r.p.snapshots.Current(s)
 }

@@ -229,17 +229,17 @@ func TestTheEnvironmentOfTheLastSuccess(t *testing.T) {
 	}
 	d.life = t.Context()
 	d.equip()
-	was, now := roleFacts{d.host, &d.performers}.Environment(d.state)
+	was, now := d.snapshots.Environment(d.state)
 	if was.At.IsZero() || !now.At.After(was.At) {
 		t.Errorf("was %+v, is %+v", was, now)
 	}
-	if file := (roleFacts{d.host, &d.performers}).LogFile(d.state, "planner", 1); filepath.Base(file) != "planner.log" || !exists(file) {
+	if file := d.host.RoleFiles(d.state.Iteration, "planner", 1).Log; filepath.Base(file) != "planner.log" || !exists(file) {
 		t.Errorf("the log of the planner is %q", file)
 	}
 	if err := os.WriteFile(d.snapshots.Store().Path, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if was, now = (roleFacts{d.host, &d.performers}).Environment(d.state); !was.At.IsZero() || now.At.IsZero() || !w.warned("the environment of the last success cannot be read") {
+	if was, now = d.snapshots.Environment(d.state); !was.At.IsZero() || now.At.IsZero() || !w.warned("the environment of the last success cannot be read") {
 		t.Errorf("was %+v, is %+v", was, now)
 	}
 }

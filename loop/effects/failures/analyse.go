@@ -51,7 +51,7 @@ func (f *Performer) analyse(ctx context.Context, e loop.Effect, s loop.State) (l
 		a.Command = &remediate
 	}
 	if e.Reason != loop.TestsTask {
-		a.Candidates = f.Roles.Candidates(s, e.Role)
+		a.Candidates = f.Candidates(s, e.Role)
 	}
 	var err error
 	if a.File, err = f.writeCause(rc); err != nil {
@@ -91,7 +91,7 @@ func (f *Performer) prevent(ctx context.Context, s loop.State, rc failures.RootC
 	}
 	var added failures.Prevention
 	isNew := false
-	err := f.updateChecks(ctx, func(ps *failures.Preventions) bool {
+	err := effects.Update(f.preventions(), func(ps *failures.Preventions) bool {
 		p, fresh, err := ps.Add(check, f.Now(s))
 		if err != nil {
 			f.Log.Warn("a check could not be added", zap.Error(err))
@@ -126,8 +126,8 @@ func (f *Performer) askDiagnostician(ctx context.Context, e loop.Effect, s loop.
 		return rc, err
 	}
 	base := filepath.Join(f.Paths.Logs(s.Iteration), loop.Diagnostician+"."+rc.ID)
-	ended, said, err := f.Agents.Ask(ctx, s, effects.AgentQuestion{Role: role, Prompt: prompt, PromptFile: base + ".prompt.md", LogFile: base + ".log",
-		AnswerFile: base + ".answer.md", MaxCostUSD: e.MaxCostUSD})
+	ended, said, err := f.Ask(ctx, s, effects.AgentQuestion{Role: role, Prompt: prompt, MaxCostUSD: e.MaxCostUSD,
+		Files: effects.RoleFiles{Prompt: base + ".prompt.md", Log: base + ".log", Last: base + ".answer.md"}})
 	if err != nil || ctx.Err() != nil {
 		return rc, err
 	}

@@ -43,7 +43,7 @@ func (f *Performer) caseOf(ctx context.Context, e loop.Effect, s loop.State) (fa
 	c.Captures = failure.Captures
 	if failure.Infra {
 		b := f.Rules.read() // they have classified it
-		plan := remedy.Resolve(b.cat, failure, b.profile, remedy.Situation{Dir: f.Repo.Top, FailedCommand: failure.Command, Score: f.Remedies.Score(failure.Signature)})
+		plan := remedy.Resolve(b.cat, failure, b.profile, remedy.Situation{Dir: f.Repo.Top, FailedCommand: failure.Command, Score: f.Score(failure.Signature)})
 		c.Command = remedyOf(plan)
 	}
 	c.Facts = f.facts(ctx, s, c.Evidence, c.Captures)
@@ -62,7 +62,7 @@ func remedyOf(p remedy.Plan) string {
 
 func (f *Performer) failedRole(ctx context.Context, s loop.State, role string) (classify.Failure, failures.Output, error) {
 	r := s.Roles[role]
-	log := f.Roles.LogFile(s, role, r.Attempt)
+	log := f.RoleFiles(s.Iteration, role, r.Attempt).Log
 	text, _, err := roles.ReadRegular(log, maxOutput/4, maxOutput*3/4)
 	out := failures.Output{Source: f.Paths.Rel(log), Text: text}
 	if err != nil {
@@ -132,7 +132,7 @@ func (f *Performer) Facts(ctx context.Context, s loop.State) failures.Facts {
 
 func (f *Performer) facts(ctx context.Context, s loop.State, evidence []failures.Quote, captures map[string]string) failures.Facts {
 	var facts failures.Facts
-	was, now := f.Roles.Environment(s)
+	was, now := f.Environment(s)
 	facts.Changes = failures.Compare(was, now)
 	since := was.At
 	if since.IsZero() {
@@ -143,7 +143,7 @@ func (f *Performer) facts(ctx context.Context, s loop.State, evidence []failures
 	for _, c := range commits {
 		facts.Commits = append(facts.Commits, failures.CommitFact{SHA: c.SHA, At: c.At, Subject: c.Subject, Files: c.Files})
 	}
-	if w, err := (preflight.Store[failures.Watch]{Disk: f.Disk, Path: f.Paths.Watched()}).Load(); err == nil {
+	if w, err := f.WatchStore().Load(); err == nil {
 		for _, x := range w.Samples {
 			if x.Failed && x.Loop != f.LoopID {
 				facts.Others = append(facts.Others, failures.Elsewhere{Loop: x.Loop, Category: x.Category, Provider: x.Agent.Provider, At: x.At})

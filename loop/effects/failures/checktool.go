@@ -44,8 +44,7 @@ func (f *Performer) checkTool(ctx context.Context, e loop.Effect, s loop.State) 
 		c.Why = "its check is the repository's own, or there is none"
 		return c, nil
 	}
-	t := &toolCheck{Performer: f, runID: s.RunID, env: agent.Environment(f.Env(), agent.Request{WorkDir: f.Repo.Top, Repo: f.Paths.Repo, LoopDir: f.Paths.Loop,
-		Loop: f.LoopID, RunID: s.RunID, Role: "verify", Iteration: s.Iteration, Attempt: 1})}
+	t := &toolCheck{Performer: f, runID: s.RunID, env: agent.Environment(f.Env(), f.Request(s, "verify", 1))}
 	out, err := verify.Repair(ctx, verify.Tool{ID: recipe.ID, CLI: recipe.CLI, Verify: recipe.Verify}, t)
 	switch {
 	case errors.Is(err, errLeaving), ctx.Err() != nil:

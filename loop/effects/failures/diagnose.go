@@ -78,10 +78,10 @@ func (f *Performer) diagnose(ctx context.Context, e loop.Effect, s loop.State) (
 	}
 	describeFailure(&c, failure)
 	resolved := remedy.Resolve(b.cat, failure, b.profile, remedy.Situation{Dir: f.Repo.Top, FailedCommand: c.Command, Timeout: f.Settings().Loop.Tests.Timeout,
-		Score: f.Remedies.Score(failure.Signature)})
+		Score: f.Score(failure.Signature)})
 	c.Goal, c.Hints = resolved.Goal, resolved.Hints[:min(len(resolved.Hints), maxHints)]
 	c.Options = remedy.Choices(resolved)
-	c.Gate, _ = remedy.Gate(&resolved, f.Remedies.Policy())
+	c.Gate, _ = remedy.Gate(&resolved, f.Policies()[0])
 	if f.endLeftovers(s, failure) {
 		c.Gate, c.Options = remedy.GateRetry, append([]plan.Choice{runAgain()}, c.Options...)
 	}

@@ -18,36 +18,20 @@ type Performer struct {
 	*effects.Host
 	Journal   effects.Journal
 	Rules     *Rules
-	Remedies  Remedies
-	Roles     RoleFacts
-	Agents    AgentRunner
 	Cooldowns *cooldown.Store
-	Processes ProcessTable
-}
-
-// Remedies is what the family of recovery knows of commands that may fix something.
-type Remedies interface {
-	Policy() *recovery.Policy // the policy with which the iteration began
+	Policies  func() []*recovery.Policy // those in force, that of the iteration first
 	// Score orders the options against failures with a signature by what has helped here before; nil if nothing is
 	// known.
-	Score(signature string) func(option string) float64
-}
-
-// RoleFacts is what the family of roles knows.
-type RoleFacts interface {
+	Score func(signature string) func(option string) float64
 	// Candidates are all who may do a role, and how fit each is now.
-	Candidates(s loop.State, role string) []failures.Candidate
-	// LogFile is the absolute path of the log of an attempt in the state's iteration.
-	LogFile(s loop.State, role string, attempt int) string
+	Candidates func(s loop.State, role string) []failures.Candidate
 	// Environment is the environment of the last success, zero if there is none, and the one of now.
-	Environment(s loop.State) (was, now failures.Snapshot)
-}
-
-// AgentRunner runs an agent that is none of the loop's roles.
-type AgentRunner interface {
-	// Ask runs the agent to its end. It gives how the run has ended, and the last message, which is only valid if the
-	// outcome is OutcomeOK. The run is then in usage.jsonl, and what it told of its account is shared with other loops.
-	Ask(ctx context.Context, s loop.State, q effects.AgentQuestion) (loop.RoleEnded, string, error)
+	Environment func(s loop.State) (was, now failures.Snapshot)
+	// Ask runs an agent that is none of the loop's roles to its end. It gives how the run has ended, and the last
+	// message, which is only valid if the outcome is OutcomeOK. The run is then in usage.jsonl, and what it told of its
+	// account is shared with other loops.
+	Ask       func(ctx context.Context, s loop.State, q effects.AgentQuestion) (loop.RoleEnded, string, error)
+	Processes ProcessTable
 }
 
 // ProcessTable is where processes are seen and ended.

@@ -144,7 +144,8 @@ func newFailuresWorld(t *testing.T) *failuresWorld {
 	host := &effects.Host{LoopID: "one", Paths: paths, Repo: &worktree.Repo{Top: paths.Repo}, Disk: disk, Runner: w, Environ: []string{"PATH=/bin:/usr/bin", "MY_TOKEN=verysecretvalue"},
 		Settings: func() effects.Settings { return w.set }, Log: zap.NewNop(),
 		Clock: func() time.Time { w.at = w.at.Add(w.tick); return w.at }, Random: func() float64 { return 0 }}
-	w.Performer = &Performer{Host: host, Journal: w, Rules: &Rules{read: testBook}, Remedies: w, Roles: w, Agents: w,
+	w.Performer = &Performer{Host: host, Journal: w, Rules: &Rules{read: testBook}, Policies: func() []*recovery.Policy { return []*recovery.Policy{w.policy} },
+		Score: w.Score, Candidates: w.Candidates, Environment: w.Environment, Ask: w.Ask,
 		Cooldowns: cooldown.New(durable.OS(), paths.Cooldowns()),
 		Processes: ProcessTable{Dir: filepath.Join(repo, "no-proc"), Sweep: func(m string) []int { w.swept = append(w.swept, m); return w.sweep[m] }}}
 	w.now = failures.Snapshot{FreeMB: -1, FreeInodes: -1}
@@ -174,8 +175,6 @@ func (w *failuresWorld) Record(event string, fields any) error {
 	return nil
 }
 
-func (w *failuresWorld) Policy() *recovery.Policy { return w.policy }
-
 func (w *failuresWorld) Score(signature string) func(string) float64 {
 	w.scored = append(w.scored, signature)
 	return w.score
@@ -189,7 +188,7 @@ func (w *failuresWorld) Candidates(s loop.State, role string) []failures.Candida
 }
 
 func (w *failuresWorld) LogFile(s loop.State, role string, attempt int) string {
-	return filepath.Join(w.Paths.Logs(s.Iteration), role+string(rune('0'+attempt))+".log")
+	return w.RoleFiles(s.Iteration, role, attempt).Log
 }
 
 func (w *failuresWorld) Environment(loop.State) (was, now failures.Snapshot) { return w.was, w.now }

@@ -18,9 +18,6 @@ import (
 	"github.com/superloop/superloop/roles/agent/cooldown"
 )
 
-// checksTime bounds how long the file of the learned checks, which all loops share, is waited for.
-const checksTime = 2 * time.Second
-
 // CheckEnvironment makes the environment checks before the first role of an iteration, and before a role that was kept
 // from its work by one. It gives the fact that answers e, or nil when no check fails or none is due.
 func (f *Performer) CheckEnvironment(ctx context.Context, e loop.Effect, s loop.State) loop.Fact {
@@ -105,22 +102,22 @@ func (f *Performer) look(ctx context.Context, s loop.State, note bool) []failure
 	found := preflight.Check(ctx, all, f.Repo.Top, f.knowledge(s))
 	learned := len(all) > len(failures.Builtin())+len(ConfiguredChecks(f.Settings().Loop.Respond))
 	if note && learned {
-		f.noteFindings(ctx, s, found)
+		f.noteFindings(s, found)
 	}
 	return found
 }
 
 // knowledge is what the checks need to know besides the environment.
 func (f *Performer) knowledge(s loop.State) preflight.Look {
-	health, err := preflight.Store[failures.Health]{Disk: f.Disk, Path: f.Paths.Health()}.Load()
+	health, err := f.HealthStore().Load()
 	f.Warn("what is known of the runners cannot be read", err)
 	now := f.Settings()
 	return LookOf(now.Config, []config.Loop{now.Loop}, health, f.Cooldowns, f.Env(), f.Now(s))
 }
 
-func (f *Performer) noteFindings(ctx context.Context, s loop.State, found []failures.Finding) {
+func (f *Performer) noteFindings(s loop.State, found []failures.Finding) {
 	var retired []failures.Prevention
-	f.Warn("what the checks have found could not be kept", f.updateChecks(ctx, func(ps *failures.Preventions) bool {
+	f.Warn("what the checks have found could not be kept", effects.Update(f.preventions(), func(ps *failures.Preventions) bool {
 		retired = ps.Note(found, f.Now(s))
 		for _, p := range failures.Problems(found) {
 			ps.Saved(p.ID)
@@ -138,7 +135,7 @@ func (f *Performer) Overrule(ctx context.Context, s loop.State, ended loop.RoleE
 	if ended.Outcome != loop.OutcomeOK || r.Environment == nil || r.Overruled != s.Iteration || r.Environment.Role != ended.Role {
 		return
 	}
-	f.Warn("a false alarm could not be noted", f.updateChecks(ctx, func(ps *failures.Preventions) bool {
+	f.Warn("a false alarm could not be noted", effects.Update(f.preventions(), func(ps *failures.Preventions) bool {
 		for _, g := range r.Environment.Findings {
 			ps.Overrule(g.ID, f.Now(s))
 		}
@@ -148,14 +145,6 @@ func (f *Performer) Overrule(ctx context.Context, s loop.State, ended loop.RoleE
 
 func (f *Performer) preventions() preflight.Store[failures.Preventions] {
 	return preflight.Store[failures.Preventions]{Disk: f.Disk, Path: f.Paths.Preventions()}
-}
-
-// updateChecks changes the learned checks, even if ctx has ended: it takes two seconds at most.
-func (f *Performer) updateChecks(ctx context.Context, change func(*failures.Preventions) bool) error {
-	bounded, stop := context.WithTimeout(context.WithoutCancel(ctx), checksTime)
-	defer stop()
-	_, err := f.preventions().Update(bounded, change)
-	return err
 }
 
 // ConfiguredChecks are the checks that the configuration asks for, in its order and each once, also those of an unknown

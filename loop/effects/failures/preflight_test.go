@@ -304,7 +304,7 @@ func TestChecksAreShared(t *testing.T) {
 		}
 		began := time.Now()
 		var held *durable.LockedError
-		if err := w.updateChecks(t.Context(), func(*failures.Preventions) bool { t.Error("changed"); return false }); !errors.As(err, &held) {
+		if err := effects.Update(w.preventions(), func(*failures.Preventions) bool { t.Error("changed"); return false }); !errors.As(err, &held) {
 			t.Errorf("%v", err)
 		}
 		if waited := time.Since(began); waited != 2*time.Second {
@@ -313,7 +313,7 @@ func TestChecksAreShared(t *testing.T) {
 		if err := lock.Unlock(); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.updateChecks(t.Context(), func(*failures.Preventions) bool { return false }); err != nil {
+		if err := effects.Update(w.preventions(), func(*failures.Preventions) bool { return false }); err != nil {
 			t.Error(err)
 		}
 	})
