@@ -125,9 +125,9 @@ func (a *Approvals) Open(ctx context.Context, s loop.State) (escalation.Record, 
 		return escalation.Record{}, f, err
 	}
 	rec, err := store.Load()
-	var damaged *escalation.DamagedError
+	damaged, isDamaged := errors.AsType[*escalation.DamagedError](err)
 	switch {
-	case errors.As(err, &damaged):
+	case isDamaged:
 		if _, err := store.SetAside(ctx); err != nil {
 			return rec, nil, a.Full(err)
 		}
@@ -170,9 +170,7 @@ func (a *Approvals) show(rec escalation.Record) error {
 func (a *Approvals) mended(ctx context.Context, s loop.State, rec escalation.Record, m Mended) (loop.Fact, error) {
 	rec, err := a.Store().Answer(ctx, escalation.AnswerRequest{Method: escalation.Resolve, ID: rec.Question.ID, Note: m.Note,
 		By: escalation.By{Channel: escalation.CLI, User: m.By, Method: "process"}})
-	var decided *escalation.DecidedError
-	var expired *escalation.ExpiredError
-	if errors.As(err, &decided) || errors.As(err, &expired) {
+	if isError[*escalation.DecidedError](err) || isError[*escalation.ExpiredError](err) {
 		return nil, nil
 	}
 	if err != nil {
@@ -261,8 +259,7 @@ func (a *Approvals) Withdraw(why string) error {
 		return nil // none, or one that the next escalation puts aside
 	}
 	rec, err = store.Withdraw(context.Background(), rec.Question.ID, why)
-	var state *escalation.StateError
-	if errors.As(err, &state) {
+	if isError[*escalation.StateError](err) {
 		return nil // rejected or resolved in this moment, which ends it too
 	}
 	if err != nil {

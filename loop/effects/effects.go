@@ -11,6 +11,7 @@ package effects
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -136,6 +137,11 @@ func times(n int) string {
 		return []string{"once", "twice"}[n-1]
 	}
 	return fmt.Sprintf("%d times", n)
+}
+
+func isError[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
 }
 
 func earlier(a, b time.Time) time.Time {

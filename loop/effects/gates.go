@@ -10,7 +10,6 @@ import (
 	"math"
 	"os"
 	"strings"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -105,14 +104,8 @@ func byRoot[T any](h *Host, list []T, path func(T) string, look func(root string
 
 func (g *Gates) checkChecklists(e loop.Effect, s loop.State) (loop.Fact, error) {
 	started := g.Now(s)
-	res := gate.ChecklistResult{OK: true}
-	err := byRoot(g.Host, g.Settings().Loop.Checklists, func(p string) string { return p }, func(root string, patterns []string) error {
-		part, err := gate.Checklists(root, patterns)
-		res.OK, res.Remaining, res.Files = res.OK && part.OK, res.Remaining+part.Remaining, res.Files+part.Files
-		res.Items, res.Missing = append(res.Items, part.Items...), append(res.Missing, part.Missing...)
-		return err
-	})
-	if err != nil {
+	var res gate.ChecklistResult
+	if err := byRoot(g.Host, g.Settings().Loop.Checklists, func(p string) string { return p }, res.Look); err != nil {
 		return nil, err
 	}
 	at := g.Now(s)
@@ -137,12 +130,9 @@ func (g *Gates) checkPrerequisites(e loop.Effect, s loop.State) (loop.Fact, erro
 		checks = append(checks, gate.PrerequisiteCheck(c))
 	}
 	vars := map[string]string{"repo": g.Repo.Top, "loop_id": g.LoopID, "loop": g.LoopID, "iteration": fmt.Sprint(s.Iteration)}
-	res := gate.PrerequisitesResult{OK: true}
-	err := byRoot(g.Host, checks, func(c gate.PrerequisiteCheck) string { return c.Path }, func(root string, checks []gate.PrerequisiteCheck) error {
-		part, err := gate.Prerequisites(root, checks, vars)
-		res.OK, res.Total = res.OK && part.OK, res.Total+part.Total
-		res.Verified, res.Failed = append(res.Verified, part.Verified...), append(res.Failed, part.Failed...)
-		return err
+	var res gate.PrerequisitesResult
+	err := byRoot(g.Host, checks, func(c gate.PrerequisiteCheck) string { return c.Path }, func(root string, part []gate.PrerequisiteCheck) error {
+		return res.Look(root, part, vars)
 	})
 	if err != nil {
 		return nil, err
@@ -166,13 +156,9 @@ func (g *Gates) checkPrerequisites(e loop.Effect, s loop.State) (loop.Fact, erro
 
 func (g *Gates) collectEvidence(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
 	started := g.Now(s)
-	l, res := g.Settings().Loop, gate.EvidenceResult{OK: true}
-	err := byRoot(g.Host, l.Evidence.Artifacts, func(p string) string { return p }, func(root string, artifacts []string) error {
-		part, err := gate.Evidence(ctx, root, artifacts)
-		res.OK = res.OK && part.OK
-		res.Artifacts, res.Missing = append(res.Artifacts, part.Artifacts...), append(res.Missing, part.Missing...)
-		return err
-	})
+	l := g.Settings().Loop
+	var res gate.EvidenceResult
+	err := byRoot(g.Host, l.Evidence.Artifacts, func(p string) string { return p }, func(root string, part []string) error { return res.Look(ctx, root, part) })
 	if err != nil {
 		return nil, err
 	}
@@ -251,22 +237,19 @@ func reportVerdicts(s loop.State) gate.Verdicts {
 // WriteReports brings gate-summary.txt, iteration_notes.md, timeline.md and run-summary.json in line with the state,
 // and returns the line of gate-summary.txt.
 func (g *Gates) WriteReports(ctx context.Context, s loop.State) (string, error) {
-	at, v := g.Now(s), reportVerdicts(s)
-	stuck := gate.StuckStatus(s.Stuck.Count, s.Stuck.Threshold)
-	summary := gate.Summary(v, stuck)
+	n := gate.Iteration{LoopID: g.LoopID, RunID: s.RunID, Iteration: s.Iteration, StartedAt: s.IterationAt, EndedAt: g.Now(s), Gates: reportVerdicts(s),
+		TestsMode: s.Plan.Tests, Streak: s.Stuck.Count, Threshold: s.Stuck.Threshold, Missing: s.Missing}
+	summary := n.Summary()
 	if err := g.Write("gate-summary.txt", []byte(summary)); err != nil {
 		return "", err
 	}
-	notes := gate.Notes{LoopID: g.LoopID, Iteration: s.Iteration, Verdicts: v, TestsMode: s.Plan.Tests, Stuck: stuck,
-		Missing: s.Missing, At: at}
-	if err := g.Write("iteration_notes.md", notes.Markdown()); err != nil {
+	if err := g.Write("iteration_notes.md", n.Notes()); err != nil {
 		return "", err
 	}
-	line := gate.TimelineLine(at, s.RunID, s.Iteration, v, stuck, len(s.Missing) == 0)
-	if err := g.writeTimeline(s, line); err != nil {
+	if err := g.writeTimeline(s, n.TimelineLine()); err != nil {
 		return "", err
 	}
-	return summary, g.writeRunSummary(ctx, s, at, v)
+	return summary, g.writeRunSummary(ctx, s, n)
 }
 
 // timelineTail is how many bytes of the end of timeline.md are searched for an iteration: some twenty lines. An
@@ -326,30 +309,25 @@ var summaryFiles = map[string]string{"plan": "plan.md", "implementer": "implemen
 	"gate_summary": "gate-summary.txt", "iteration_notes": "iteration_notes.md", "events": "events.jsonl",
 	"reviewer_packet": "reviewer-packet.md", "approval": "approval.json", "decisions": "decisions.jsonl", "decisions_md": "decisions.md"}
 
-func (g *Gates) writeRunSummary(ctx context.Context, s loop.State, at time.Time, v gate.Verdicts) error {
+func (g *Gates) writeRunSummary(ctx context.Context, s loop.State, n gate.Iteration) (err error) {
 	files := make(map[string]string, len(summaryFiles))
 	for name, file := range summaryFiles {
 		files[name] = g.Paths.File(file)
 	}
-	facts, err := gate.FileFacts(ctx, g.Paths.Repo, files)
-	if err != nil {
+	if n.Artifacts, err = gate.FileFacts(ctx, g.Paths.Repo, files); err != nil {
 		return err
 	}
-	p, err := g.promise(s)
-	if err != nil {
+	if n.Promise, err = g.promise(s); err != nil {
 		return err
 	}
-	entry := gate.RunEntry{RunID: s.RunID, Iteration: s.Iteration, StartedAt: s.IterationAt, EndedAt: at, Promise: p, Gates: v,
-		TestsMode: s.Plan.Tests, Streak: s.Stuck.Count, Threshold: s.Stuck.Threshold, CompletionOK: len(s.Missing) == 0,
-		Missing: s.Missing, Artifacts: facts}
 	prev, err := os.ReadFile(g.Paths.File("run-summary.json"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	data, err := gate.AddRunEntry(prev, g.LoopID, entry, at)
+	data, err := gate.AddRunEntry(prev, n)
 	if err != nil {
 		g.Log.Warn("run-summary.json could not be read and is begun anew", zap.Error(err))
-		if data, err = gate.AddRunEntry(nil, g.LoopID, entry, at); err != nil {
+		if data, err = gate.AddRunEntry(nil, n); err != nil {
 			return err
 		}
 	}

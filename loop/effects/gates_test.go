@@ -91,8 +91,8 @@ func TestChecklists(t *testing.T) {
 	gateMust(t, err)
 	want := loop.GateEnded{Of: loop.Of{EffectID: "e1"}, Gate: "checklist", Status: "remaining", Details: "4 open", Results: ".superloop/loops/l/checklist-remaining.md"}
 	gateEqual(t, "the outcome", fact, loop.Fact(want))
-	res, err := gate.Checklists(w.host.Repo.Top, w.set.Loop.Checklists)
-	gateMust(t, err)
+	var res gate.ChecklistResult
+	gateMust(t, res.Look(w.host.Repo.Top, w.set.Loop.Checklists))
 	gateEqual(t, "status", w.file("checklist-status.json"), string(res.StatusJSON(gateDay)))
 	gateEqual(t, "remaining", w.file("checklist-remaining.md"), string(res.RemainingMarkdown()))
 	gateEqual(t, "missing", w.file("checklist-missing.md"), string(res.MissingMarkdown()))
@@ -104,10 +104,9 @@ func TestChecklists(t *testing.T) {
 	gateMust(t, err)
 	want.Details = "3 open"
 	gateEqual(t, "its own work tree", fact, loop.Fact(want))
-	work, err := gate.Checklists(w.host.Repo.Top, []string{"a.md", "none.md"})
-	gateMust(t, err)
-	own, err := gate.Checklists(w.host.Paths.Repo, []string{".superloop/b.md"})
-	gateMust(t, err)
+	var work, own gate.ChecklistResult
+	gateMust(t, work.Look(w.host.Repo.Top, []string{"a.md", "none.md"}))
+	gateMust(t, own.Look(w.host.Paths.Repo, []string{".superloop/b.md"}))
 	both := gate.ChecklistResult{Remaining: 3, Files: work.Files + own.Files, Items: own.Items, Missing: work.Missing}
 	gateEqual(t, "status of both", w.file("checklist-status.json"), string(both.StatusJSON(gateDay)))
 	gateEqual(t, "items of both", w.file("checklist-remaining.md"), string(both.RemainingMarkdown()))
@@ -143,9 +142,9 @@ func TestPrerequisites(t *testing.T) {
 	for _, c := range checks {
 		all = append(all, gate.PrerequisiteCheck(c))
 	}
-	look := func(root string, list []gate.PrerequisiteCheck) gate.PrerequisitesResult {
+	look := func(root string, list []gate.PrerequisiteCheck) (res gate.PrerequisitesResult) {
 		t.Helper()
-		res, err := gate.Prerequisites(root, list, map[string]string{"repo": w.host.Repo.Top, "loop_id": "l", "loop": "l", "iteration": "3"})
+		err := res.Look(root, list, map[string]string{"repo": w.host.Repo.Top, "loop_id": "l", "loop": "l", "iteration": "3"})
 		gateMust(t, err)
 		return res
 	}
@@ -196,10 +195,9 @@ func TestEvidence(t *testing.T) {
 		gateMust(t, err)
 		return string(data)
 	}
-	found := func(root string, list ...string) gate.EvidenceResult {
+	found := func(root string, list ...string) (res gate.EvidenceResult) {
 		t.Helper()
-		res, err := gate.Evidence(t.Context(), root, list)
-		gateMust(t, err)
+		gateMust(t, res.Look(t.Context(), root, list))
 		return res
 	}
 	fact, err := w.gates().Perform(t.Context(), e, w.state)

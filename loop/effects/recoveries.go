@@ -213,12 +213,10 @@ func (a *Approvals) begin(ctx context.Context, r *loop.RecoveryState, now execut
 		return "what was approved is another command", nil
 	}
 	_, err = store.Begin(ctx, r.Question)
-	var state *escalation.StateError
-	var expired *escalation.ExpiredError
 	switch {
-	case errors.As(err, &expired):
+	case isError[*escalation.ExpiredError](err):
 		return "the approval lapsed before it could begin", nil
-	case errors.As(err, &state):
+	case isError[*escalation.StateError](err):
 		return "the approval was begun already and has no outcome", nil
 	}
 	return "", a.Full(err)

@@ -36,12 +36,13 @@ func TestReport(t *testing.T) {
 	gateMust(t, err)
 	v := gate.Verdicts(w.state.Gates)
 	v.Approval = "skipped"
-	summary := gate.Summary(v, "1/3")
+	n := gate.Iteration{LoopID: "l", RunID: "r1", Iteration: 3, StartedAt: w.state.IterationAt, EndedAt: gateDay,
+		Promise: gate.Promise("<promise>DONE</promise>", "DONE"), Gates: v, TestsMode: "every", Streak: 1, Threshold: 3, Missing: w.state.Missing}
+	summary := n.Summary()
 	gateEqual(t, "the outcome", fact, loop.Fact(loop.Reported{Of: loop.Of{EffectID: "e1"}, Summary: strings.TrimSuffix(summary, "\n")}))
 	gateEqual(t, "gate-summary.txt", w.file("gate-summary.txt"), summary)
-	notes := gate.Notes{LoopID: "l", Iteration: 3, Verdicts: v, TestsMode: "every", Stuck: "1/3", Missing: w.state.Missing, At: gateDay}
-	gateEqual(t, "iteration_notes.md", w.file("iteration_notes.md"), string(notes.Markdown()))
-	gateEqual(t, "timeline.md", w.file("timeline.md"), gate.TimelineHeader("l")+gate.TimelineLine(gateDay, "r1", 3, v, "1/3", false))
+	gateEqual(t, "iteration_notes.md", w.file("iteration_notes.md"), string(n.Notes()))
+	gateEqual(t, "timeline.md", w.file("timeline.md"), gate.TimelineHeader("l")+n.TimelineLine())
 
 	files := map[string]string{}
 	for name, file := range summaryFiles {
@@ -50,9 +51,8 @@ func TestReport(t *testing.T) {
 	facts, err := gate.FileFacts(t.Context(), w.host.Paths.Repo, files)
 	gateMust(t, err)
 	// Written after the facts were taken: they are views of the same moment.
-	entry := gate.RunEntry{RunID: "r1", Iteration: 3, StartedAt: w.state.IterationAt, EndedAt: gateDay, Promise: gate.Promise("<promise>DONE</promise>", "DONE"),
-		Gates: v, TestsMode: "every", Streak: 1, Threshold: 3, Missing: w.state.Missing, Artifacts: facts}
-	want, err := gate.AddRunEntry(nil, "l", entry, gateDay)
+	n.Artifacts = facts
+	want, err := gate.AddRunEntry(nil, n)
 	gateMust(t, err)
 	gateEqual(t, "run-summary.json", w.file("run-summary.json"), string(want))
 	names := map[string]string{}
@@ -106,7 +106,7 @@ func TestTimeline(t *testing.T) {
 	t.Parallel()
 	w := newGateWorld(t)
 	line := func(iteration int) string {
-		return gate.TimelineLine(w.now, w.state.RunID, iteration, reportVerdicts(w.state), "n/a", true)
+		return gate.Iteration{EndedAt: w.now, RunID: w.state.RunID, Iteration: iteration, Gates: reportVerdicts(w.state)}.TimelineLine()
 	}
 	want := gate.TimelineHeader("l")
 	steps := func(name string, rewritten bool) {
@@ -168,7 +168,7 @@ func TestTimelineInTheWay(t *testing.T) {
 	t.Parallel()
 	w := newGateWorld(t)
 	path := w.host.Paths.File("timeline.md")
-	line := gate.TimelineLine(gateDay, "r1", 3, reportVerdicts(w.state), "n/a", true)
+	line := gate.Iteration{EndedAt: gateDay, RunID: "r1", Iteration: 3, Gates: reportVerdicts(w.state)}.TimelineLine()
 	other := w.put("other.md", "theirs\n")
 	for name, c := range map[string]struct {
 		put  func() error

@@ -42,18 +42,18 @@ type ChecklistResult struct {
 // Status is "ok" or "remaining".
 func (r ChecklistResult) Status() string { return okOr(r.OK, StatusRemaining) }
 
-// Checklists reads every file that the patterns name (see expand for their syntax) and counts the unchecked items. A
+// Look adds every file below root that the patterns name (see expand for their syntax), with its unchecked items. A
 // pattern that matches nothing, a directory, and a file that is outside the repository or cannot be read count one
 // each: what could not be looked at is not done. A file that two patterns name counts once. The error is for a
 // repository that cannot be opened.
-func Checklists(root string, patterns []string) (ChecklistResult, error) {
-	res := ChecklistResult{OK: true}
+func (r *ChecklistResult) Look(root string, patterns []string) error {
+	r.OK = r.Remaining == 0
 	if len(patterns) == 0 {
-		return res, nil
+		return nil
 	}
 	t, err := openTree(root)
 	if err != nil {
-		return ChecklistResult{}, err
+		return err
 	}
 	defer t.close()
 	t.each(patterns, func(file string, err error) bool {
@@ -63,21 +63,21 @@ func Checklists(root string, patterns []string) (ChecklistResult, error) {
 		}
 		if err != nil {
 			f := faultOf(err)
-			res.Missing = append(res.Missing, Unread{file, f.reason, f.detail()})
-			res.Remaining++
+			r.Missing = append(r.Missing, Unread{file, f.reason, f.detail()})
+			r.Remaining++
 			return true
 		}
-		res.Files++
+		r.Files++
 		open := uncheckedItems(string(data))
-		res.Remaining += len(open)
-		for _, it := range open[:min(len(open), maxListed-len(res.Items))] {
+		r.Remaining += len(open)
+		for _, it := range open[:min(len(open), maxListed-len(r.Items))] {
 			it.File = file
-			res.Items = append(res.Items, it)
+			r.Items = append(r.Items, it)
 		}
 		return true
 	})
-	res.OK = res.Remaining == 0
-	return res, nil
+	r.OK = r.Remaining == 0
+	return nil
 }
 
 // StatusJSON is checklist-status.json.

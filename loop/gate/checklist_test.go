@@ -98,7 +98,7 @@ func TestChecklists(t *testing.T) {
 		"docs/broken.md": "-> gone",
 	})
 	must(t, syscall.Mkfifo(filepath.Join(root, "fifo.md"), 0o644))
-	res, err := Checklists(root, []string{"todo.md", "*.md", "docs/**/*.md", "", "no/such.md", "../x.md", "outside.md", "bad[.md"})
+	res, err := checklists(root, []string{"todo.md", "*.md", "docs/**/*.md", "", "no/such.md", "../x.md", "outside.md", "bad[.md"})
 	must(t, err)
 	if res.OK || res.Status() != "remaining" {
 		t.Errorf("got %+v", res)
@@ -118,7 +118,7 @@ func TestChecklists(t *testing.T) {
 	keys(t, m, "ok remaining generated_at files missing")
 	equal(t, "generated_at", m["generated_at"].(string), "2026-11-21T12:00:00Z")
 
-	res, err = Checklists(root, []string{"docs/a.md"})
+	res, err = checklists(root, []string{"docs/a.md"})
 	must(t, err)
 	equal(t, "status", res.Status(), "ok")
 	equal(t, "remaining file", string(res.RemainingMarkdown())+string(res.MissingMarkdown()), "")
@@ -129,10 +129,10 @@ func TestChecklists(t *testing.T) {
   "files": 1
 }
 `)
-	if res, err := Checklists(root, nil); err != nil || !res.OK {
+	if res, err := checklists(root, nil); err != nil || !res.OK {
 		t.Errorf("no checklists: %+v %v", res, err)
 	}
-	if _, err := Checklists(filepath.Join(root, "gone"), []string{"x"}); err == nil {
+	if _, err := checklists(filepath.Join(root, "gone"), []string{"x"}); err == nil {
 		t.Error("a repository that is not there is no error")
 	}
 }
@@ -145,7 +145,7 @@ func TestChecklistsAreBounded(t *testing.T) {
 	must(t, err)
 	must(t, big.Truncate(maxMarkdown+1))
 	must(t, big.Close())
-	res, err := Checklists(root, []string{"many.md", "big.md"})
+	res, err := checklists(root, []string{"many.md", "big.md"})
 	must(t, err)
 	equal(t, "remaining", res.Remaining, maxListed+11)
 	equal(t, "items", len(res.Items), maxListed)
@@ -153,4 +153,9 @@ func TestChecklistsAreBounded(t *testing.T) {
 		t.Error("the rest is not told")
 	}
 	equal(t, "reason", res.Missing[0].Reason, ReasonTooLarge)
+}
+
+func checklists(root string, patterns []string) (r ChecklistResult, err error) {
+	err = r.Look(root, patterns)
+	return r, err
 }

@@ -40,17 +40,16 @@ type EvidenceResult struct {
 // Status is "ok" or "failed".
 func (r EvidenceResult) Status() string { return okOr(r.OK, StatusFailed) }
 
-// Evidence records the existence, SHA-256, size and time of each artifact. An artifact is a path or a pattern (see
+// Look adds the existence, SHA-256, size and time of each artifact below root. An artifact is a path or a pattern (see
 // expand); a pattern without a match, a path outside the repository, an empty directory and a file that cannot be read
 // are missing, and one missing artifact fails the gate. The error is for a repository that cannot be opened, and for
 // ctx.
-func Evidence(ctx context.Context, root string, artifacts []string) (EvidenceResult, error) {
+func (r *EvidenceResult) Look(ctx context.Context, root string, artifacts []string) error {
 	t, err := openTree(root)
 	if err != nil {
-		return EvidenceResult{}, err
+		return err
 	}
 	defer t.close()
-	res := EvidenceResult{OK: true, Artifacts: []Artifact{}}
 	t.each(artifacts, func(p string, err error) bool {
 		var a Artifact
 		if err == nil {
@@ -63,15 +62,16 @@ func Evidence(ctx context.Context, root string, artifacts []string) (EvidenceRes
 			if a.Detail != "" {
 				why += " (" + oneLine(a.Detail, maxItem) + ")"
 			}
-			res.OK, res.Missing = false, append(res.Missing, why)
+			r.Missing = append(r.Missing, why)
 		}
-		res.Artifacts = append(res.Artifacts, a)
+		r.Artifacts = append(r.Artifacts, a)
 		return ctx.Err() == nil
 	})
 	if err := ctx.Err(); err != nil {
-		return EvidenceResult{}, fmt.Errorf("hashing the evidence: %w", err)
+		return fmt.Errorf("hashing the evidence: %w", err)
 	}
-	return res, nil
+	r.OK = len(r.Missing) == 0
+	return nil
 }
 
 // artifact hashes what is at p.

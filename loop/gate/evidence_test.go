@@ -31,7 +31,7 @@ func TestEvidence(t *testing.T) {
 	must(t, os.Chtimes(filepath.Join(root, "report.txt"), mtime, mtime))
 	must(t, syscall.Mkfifo(filepath.Join(root, "pipe"), 0o644))
 
-	res, err := Evidence(t.Context(), root, []string{"report.txt", "in", "zero", "shots/*.png", "shots/1.png", "dist", ""})
+	res, err := evidence(t.Context(), root, []string{"report.txt", "in", "zero", "shots/*.png", "shots/1.png", "dist", ""})
 	must(t, err)
 	if !res.OK || res.Status() != "ok" || len(res.Missing) != 0 || len(res.Artifacts) != 6 {
 		t.Fatalf("got %+v", res)
@@ -51,7 +51,7 @@ func TestEvidence(t *testing.T) {
 		"gone.txt": ReasonNotFound, "shots/*.gif": ReasonNotFound, "empty": ReasonEmptyDir, "out": ReasonOutside,
 		"../x": ReasonOutside, "pipe": ReasonNotAFile, "[": ReasonBadPattern,
 	} {
-		res, err := Evidence(t.Context(), root, []string{"report.txt", artifact})
+		res, err := evidence(t.Context(), root, []string{"report.txt", artifact})
 		must(t, err)
 		if res.OK || res.Status() != "failed" || len(res.Missing) != 1 || !strings.HasPrefix(res.Missing[0], artifact+": "+reason) {
 			t.Errorf("%s: got %+v", artifact, res)
@@ -62,16 +62,16 @@ func TestEvidence(t *testing.T) {
 			t.Errorf("%s: got %+v", artifact, a)
 		}
 	}
-	res, err = Evidence(t.Context(), root, nil)
+	res, err = evidence(t.Context(), root, nil)
 	if err != nil || !res.OK {
 		t.Errorf("nothing asked for: %+v %v", res, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Evidence(ctx, root, []string{"report.txt"}); !errors.Is(err, context.Canceled) {
+	if _, err := evidence(ctx, root, []string{"report.txt"}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	if _, err := Evidence(t.Context(), root+"/gone", []string{"x"}); err == nil {
+	if _, err := evidence(t.Context(), root+"/gone", []string{"x"}); err == nil {
 		t.Error("a repository that is not there is no error")
 	}
 }
@@ -95,7 +95,7 @@ func TestTreeHash(t *testing.T) {
 					t.Fatal("cannot write")
 				}
 			}
-			res, err := Evidence(context.Background(), root, []string{"art"})
+			res, err := evidence(context.Background(), root, []string{"art"})
 			if err != nil || !res.OK {
 				t.Fatalf("%+v %v", res, err)
 			}
@@ -128,7 +128,7 @@ func TestManifest(t *testing.T) {
 		"l/checklist-status.json": "{broken", "l/checklist-remaining.md": "", "l/validation-status.json": `{"ok":true}`,
 		"l/validation-results.json": `{"preflight":null}`, "art": "x",
 	})
-	found, err := Evidence(t.Context(), root, []string{"art", "gone"})
+	found, err := evidence(t.Context(), root, []string{"art", "gone"})
 	must(t, err)
 	data, err := Manifest(t.Context(), root, ManifestSpec{
 		LoopID: "t", Iteration: 3, SpecFile: "spec.md", TestsMode: "every", TestCommands: []string{"make"},
@@ -174,4 +174,9 @@ func TestManifest(t *testing.T) {
 	if _, err := Manifest(ctx, root, ManifestSpec{SpecFile: "spec.md", File: func(name string) string { return name }}, found, noon); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
+}
+
+func evidence(ctx context.Context, root string, artifacts []string) (r EvidenceResult, err error) {
+	err = r.Look(ctx, root, artifacts)
+	return r, err
 }

@@ -1,6 +1,8 @@
 package gate
 
 import (
+	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -53,85 +55,67 @@ func (t *tree) expand(pattern string) ([]string, error) {
 		}
 	}
 	segs = slices.CompactFunc(segs, func(a, b string) bool { return a == "**" && b == "**" })
-	e := expansion{tree: t, seen: map[visit]bool{}}
-	if segs[len(segs)-1] == "**" {
-		segs, e.filesOnly = append(segs, "*"), true
+	filesOnly := segs[len(segs)-1] == "**"
+	if filesOnly {
+		segs = append(segs, "*")
 	}
-	err = e.walk(".", segs)
-	slices.Sort(e.found)
-	return slices.Compact(e.found), err
-}
-
-// visit is a directory with the number of names left to match there; no pair is walked twice, so that several "**" cost
-// no more than one each.
-type visit struct {
-	dir  string
-	left int
-}
-
-type expansion struct {
-	*tree
-	filesOnly bool
-	seen      map[visit]bool
-	found     []string
-}
-
-func (e *expansion) walk(dir string, segs []string) error {
-	at := visit{dir, len(segs)}
-	if e.seen[at] {
-		return nil
+	at, guessed := []string{"."}, false
+	// A link that leads out is an error where the pattern names it, and no match where a wildcard found it.
+	passOver := func(err error) bool {
+		reason := faultOf(err).reason
+		return reason == ReasonNotFound || guessed && reason == ReasonOutside
 	}
-	e.seen[at] = true
-	seg, rest := segs[0], segs[1:]
-	if seg == "**" {
-		if err := e.walk(dir, rest); err != nil {
-			return err
-		}
-	} else if !strings.ContainsAny(seg, `*?[\`) {
-		return e.step(path.Join(dir, seg), rest)
-	}
-	list, err := e.entries(dir)
-	if err != nil {
-		return unlessNotFound(err)
-	}
-	for _, entry := range list {
-		name := entry.Name()
-		hidden := strings.HasPrefix(name, ".")
-		if seg == "**" {
-			if entry.IsDir() && !hidden {
-				if err := e.walk(path.Join(dir, name), segs); err != nil {
-					return err
-				}
+	for i, seg := range segs {
+		found := map[string]bool{}
+		for _, dir := range at {
+			if err := t.below(dir, seg, filesOnly && i == len(segs)-1, found); err != nil && !passOver(err) {
+				return nil, err
 			}
-			continue
 		}
-		ok, _ := path.Match(seg, name)
-		if !ok || hidden && !strings.HasPrefix(seg, ".") || len(rest) == 0 && e.filesOnly && entry.IsDir() {
-			continue
-		}
-		err := e.step(path.Join(dir, name), rest)
-		if err != nil && (len(rest) == 0 || faultOf(err).reason != ReasonOutside) {
-			return err // but for a link to a directory elsewhere, which the pattern did not name
+		guessed = guessed || seg != "**" && strings.ContainsAny(seg, wildcards)
+		at = slices.Sorted(maps.Keys(found))
+	}
+	var out []string
+	for _, p := range at {
+		if _, err := t.root.Lstat(p); err == nil {
+			out = append(out, p)
+		} else if !passOver(err) {
+			return nil, err
 		}
 	}
-	return nil
+	return out, nil
 }
 
-// step takes a name that matched: it is found when it was the last one.
-func (e *expansion) step(p string, rest []string) error {
-	if len(rest) > 0 {
-		return e.walk(p, rest)
-	}
-	if _, err := e.root.Lstat(p); err != nil {
-		return unlessNotFound(err)
-	}
-	e.found = append(e.found, p)
-	return nil
-}
+const wildcards = `*?[\`
 
-func unlessNotFound(err error) error {
-	if faultOf(err).reason == ReasonNotFound {
+// below adds to found what one name of a pattern stands for in a directory: for "**" that is the directory, and all
+// below it that are not in found already.
+func (t *tree) below(dir, seg string, filesOnly bool, found map[string]bool) error {
+	if seg == "**" {
+		return fs.WalkDir(t.root.FS(), dir, func(p string, e fs.DirEntry, err error) error {
+			switch {
+			case err != nil && faultOf(err).reason != ReasonNotFound:
+				return err
+			case err != nil, !e.IsDir():
+				return nil
+			case found[p], p != dir && strings.HasPrefix(e.Name(), "."):
+				return fs.SkipDir
+			}
+			found[p] = true
+			return nil
+		})
+	}
+	if !strings.ContainsAny(seg, wildcards) {
+		found[path.Join(dir, seg)] = true
 		return nil
+	}
+	list, err := t.entries(dir)
+	for _, e := range list {
+		ok, _ := path.Match(seg, e.Name())
+		hidden := strings.HasPrefix(e.Name(), ".") && !strings.HasPrefix(seg, ".")
+		if ok && !hidden && !(filesOnly && e.IsDir()) {
+			found[path.Join(dir, e.Name())] = true
+		}
 	}
 	return err
 }

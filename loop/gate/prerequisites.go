@@ -66,15 +66,14 @@ func (r PrerequisitesResult) ResultsJSON(at time.Time) []byte {
 		{"verified", orEmpty(r.Verified)}, {"failed", orEmpty(r.Failed)}})
 }
 
-// Prerequisites runs every check against the repository. vars gives the values of the placeholders {repo}, {loop_id},
+// Look runs every check against the repository root and adds what came of it. vars gives the values of the placeholders {repo}, {loop_id},
 // {loop} and {iteration} in a path; one that is not given stays as it is, and its file is not found. A path outside the
 // repository, an unknown type, a pattern that does not compile and a check that names nothing to look for fail. The
 // error is for a repository that cannot be opened.
-func Prerequisites(root string, checks []PrerequisiteCheck, vars map[string]string) (PrerequisitesResult, error) {
-	res := PrerequisitesResult{Total: len(checks)}
+func (r *PrerequisitesResult) Look(root string, checks []PrerequisiteCheck, vars map[string]string) error {
 	t, err := openTree(root)
 	if err != nil {
-		return res, err
+		return err
 	}
 	defer t.close()
 	var pairs []string
@@ -91,13 +90,13 @@ func Prerequisites(root string, checks []PrerequisiteCheck, vars map[string]stri
 			}
 		}
 		if reason, details := t.check(c); reason == "" {
-			res.Verified = append(res.Verified, c.ID)
+			r.Verified = append(r.Verified, c.ID)
 		} else {
-			res.Failed = append(res.Failed, PrerequisiteFailure{c.ID, orUnknown(c.Type), c.Path, reason, details})
+			r.Failed = append(r.Failed, PrerequisiteFailure{c.ID, orUnknown(c.Type), c.Path, reason, details})
 		}
 	}
-	res.OK = len(res.Failed) == 0
-	return res, nil
+	r.OK, r.Total = len(r.Failed) == 0, r.Total+len(checks)
+	return nil
 }
 
 func orUnknown(s string) string { return cmp.Or(s, "unknown") }

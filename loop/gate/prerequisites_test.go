@@ -56,7 +56,7 @@ func TestPrerequisites(t *testing.T) {
 		{PrerequisiteCheck{Type: "file_executable", Path: "done.md"}, "unsupported_check_type:file_executable"},
 		{PrerequisiteCheck{Path: "done.md"}, "unsupported_check_type:unknown"},
 	} {
-		res, err := Prerequisites(root, []PrerequisiteCheck{tt.check}, vars)
+		res, err := prerequisites(root, []PrerequisiteCheck{tt.check}, vars)
 		must(t, err)
 		reason := ""
 		if len(res.Failed) == 1 {
@@ -66,7 +66,7 @@ func TestPrerequisites(t *testing.T) {
 			t.Errorf("%+v: got %q, %+v", tt.check, reason, res)
 		}
 	}
-	if _, err := Prerequisites(root+"/gone", nil, nil); err == nil {
+	if _, err := prerequisites(root+"/gone", nil, nil); err == nil {
 		t.Error("a repository that is not there is no error")
 	}
 }
@@ -74,7 +74,7 @@ func TestPrerequisites(t *testing.T) {
 func TestPrerequisitesResults(t *testing.T) {
 	t.Parallel()
 	root := repo(t, map[string]string{"a.md": "x TODO\n"})
-	res, err := Prerequisites(root, []PrerequisiteCheck{
+	res, err := prerequisites(root, []PrerequisiteCheck{
 		{ID: "there", Type: CheckFileExists, Path: "a.md"},
 		{Type: CheckRegexAbsent, Path: "a.md", Pattern: "TO.O"},
 		{Type: CheckFileExists},
@@ -165,4 +165,9 @@ func TestJavaScriptRegexQuoted(t *testing.T) {
 		_, _ = compileRegex(rapid.String().Draw(t, "pattern"), rapid.StringMatching(`[gimsuyx]{0,3}`).Draw(t, "flags"))
 		_, _ = compileRegex(rapid.StringMatching(`[\\\[\]\^us{}0-9a]{0,12}`).Draw(t, "odd pattern"), "")
 	})
+}
+
+func prerequisites(root string, checks []PrerequisiteCheck, vars map[string]string) (r PrerequisitesResult, err error) {
+	err = r.Look(root, checks, vars)
+	return r, err
 }

@@ -7,28 +7,12 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"strings"
-	"time"
 )
 
 // maxEntries bounds run-summary.json, which is written anew in every iteration; older iterations are only counted, and
 // stand in events.jsonl.
 const maxEntries = 50
-
-// RunEntry is one iteration in run-summary.json.
-type RunEntry struct {
-	RunID              string
-	Iteration          int
-	StartedAt, EndedAt time.Time
-	Promise            PromiseResult
-	Gates              Verdicts
-	TestsMode          string
-	Streak, Threshold  int // of the stuck gate
-	CompletionOK       bool
-	Missing            []string // what the loop's completion lacks, "tests=failed"
-	Artifacts          map[string]FileFact
-}
 
 // FileFact is one file of the loop at the end of an iteration. Gate names the gate that it belongs to, "" for none.
 type FileFact struct {
@@ -129,13 +113,11 @@ func gatesJSON(v Verdicts) GateValues {
 	return GateValues{v.Tests, v.Validation, v.Prerequisites, v.Checklist, v.Evidence, StatusSkipped, v.Approval}
 }
 
-func (e RunEntry) json() json.RawMessage {
-	artifacts := map[string]FileFact{}
-	maps.Copy(artifacts, e.Artifacts)
+func (e Iteration) entry() json.RawMessage {
 	return compact(members{{"run_id", e.RunID}, {"iteration", e.Iteration}, {"started_at", stamp(e.StartedAt)}, {"ended_at", stamp(e.EndedAt)},
 		{"promise", e.Promise}, {"gates", gatesJSON(e.Gates)}, {"tests_mode", e.TestsMode},
-		{"stuck", members{{"streak", e.Streak}, {"threshold", e.Threshold}}}, {"completion_ok", e.CompletionOK},
-		{"missing", orEmpty(e.Missing)}, {"artifacts", artifacts}})
+		{"stuck", members{{"streak", e.Streak}, {"threshold", e.Threshold}}}, {"completion_ok", len(e.Missing) == 0},
+		{"missing", orEmpty(e.Missing)}, {"artifacts", e.Artifacts}})
 }
 
 // render writes one entry a line: the file is written anew in every iteration, and indenting what is old each time cost
@@ -157,8 +139,8 @@ func (s runSummary) render() []byte {
 // stay byte for byte, those of the original too. An entry for the run and iteration that stand last replaces them, so
 // that doing it twice changes nothing. Beyond 50 the oldest entries are dropped and counted. A prev that cannot be read
 // is an error: the caller decides whether to begin anew with none.
-func AddRunEntry(prev []byte, loopID string, e RunEntry, at time.Time) ([]byte, error) {
-	sum := runSummary{Version: 1, LoopID: loopID}
+func AddRunEntry(prev []byte, e Iteration) ([]byte, error) {
+	sum := runSummary{}
 	if len(prev) > 0 {
 		if err := json.Unmarshal(prev, &sum); err != nil {
 			return nil, fmt.Errorf("reading run-summary.json: %w", err)
@@ -167,7 +149,7 @@ func AddRunEntry(prev []byte, loopID string, e RunEntry, at time.Time) ([]byte, 
 			return nil, fmt.Errorf("reading run-summary.json: its version %d is newer than 1", sum.Version)
 		}
 	}
-	sum.Version, sum.LoopID, sum.UpdatedAt = 1, loopID, stamp(at)
+	sum.Version, sum.LoopID, sum.UpdatedAt = 1, e.LoopID, stamp(e.EndedAt)
 	if n := len(sum.Entries); n > 0 {
 		var last struct {
 			RunID     string `json:"run_id"`
@@ -177,7 +159,7 @@ func AddRunEntry(prev []byte, loopID string, e RunEntry, at time.Time) ([]byte, 
 			sum.Entries = sum.Entries[:n-1]
 		}
 	}
-	sum.Entries = append(sum.Entries, e.json())
+	sum.Entries = append(sum.Entries, e.entry())
 	if over := len(sum.Entries) - maxEntries; over > 0 {
 		sum.Dropped += over
 		sum.Entries = sum.Entries[over:]

@@ -40,14 +40,11 @@ func ParseStuck(data []byte) (StuckState, error) {
 	return s, nil
 }
 
-// Status is "streak/threshold", or "n/a" without a threshold.
-func (s StuckState) Status() string { return StuckStatus(s.Streak, s.Threshold) }
-
 // Triggered reports whether the loop stops.
 func (s StuckState) Triggered() bool { return s.Threshold > 0 && s.Streak >= s.Threshold }
 
-// StuckStatus is the stuck value of a gate summary.
-func StuckStatus(streak, threshold int) string {
+// stuckStatus is the stuck value of a gate summary: "streak/threshold", or "n/a" without a threshold.
+func stuckStatus(streak, threshold int) string {
 	if threshold < 1 {
 		return "n/a"
 	}
@@ -79,7 +76,6 @@ type StuckReport struct {
 	Ignored  []string // paths that did change, on the ignore list
 	Patterns []string // the ignore list
 	Missing  []string // what completion lacks, "tests=failed"
-	LastWord string   // the reviewer's reason for not completing, if known
 	At       time.Time
 }
 
@@ -121,9 +117,6 @@ func (r StuckReport) Markdown() []byte {
 		b.WriteString("Not known.\n")
 	}
 	list(&b, r.Missing)
-	if r.LastWord != "" {
-		fmt.Fprintf(&b, "\nThe reviewer's last word: %s\n", oneLine(r.LastWord, 2*maxItem))
-	}
 
 	fmt.Fprintf(&b, `
 ## What you can do

@@ -26,33 +26,39 @@ func (v Verdicts) words() Verdicts {
 		skipped(v.Validation), skipped(v.Prerequisites), skipped(v.Evidence), skipped(v.Approval)}
 }
 
+// Iteration is what reports tell of one iteration.
+type Iteration struct {
+	LoopID, RunID      string
+	Iteration          int
+	StartedAt, EndedAt time.Time
+	Promise            PromiseResult
+	Gates              Verdicts
+	TestsMode          string
+	Streak, Threshold  int      // of the stuck gate
+	Missing            []string // what the loop's completion lacks, "tests=failed"
+	Artifacts          map[string]FileFact
+}
+
 // Summary is the line of gate-summary.txt, newline included. The lifecycle gate of the original (an audit of branches)
-// does not exist here; its key stays, for those who parse the line. stuck is what StuckStatus gives.
-func Summary(v Verdicts, stuck string) string {
-	v = v.words()
-	return fmt.Sprintf("promise=%s tests=%s validation=%s prerequisites=%s checklist=%s evidence=%s lifecycle=%s stuck=%s approval=%s\n",
-		v.Promise, v.Tests, v.Validation, v.Prerequisites, v.Checklist, v.Evidence, StatusSkipped, stuck, v.Approval)
+// does not exist here; its key stays, for those who parse the line.
+func (n Iteration) Summary() string {
+	return fmt.Sprintf("%s stuck=%s approval=%s\n", n.gates(), stuckStatus(n.Streak, n.Threshold), n.Gates.words().Approval)
 }
 
-// Notes is what iteration_notes.md tells about one iteration.
-type Notes struct {
-	LoopID    string
-	Iteration int
-	Verdicts
-	TestsMode string
-	Stuck     string   // what StuckStatus gives
-	Missing   []string // what the loop's completion lacks, "tests=failed"
-	At        time.Time
+func (n Iteration) gates() string {
+	v := n.Gates.words()
+	return fmt.Sprintf("promise=%s tests=%s validation=%s prerequisites=%s checklist=%s evidence=%s lifecycle=%s",
+		v.Promise, v.Tests, v.Validation, v.Prerequisites, v.Checklist, v.Evidence, StatusSkipped)
 }
 
-// Markdown is iteration_notes.md. Its next steps follow from the gates that are not passed.
-func (n Notes) Markdown() []byte {
-	v := n.Verdicts.words()
+// Notes are iteration_notes.md. Their next steps follow from the gates that are not passed.
+func (n Iteration) Notes() []byte {
+	v := n.Gates.words()
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "Iteration: %d\nLoop: %s\nPromise matched: %s\n", n.Iteration, n.LoopID, v.Promise)
 	fmt.Fprintf(&b, "Tests: %s (mode: %s)\nValidation: %s\nPrerequisites: %s\n", v.Tests, n.TestsMode, v.Validation, v.Prerequisites)
 	fmt.Fprintf(&b, "Checklist: %s\nEvidence: %s\nLifecycle: %s\nApproval: %s\n", v.Checklist, v.Evidence, StatusSkipped, v.Approval)
-	fmt.Fprintf(&b, "Stuck streak: %s\nGenerated at: %s\n\nNext steps:\n", n.Stuck, stamp(n.At))
+	fmt.Fprintf(&b, "Stuck streak: %s\nGenerated at: %s\n\nNext steps:\n", stuckStatus(n.Streak, n.Threshold), stamp(n.EndedAt))
 	if len(n.Missing) == 0 {
 		b.WriteString("- None: every gate is passed.\n")
 	}
@@ -76,9 +82,8 @@ var nextSteps = map[string]string{
 // TimelineHeader is how timeline.md begins.
 func TimelineHeader(loopID string) string { return "# Timeline\n\nLoop: " + loopID + "\n\n" }
 
-// TimelineLine is one iteration in timeline.md, newline included.
-func TimelineLine(at time.Time, runID string, iteration int, v Verdicts, stuck string, complete bool) string {
-	v = v.words()
-	return fmt.Sprintf("- %s run=%s iter=%d promise=%s tests=%s validation=%s prerequisites=%s checklist=%s evidence=%s lifecycle=%s approval=%s stuck=%s completion=%t\n",
-		stamp(at), runID, iteration, v.Promise, v.Tests, v.Validation, v.Prerequisites, v.Checklist, v.Evidence, StatusSkipped, v.Approval, stuck, complete)
+// TimelineLine is the iteration in timeline.md, newline included.
+func (n Iteration) TimelineLine() string {
+	return fmt.Sprintf("- %s run=%s iter=%d %s approval=%s stuck=%s completion=%t\n", stamp(n.EndedAt), n.RunID, n.Iteration, n.gates(),
+		n.Gates.words().Approval, stuckStatus(n.Streak, n.Threshold), len(n.Missing) == 0)
 }

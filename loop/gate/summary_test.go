@@ -15,20 +15,20 @@ var allGood = Verdicts{Promise: "true", Tests: "ok", Checklist: "ok", Validation
 
 func TestSummaryLines(t *testing.T) {
 	t.Parallel()
-	equal(t, "gate-summary.txt", Summary(allGood, StuckStatus(0, 3)),
+	equal(t, "gate-summary.txt", Iteration{Gates: allGood, Threshold: 3}.Summary(),
 		"promise=true tests=ok validation=skipped prerequisites=skipped checklist=ok evidence=ok lifecycle=skipped stuck=0/3 approval=skipped\n")
-	equal(t, "nothing asked", Summary(Verdicts{}, StuckStatus(0, 0)),
+	equal(t, "nothing asked", Iteration{}.Summary(),
 		"promise=unknown tests=unknown validation=skipped prerequisites=skipped checklist=unknown evidence=skipped lifecycle=skipped stuck=n/a approval=skipped\n")
-	equal(t, "timeline.md", TimelineHeader("t")+TimelineLine(noon, "20261121T120000Z", 4, allGood, "0/3", true),
+	equal(t, "timeline.md", TimelineHeader("t")+Iteration{EndedAt: noon, RunID: "20261121T120000Z", Iteration: 4, Gates: allGood, Threshold: 3}.TimelineLine(),
 		"# Timeline\n\nLoop: t\n\n- 2026-11-21T12:00:00Z run=20261121T120000Z iter=4 promise=true tests=ok validation=skipped prerequisites=skipped "+
 			"checklist=ok evidence=ok lifecycle=skipped approval=skipped stuck=0/3 completion=true\n")
 }
 
 func TestNotes(t *testing.T) {
 	t.Parallel()
-	n := Notes{LoopID: "t", Iteration: 2, Verdicts: Verdicts{Promise: "false", Tests: "failed", Checklist: "remaining", Evidence: "ok"},
-		TestsMode: "every", Stuck: "1/3", Missing: []string{"promise=false", "tests=failed", "checklist=remaining"}, At: noon}
-	equal(t, "iteration_notes.md", string(n.Markdown()), `Iteration: 2
+	n := Iteration{LoopID: "t", Iteration: 2, Gates: Verdicts{Promise: "false", Tests: "failed", Checklist: "remaining", Evidence: "ok"},
+		TestsMode: "every", Streak: 1, Threshold: 3, Missing: []string{"promise=false", "tests=failed", "checklist=remaining"}, EndedAt: noon}
+	equal(t, "iteration_notes.md", string(n.Notes()), `Iteration: 2
 Loop: t
 Promise matched: false
 Tests: failed (mode: every)
@@ -48,12 +48,12 @@ Next steps:
 `)
 	n.Missing = []string{"validation=failed", "prerequisites=failed", "evidence=failed", "other=x"}
 	for _, file := range []string{"validation-results.json", "prerequisites-results.json", "evidence.json", "gate-summary.txt"} {
-		if !strings.Contains(string(n.Markdown()), file) {
+		if !strings.Contains(string(n.Notes()), file) {
 			t.Errorf("no word of %s", file)
 		}
 	}
 	n.Missing = nil
-	if !strings.HasSuffix(string(n.Markdown()), "- None: every gate is passed.\n") {
+	if !strings.HasSuffix(string(n.Notes()), "- None: every gate is passed.\n") {
 		t.Error("nothing missing is not said")
 	}
 }
@@ -114,14 +114,14 @@ Missing checklist remaining list.
 	}
 }
 
-func entry(run string, iteration int) RunEntry {
-	return RunEntry{RunID: run, Iteration: iteration, StartedAt: noon.Add(-time.Minute), EndedAt: noon, Promise: Promise("", "DONE"),
+func entry(run string, iteration int) Iteration {
+	return Iteration{LoopID: "t", RunID: run, Iteration: iteration, StartedAt: noon.Add(-time.Minute), EndedAt: noon, Promise: Promise("", "DONE"),
 		Gates: allGood, TestsMode: "every", Threshold: 3, Artifacts: map[string]FileFact{"plan": {Path: "plan.md"}}}
 }
 
 func TestAddRunEntry(t *testing.T) {
 	t.Parallel()
-	data, err := AddRunEntry(nil, "t", entry("r", 1), noon)
+	data, err := AddRunEntry(nil, entry("r", 1))
 	must(t, err)
 	m := decode(t, data)
 	keys(t, m, "version loop_id updated_at dropped entries")
@@ -131,20 +131,20 @@ func TestAddRunEntry(t *testing.T) {
 	keys(t, e["promise"].(map[string]any), "expected text matched")
 	equal(t, "started_at", e["started_at"].(string), "2026-11-21T11:59:00Z")
 
-	again, err := AddRunEntry(data, "t", entry("r", 1), noon)
+	again, err := AddRunEntry(data, entry("r", 1))
 	must(t, err)
 	equal(t, "the same iteration twice", string(again), string(data))
 
 	// An entry of the original keeps what superloop does not know.
 	old := `{"version":1,"loop_id":"t","updated_at":"x","entries":[{"run_id":"o","iteration":9,"delegation":{"enabled":true},"gates":{}}]}`
-	data, err = AddRunEntry([]byte(old), "t", entry("r", 1), noon)
+	data, err = AddRunEntry([]byte(old), entry("r", 1))
 	must(t, err)
 	first := decode(t, data)["entries"].([]any)[0].(map[string]any)
 	if first["delegation"].(map[string]any)["enabled"] != true || first["iteration"] != 9.0 {
 		t.Errorf("got %v", first)
 	}
 	for _, bad := range []string{"{", `{"version":2}`, `[]`} {
-		if _, err := AddRunEntry([]byte(bad), "t", entry("r", 1), noon); err == nil {
+		if _, err := AddRunEntry([]byte(bad), entry("r", 1)); err == nil {
 			t.Errorf("%s is no error", bad)
 		}
 	}
@@ -159,7 +159,7 @@ func TestRunSummaryIsBounded(t *testing.T) {
 	data := []byte(`{"version":1,"entries":[` + strings.Join(before, ",") + `]}`)
 	var err error
 	for i := maxEntries - 2; i <= maxEntries+7; i++ {
-		data, err = AddRunEntry(data, "t", entry("r", i), noon)
+		data, err = AddRunEntry(data, entry("r", i))
 		must(t, err)
 	}
 	var sum struct {
