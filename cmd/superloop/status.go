@@ -131,7 +131,7 @@ func (a *app) standings(repo string, ids []string) ([]standing, error) {
 
 // decided is the answer that waits for a supervisor, if there is one.
 func (a *app) decided(p layout.Paths, v loop.View) *control.Intent {
-	ins, _, _ := control.Submitted(p) // an unreadable file is the supervisor's to report
+	ins, _ := control.Submitted(p) // an unreadable file is the supervisor's to report
 	for _, in := range ins {
 		if in.RunID == v.RunID {
 			return &in

@@ -28,6 +28,7 @@ type Intent struct {
 	At   time.Time `json:"at"`
 	// RunID is the run that it is about.
 	RunID string `json:"run_id,omitempty"`
+	File  string `json:"-"` // the path of its file, once it is submitted
 }
 
 // Kinds of intents.
@@ -53,48 +54,36 @@ func readIntent(path string) (Intent, error) {
 	if err != nil {
 		return Intent{}, err
 	}
-	var in Intent
+	in := Intent{File: path}
 	if err := json.Unmarshal(data, &in); err != nil {
 		return Intent{}, fmt.Errorf("reading %s: %w", path, err)
 	}
 	return in, nil
 }
 
-// Submitted lists the intents that wait to be taken in, oldest first, with the paths of their files. A file that cannot
-// be read is reported in the error and does not hide the others.
-func Submitted(p layout.Paths) ([]Intent, []string, error) {
+// Submitted lists the intents that wait to be taken in, oldest first. A file that cannot be read is reported in the error
+// and does not hide the others.
+func Submitted(p layout.Paths) (all []Intent, errs error) {
 	entries, err := os.ReadDir(p.Control())
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, nil
+		return nil, nil
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	type found struct {
-		in   Intent
-		path string
-	}
-	var all []found
-	var errs error
 	for _, e := range entries {
 		if !strings.HasSuffix(e.Name(), ".json") || strings.HasPrefix(e.Name(), ".") {
 			continue
 		}
-		path := filepath.Join(p.Control(), e.Name())
-		in, err := readIntent(path)
+		in, err := readIntent(filepath.Join(p.Control(), e.Name()))
 		if err != nil {
 			errs = errors.Join(errs, err)
 			continue
 		}
-		all = append(all, found{in, path})
+		all = append(all, in)
 	}
-	slices.SortStableFunc(all, func(a, b found) int { return a.in.At.Compare(b.in.At) })
-	var ins []Intent
-	var paths []string
-	for _, f := range all {
-		ins, paths = append(ins, f.in), append(paths, f.path)
-	}
-	return ins, paths, errs
+	slices.SortStableFunc(all, func(a, b Intent) int { return a.At.Compare(b.At) })
+	return all, errs
 }
 
 // Ignored is the event of an intent that nothing waited for.

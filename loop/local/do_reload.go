@@ -5,8 +5,6 @@ import (
 	"path/filepath"
 	"reflect"
 
-	"go.uber.org/zap"
-
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
@@ -27,15 +25,12 @@ func (d *driver) protect(ctx context.Context) {
 	for _, name := range []string{"events.jsonl", "lock", "proposals"} {
 		own.ReadOnly = append(own.ReadOnly, d.paths.File(name))
 	}
-	defer func() { d.host.Runner = d.agents }()
-	d.agents, d.protection = d.spawner, sandbox.ProtectionReport{Level: sandbox.ProtectNone, Notes: []string{"switched off by --unprotected"}}
+	d.host.Runner, d.protection = d.spawner, sandbox.ProtectionReport{Level: sandbox.ProtectNone, Notes: []string{"switched off by --unprotected"}}
 	if d.o.Unprotected {
 		return
 	}
-	if err := proc.Undumpable(); err != nil {
-		d.log.Warn("agents may look into the supervisor's memory", zap.Error(err))
-	}
-	d.agents, d.protection = sandbox.Protect(ctx, d.spawner, own)
+	d.host.Warn("agents may look into the supervisor's memory", proc.Undumpable())
+	d.host.Runner, d.protection = sandbox.Protect(ctx, d.spawner, own)
 }
 
 // startConfig takes what is trusted of the configuration, and begins to watch the file. What it came to is recorded
@@ -181,13 +176,9 @@ func (d *driver) news(ctx context.Context, sighting bool) {
 	}
 	if sighting {
 		if f := d.recoveries.Sight(ctx, d.state); f != nil {
-			if err := d.step(f); err != nil {
-				d.log.Warn("a proposal was seen and could not be recorded yet", zap.Error(err))
-			}
+			d.host.Warn("a proposal was seen and could not be recorded yet", d.step(f))
 		}
 		return
 	}
-	if err := d.checkConfig(role); err != nil {
-		d.log.Warn("a change of the configuration could not be recorded yet", zap.Error(err))
-	}
+	d.host.Warn("a change of the configuration could not be recorded yet", d.checkConfig(role))
 }

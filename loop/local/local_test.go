@@ -311,9 +311,13 @@ func (w *world) submit(in control.Intent) {
 // intents are the control files that are there.
 func (w *world) intents() []string {
 	w.t.Helper()
-	_, files, err := control.Submitted(w.paths)
+	ins, err := control.Submitted(w.paths)
 	if err != nil {
 		w.t.Fatal(err)
+	}
+	var files []string
+	for _, in := range ins {
+		files = append(files, in.File)
 	}
 	return files
 }

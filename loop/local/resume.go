@@ -11,6 +11,7 @@ import (
 	mathrand "math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -86,8 +87,7 @@ func open(ctx context.Context, o Options) (_ *driver, err error) {
 		}
 	}
 	d.journal, err = journal.Open(o.Disk, paths.Events(), journal.Options{Head: paths.Head()})
-	var tampered *journal.TamperedError
-	if errors.As(err, &tampered) && o.Fresh {
+	if _, tampered := errors.AsType[*journal.TamperedError](err); tampered && o.Fresh {
 		if err := d.setAside(); err != nil {
 			return nil, d.host.Full(err)
 		}
@@ -124,8 +124,7 @@ func (d *driver) lock() error {
 	}
 	for _, path := range []string{d.paths.Lock(), d.paths.RepoLock()} {
 		lock, err := d.o.Disk.Lock(path, holder)
-		var held *durable.LockedError
-		if errors.As(err, &held) {
+		if held, ok := errors.AsType[*durable.LockedError](err); ok {
 			var h Holder
 			_ = json.Unmarshal(held.Holder, &h) // a holder that did not say who it is has it all the same
 			return &HeldError{LoopID: d.o.LoopID, Holder: h}
@@ -140,8 +139,8 @@ func (d *driver) lock() error {
 
 // takeUp brings the state to where the journal ends, pays what the last write still owed, and starts or resumes the
 // loop.
-func (d *driver) takeUp(ctx context.Context) error {
-	if err := d.fold(); err != nil {
+func (d *driver) takeUp(ctx context.Context) (err error) {
+	if err = d.fold(); err != nil {
 		return err
 	}
 	life, stop := context.WithCancel(ctx)
@@ -157,9 +156,10 @@ func (d *driver) takeUp(ctx context.Context) error {
 		d.putViews()
 		return d.settle()
 	}
-	if err := d.startSpawner(); err != nil {
-		return err
+	if d.spawner, err = proc.Start(proc.Options{Level: d.o.Containment}); err != nil {
+		return fmt.Errorf("starting the process that runs agents: %w", err)
 	}
+	d.cleanup = append(d.cleanup, func() { _ = d.spawner.Close() })
 	if err := d.enterWorktree(ctx); err != nil {
 		return err
 	}
@@ -205,15 +205,6 @@ func (d *driver) fold() error {
 	return nil
 }
 
-func (d *driver) startSpawner() (err error) {
-	d.spawner, err = proc.Start(proc.Options{Level: d.o.Containment})
-	if err != nil {
-		return fmt.Errorf("starting the process that runs agents: %w", err)
-	}
-	d.cleanup = append(d.cleanup, func() { _ = d.spawner.Close() })
-	return nil
-}
-
 func (d *driver) start(ctx context.Context) error {
 	if d.state.Version != 0 {
 		if err := d.archive(); err != nil {
@@ -247,11 +238,9 @@ func (d *driver) resume(ctx context.Context) error {
 		return err
 	}
 	d.restarted = d.state.Human != nil && d.state.Human.Type == loop.EscalationRunner
-	if d.state.Plan.Recovery {
-		if _, err := os.Stat(d.paths.Guard()); err != nil {
-			if err := d.pin(ctx); err != nil {
-				return err
-			}
+	if d.state.Plan.Recovery && !exists(d.paths.Guard()) {
+		if err := d.pin(ctx); err != nil {
+			return err
 		}
 	}
 	return d.tree.Prune(d.state)
@@ -278,7 +267,7 @@ func (d *driver) archive() error {
 	for _, e := range entries {
 		switch name := e.Name(); {
 		case name == "archive", name == "lock", name == "state.json", name == "usage.jsonl":
-		case len(name) >= len("events.jsonl") && name[:len("events.jsonl")] == "events.jsonl":
+		case strings.HasPrefix(name, "events.jsonl"):
 		default:
 			if err := d.o.Disk.Rename("archive", filepath.Join(d.paths.Loop, name), filepath.Join(to, name)); err != nil {
 				return d.host.Full(err)
@@ -298,8 +287,7 @@ func (d *driver) enterWorktree(ctx context.Context) error {
 		return d.host.Full(err)
 	}
 	// The repository itself must not see its own copy as untracked files.
-	ignore := filepath.Join(dir, ".gitignore")
-	if _, err := os.Lstat(ignore); errors.Is(err, fs.ErrNotExist) {
+	if ignore := filepath.Join(dir, ".gitignore"); !exists(ignore) {
 		if err := d.o.Disk.WriteFile("worktree", ignore, []byte("*\n"), 0o644); err != nil {
 			return d.host.Full(err)
 		}

@@ -24,7 +24,6 @@ import (
 	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/loop/worktree"
 	"github.com/superloop/superloop/recovery/sandbox"
-	"github.com/superloop/superloop/roles/agent"
 )
 
 // Options are what a run needs. Repo, Config, LoopID, Version and Now are required; the zero value of the rest is a
@@ -112,7 +111,6 @@ type driver struct {
 	performers
 	intents map[string]bool // control intents that the journal holds
 	spawner *proc.Spawner
-	agents  agent.Runner // runs what agents can have written: them, the tests
 	view    *journal.Projection
 	super   *journal.Projection
 	look    <-chan struct{}

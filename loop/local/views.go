@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
@@ -72,18 +70,15 @@ func encodeView(v any) ([]byte, error) {
 }
 
 func (d *driver) repoView(s loop.State, index int) loop.RepoView {
-	v := loop.RepoView{Version: 1, Loops: map[string]loop.Status{}}
+	var v loop.RepoView
 	if data, err := os.ReadFile(filepath.Join(d.paths.Super, "state.json")); err == nil {
 		_ = json.Unmarshal(data, &v) // a view that cannot be read is made anew
 	}
 	if v.Loops == nil {
 		v.Loops = map[string]loop.Status{}
 	}
-	v.Version = 1
-	v.Active = !s.Status.Ended() && s.Status != loop.Paused
-	v.LoopIndex = max(0, index)
-	v.Iteration, v.CurrentLoopID, v.Status = s.Iteration, d.o.LoopID, s.Status
-	v.UpdatedAt = s.UpdatedAt
+	v.Version, v.LoopIndex, v.Active = 1, max(0, index), !s.Status.Ended() && s.Status != loop.Paused
+	v.Iteration, v.CurrentLoopID, v.Status, v.UpdatedAt = s.Iteration, d.o.LoopID, s.Status, s.UpdatedAt
 	v.Loops[d.o.LoopID] = s.Status
 	return v
 }
@@ -92,9 +87,7 @@ func (d *driver) repoView(s loop.State, index int) loop.RepoView {
 // and not an error, but for a full disk, which an operator must hear of.
 func (d *driver) flushViews() error {
 	err := errors.Join(d.view.Flush(), d.super.Flush())
-	if err != nil {
-		d.log.Warn("state.json could not be written; the journal is whole", zap.Error(err))
-	}
+	d.host.Warn("state.json could not be written; the journal is whole", err)
 	if durable.IsFull(err) {
 		return d.host.Full(err)
 	}

@@ -4,9 +4,8 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
-
-	"go.uber.org/zap"
 
 	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/loop"
@@ -23,20 +22,15 @@ const leaveGrace = 3 * time.Second
 // takeIntents reads the control directory: a cancellation is kept in d.cancel, what the journal already holds is
 // removed, and an answer to a question that is no longer open is recorded as such.
 func (d *driver) takeIntents() error {
-	ins, files, err := control.Submitted(d.paths)
-	if err != nil {
-		d.log.Warn("a control file cannot be read", zap.Error(err))
-	}
-	for i, in := range ins {
-		switch {
-		case d.intents[in.ID]:
-			if err := d.o.Disk.Remove("control", files[i]); err != nil {
-				return d.host.Full(err)
+	for _, in := range d.submitted() {
+		if !d.intents[in.ID] {
+			if d.cancels(in) {
+				d.cancel = &in
+				continue
 			}
-		case d.cancels(in):
-			d.cancel = &in
-		case d.endsWait(in):
-		default:
+			if d.endsWait(in) {
+				continue
+			}
 			d.intents[in.ID] = true
 			f := control.Ignored{Kind: in.Kind, By: in.By, IntentID: in.ID, Reason: "nothing was waiting for it"}
 			if err := d.record(f.Event(), f); err != nil {
@@ -46,12 +40,18 @@ func (d *driver) takeIntents() error {
 			if _, err := d.journal.Append(true); err != nil {
 				return d.host.Full(err)
 			}
-			if err := d.o.Disk.Remove("control", files[i]); err != nil {
-				return d.host.Full(err)
-			}
+		}
+		if err := d.o.Disk.Remove("control", in.File); err != nil {
+			return d.host.Full(err)
 		}
 	}
 	return nil
+}
+
+func (d *driver) submitted() []control.Intent {
+	ins, err := control.Submitted(d.paths)
+	d.host.Warn("a control file cannot be read", err)
+	return ins
 }
 
 // perform has an effect performed under a context that ends, and its processes with it, when the supervisor has to
@@ -84,32 +84,23 @@ func (d *driver) watchKill(kill context.Context, stop func(), hurry chan<- struc
 		case <-d.newConfig:
 			d.news(kill, false)
 		case <-d.outbox.News():
-			if err := d.outbox.TellDeliveries(); err != nil {
-				d.log.Warn("a delivery could not be recorded", zap.Error(err))
-			}
+			d.host.Warn("a delivery could not be recorded", d.outbox.TellDeliveries())
 		case <-d.proposals:
 			d.news(kill, true)
 		case <-d.look:
-			ins, _, err := control.Submitted(d.paths)
-			if err != nil {
-				d.log.Warn("a control file cannot be read", zap.Error(err))
-			}
+			ins := d.submitted()
 			d.mu.Lock()
-			for _, in := range ins {
-				if d.cancels(in) {
-					stop()
-				}
+			if slices.ContainsFunc(ins, d.cancels) {
+				stop()
 			}
 			d.mu.Unlock()
 		}
 	}
-	patience := time.NewTimer(leaveGrace)
-	defer patience.Stop()
 	select {
 	case <-done:
 		return
 	case <-d.o.Hurry:
-	case <-patience.C:
+	case <-time.After(leaveGrace):
 	}
 	close(hurry)
 	<-done
@@ -138,10 +129,8 @@ func (d *driver) wait(shutdown context.Context, e loop.Effect) (loop.Fact, error
 	if err := d.flushViews(); err != nil {
 		return nil, err
 	}
-	timer := time.NewTimer(e.Until.Sub(d.host.Now(d.state)))
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(e.Until.Sub(d.host.Now(d.state))):
 		return d.waited(e, loop.WaitOver{ID: e.ID}), nil
 	case <-shutdown.Done():
 	case <-d.look:
@@ -171,11 +160,9 @@ func (d *driver) limitGone() bool {
 
 // retryNow is an intent of the operator not to wait (superloop kick).
 func (d *driver) retryNow() (control.Intent, bool) {
-	ins, _, _ := control.Submitted(d.paths) // takeIntents has reported what cannot be read
-	for _, in := range ins {
-		if d.endsWait(in) {
-			return in, true
-		}
+	ins, _ := control.Submitted(d.paths) // takeIntents has reported what cannot be read
+	if i := slices.IndexFunc(ins, d.endsWait); i >= 0 {
+		return ins[i], true
 	}
 	return control.Intent{}, false
 }
@@ -209,10 +196,8 @@ func (d *driver) awaitAnswer(shutdown context.Context) (loop.Fact, error) {
 	if err := d.flushViews(); err != nil {
 		return nil, err
 	}
-	timer := time.NewTimer(next.Sub(d.o.Now()))
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(next.Sub(d.o.Now())):
 	case <-d.answered:
 	case <-d.outbox.News():
 	case <-d.look:
@@ -267,12 +252,12 @@ func (d *driver) settle() error {
 	if err := d.approvals.Withdraw("the loop is " + string(d.state.Status)); err != nil {
 		return err
 	}
-	_, files, err := control.Submitted(d.paths)
+	ins, err := control.Submitted(d.paths)
 	if err != nil {
 		return err
 	}
-	for _, f := range files {
-		if err := d.o.Disk.Remove("control", f); err != nil && !os.IsNotExist(err) {
+	for _, in := range ins {
+		if err := d.o.Disk.Remove("control", in.File); err != nil && !os.IsNotExist(err) {
 			return d.host.Full(err)
 		}
 	}
