@@ -81,8 +81,7 @@ type Effect struct {
 	Command string    `json:"command,omitempty"` // what Diagnose is about, if not the tests
 	Tool    string    `json:"tool,omitempty"`    // of CheckTool: the id of a recipe
 	Until   time.Time `json:"until,omitzero"`
-	// LimitMS caps the effect's wall time by what the loop has left; 0 is no cap.
-	LimitMS int64 `json:"limit_ms,omitempty"`
+	LimitMS int64     `json:"limit_ms,omitempty"` // caps the effect's wall time by what the loop has left; 0 is no cap
 	// MaxCostUSD caps what the role may spend by what the loop has left, where the runner can be told; 0 is no cap.
 	MaxCostUSD float64         `json:"max_cost_usd,omitempty"`
 	Event      string          `json:"event,omitempty"` // Event, Fields and Iteration are a Record's.

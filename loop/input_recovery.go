@@ -42,9 +42,8 @@ type Proposed struct {
 	Else     *action.Action `json:"alternative,omitempty"` // the fallback that has not been judged
 	Notes    []string       `json:"notes,omitempty"`
 	// PatternSeen says whether the proposal's error_pattern is in what the tests printed last; nil: not known.
-	PatternSeen *bool `json:"pattern_seen,omitempty"`
-	// The verdict: auto, human, deny or invalid, and why.
-	Verdict      string    `json:"verdict"`
+	PatternSeen  *bool     `json:"pattern_seen,omitempty"`
+	Verdict      string    `json:"verdict"` // auto, human, deny or invalid, and why
 	Rule         string    `json:"rule"`
 	Reason       string    `json:"reason"`
 	Part         string    `json:"part,omitempty"`

@@ -71,8 +71,7 @@ const (
 
 // Types of escalations.
 const (
-	// EscalationRunner is about a runner that only an operator can make work: a login, an account.
-	EscalationRunner = "runner_unavailable"
+	EscalationRunner = "runner_unavailable" // about a runner that only an operator can make work: a login, an account
 	// EscalationApproval is about a command that the policy does not let run by itself, EscalationFailed about one that
 	// ran and did not fix anything.
 	EscalationApproval   = "recovery_approval_required"

@@ -71,12 +71,11 @@ type RecoveryState struct {
 	By       string `json:"by,omitempty"`
 	Question string `json:"question,omitempty"` // the escalation in which a human approved it
 	// Tries counts the executions, Asked the escalations, Steps the effects.
-	Tries  int      `json:"tries,omitempty"`
-	Asked  int      `json:"asked,omitempty"`
-	Steps  int      `json:"steps,omitempty"`
-	Errors []string `json:"errors,omitempty"` // what became of the attempts so far, one sentence each
-	// Plan is the remediation plan of OriginRemediation, nil before there is one.
-	Plan *plan.Chain `json:"chain,omitempty"`
+	Tries  int         `json:"tries,omitempty"`
+	Asked  int         `json:"asked,omitempty"`
+	Steps  int         `json:"steps,omitempty"`
+	Errors []string    `json:"errors,omitempty"` // what became of the attempts so far, one sentence each
+	Plan   *plan.Chain `json:"chain,omitempty"`  // the remediation plan of OriginRemediation, nil before there is one
 	// LastRun is how the last execution ended; Executed is its id while the tests are to verify it.
 	LastRun  *Run   `json:"last_run,omitempty"`
 	Executed string `json:"executed,omitempty"`
@@ -157,12 +156,11 @@ const maxRecent = 5
 type Recoveries struct {
 	Proposed int `json:"proposed,omitempty"`
 	// Used counts the automatic executions that were begun, Last is when the last one was.
-	Used int       `json:"used,omitempty"`
-	Last time.Time `json:"last,omitzero"`
-	// Rejected counts a human's refusals by the digest of the attempt.
-	Rejected map[string]int `json:"rejected,omitempty"`
-	Handled  []string       `json:"handled,omitempty"` // the digests of this iteration's proposals
-	Ran      []string       `json:"ran,omitempty"`     // the attempts that rules have run in this iteration, by digest
+	Used     int            `json:"used,omitempty"`
+	Last     time.Time      `json:"last,omitzero"`
+	Rejected map[string]int `json:"rejected,omitempty"` // counts a human's refusals by the digest of the attempt
+	Handled  []string       `json:"handled,omitempty"`  // the digests of this iteration's proposals
+	Ran      []string       `json:"ran,omitempty"`      // the attempts that rules have run in this iteration, by digest
 	// Recent are the last outcomes, oldest first; Problems what was wrong with the last proposal, for the next tester.
 	Recent   []RecoveryNote `json:"recent,omitempty"`
 	Problems []string       `json:"problems,omitempty"`

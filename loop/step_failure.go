@@ -115,28 +115,15 @@ func (t *turn) hand(d failures.Decision, f *RoleEnded) {
 	case d.Reason == failures.ReasonAnswered:
 		reason = ReasonAnswered
 	default:
-		if t.rest(f) {
+		attempt := t.s.Attempt
+		if f != nil {
+			attempt = f.Attempt
+		}
+		if t.rest(retryFields{Role: l.Task.Role, Attempt: attempt, Failures: l.Counted, Attempts: l.Limits.Failures}, l.Runs) {
 			return
 		}
 	}
 	t.issueRole(reason)
-}
-
-// rest lets the runner that has failed wait before it is tried again; it reports whether it does.
-func (t *turn) rest(f *RoleEnded) bool {
-	l := t.s.Response.Policy
-	wait := min(t.s.Plan.BackoffMS<<min(max(l.Runs, 1)-1, 20), MaxBackoffMS)
-	if wait <= 0 {
-		return false
-	}
-	until := t.now.Add(ms(wait))
-	attempt := t.s.Attempt
-	if f != nil {
-		attempt = f.Attempt
-	}
-	t.note("role_retry_wait", retryFields{l.Task.Role, attempt, l.Counted, l.Limits.Failures, until})
-	t.issue(Effect{ID: t.roleID("wait"), Kind: Wait, Role: l.Task.Role, Until: until, Reason: ReasonRetry})
-	return true
 }
 
 func lastLine(lines []string) string {

@@ -82,17 +82,24 @@ func (t *turn) roleEnded(f RoleEnded) bool {
 		return true
 	}
 	if t.s.Failures >= max(1, t.s.Plan.Attempts) {
-		t.end(Failed, ReasonRoleFailed, fmt.Sprintf("%s failed %s, last: %s", f.Role, times(t.s.Failures), Describe(f)))
+		t.end(Failed, ReasonRoleFailed, fmt.Sprintf("%s failed %s, last: %s", f.Role, Times(t.s.Failures), Describe(f)))
 		return true
 	}
-	wait := min(t.s.Plan.BackoffMS<<min(t.s.Failures-1, 20), MaxBackoffMS)
-	if wait <= 0 {
+	if !t.rest(retryFields{Role: f.Role, Attempt: f.Attempt, Failures: t.s.Failures, Attempts: t.s.Plan.Attempts}, t.s.Failures) {
 		t.issueRole(ReasonRetry)
-		return true
 	}
-	until := t.now.Add(ms(wait))
-	t.note("role_retry_wait", retryFields{f.Role, f.Attempt, t.s.Failures, t.s.Plan.Attempts, until})
-	t.issue(Effect{ID: t.roleID("wait"), Kind: Wait, Role: f.Role, Until: until, Reason: ReasonRetry})
+	return true
+}
+
+// rest lets a runner that has failed n times wait before it is tried again; it reports whether it does.
+func (t *turn) rest(f retryFields, n int) bool {
+	wait := min(t.s.Plan.BackoffMS<<min(max(n, 1)-1, 20), MaxBackoffMS)
+	if wait <= 0 {
+		return false
+	}
+	f.Until = t.now.Add(ms(wait))
+	t.note("role_retry_wait", f)
+	t.issue(Effect{ID: t.roleID("wait"), Kind: Wait, Role: f.Role, Until: f.Until, Reason: ReasonRetry})
 	return true
 }
 
@@ -153,12 +160,10 @@ func (t *turn) waitOver(f WaitOver) {
 	}
 }
 
-func times(n int) string {
-	switch n {
-	case 1:
-		return "once"
-	case 2:
-		return "twice"
+// Times is once, twice, or n times.
+func Times(n int) string {
+	if n == 1 || n == 2 {
+		return []string{"once", "twice"}[n-1]
 	}
 	return fmt.Sprintf("%d times", n)
 }

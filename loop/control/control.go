@@ -21,14 +21,13 @@ import (
 // whenever that is. It is a file in the private directory, so that a decision given while no supervisor is alive is
 // kept; its id stands in the event that carries it out, so that it is carried out once.
 type Intent struct {
-	ID   string    `json:"id"`
-	Kind string    `json:"kind"` // cancel, kick
-	By   string    `json:"by"`
-	Note string    `json:"note,omitempty"`
-	At   time.Time `json:"at"`
-	// RunID is the run that it is about.
-	RunID string `json:"run_id,omitempty"`
-	File  string `json:"-"` // the path of its file, once it is submitted
+	ID    string    `json:"id"`
+	Kind  string    `json:"kind"` // cancel, kick
+	By    string    `json:"by"`
+	Note  string    `json:"note,omitempty"`
+	At    time.Time `json:"at"`
+	RunID string    `json:"run_id,omitempty"` // the run that it is about
+	File  string    `json:"-"`                // the path of its file, once it is submitted
 }
 
 // Kinds of intents.

@@ -34,8 +34,7 @@ type Approvals struct {
 		// Believed forgets what speaks against the runners of a role: a human has mended them, or says so.
 		Believed(s loop.State, role string)
 	}
-	// Whole reports whether the environment checks pass that failed.
-	Whole func(context.Context, loop.State) bool
+	Whole func(context.Context, loop.State) bool // reports whether the environment checks pass that failed
 	// Views brings state.json up to date: who finds escalation.json finds the loop's state in step with it.
 	Views func() error
 
@@ -330,8 +329,7 @@ func (a *Approvals) recordDecision(at time.Time, f loop.ApprovalDecided) error {
 	if err != nil {
 		return nil // a view that somebody broke
 	}
-	dec := gate.Decision{Approved: f.Status == "approved", By: f.By, Note: f.Note, At: at,
-		File: a.Paths.Rel(a.Paths.File("approval.json"))}
+	dec := gate.Decision{Status: f.Status, By: f.By, Note: f.Note, At: at, File: a.Paths.Rel(a.Paths.File("approval.json"))}
 	decided, err := was.Decide(dec)
 	if errors.Is(err, gate.ErrNotPending) {
 		return nil // written before a crash

@@ -16,8 +16,7 @@ import (
 )
 
 const (
-	// commandLog caps, in bytes, what one command leaves in the file of its output.
-	commandLog   = 64 << 20
+	commandLog   = 64 << 20         // bytes that one command leaves in the file of its output
 	commandGrace = 15 * time.Second // what the processes of a command get between TERM and KILL
 )
 

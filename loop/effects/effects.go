@@ -132,13 +132,6 @@ func (h *Host) agentRequest(s loop.State, role config.Role, runner config.Runner
 
 func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
-func times(n int) string {
-	if n == 1 || n == 2 {
-		return []string{"once", "twice"}[n-1]
-	}
-	return fmt.Sprintf("%d times", n)
-}
-
 func isError[E error](err error) bool {
 	_, ok := errors.AsType[E](err)
 	return ok

@@ -74,7 +74,7 @@ func TestShort(t *testing.T) {
 			t.Errorf("%+v: %v %v", c, got, capped)
 		}
 	}
-	if got := []string{times(0), times(1), times(2), times(3)}; !slices.Equal(got, []string{"0 times", "once", "twice", "3 times"}) {
+	if got := []string{loop.Times(0), loop.Times(1), loop.Times(2), loop.Times(3)}; !slices.Equal(got, []string{"0 times", "once", "twice", "3 times"}) {
 		t.Error(got)
 	}
 	if at := recStart; !earlier(at, at.Add(1)).Equal(at) || !earlier(at.Add(1), at).Equal(at) {

@@ -34,9 +34,8 @@ const drainTime = 2 * time.Second
 // are for one goroutine at a time, but for News.
 type Outbox struct {
 	*Host
-	Journal Journal
-	// Channels makes the ways to people that a configuration names; nil is none.
-	Channels func(*config.Config) Channels
+	Journal  Journal
+	Channels func(*config.Config) Channels // makes the ways to people that a configuration names; nil is none
 
 	box      *notify.Outbox // nil without channels
 	channels Channels

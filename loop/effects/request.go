@@ -75,7 +75,7 @@ func (a *Approvals) aboutFailure(s loop.State, q *escalation.Question) {
 		}
 	case resp.Policy != nil:
 		if h.Type == failures.TypeRole {
-			q.Reason = fmt.Sprintf("The %s has failed %s in iteration %d: %s.", h.Role, times(max(resp.Policy.Runs, 1)), s.Iteration, h.Text)
+			q.Reason = fmt.Sprintf("The %s has failed %s in iteration %d: %s.", h.Role, loop.Times(max(resp.Policy.Runs, 1)), s.Iteration, h.Text)
 		}
 		q.Errors = append(q.Errors, resp.Policy.Tell...)
 	}

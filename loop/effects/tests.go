@@ -67,7 +67,7 @@ func (t *Tests) run(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact
 	}
 	verdict := gate.TestStatus(results)
 	f.Status, f.ExitCode, f.Failed = verdict.Status(), verdict.ExitCode, verdict.Failed
-	f.Failures, f.Outputs = failuresOf(results), spansOf(results)
+	f.Failures, f.Outputs = failed(results)
 	if then != nil {
 		v := verifyRecovery(*then, testsThen{f.Status, f.Failures, t.PatternSeen(s.Recovery.Pattern)})
 		f.Verification = &v
@@ -96,17 +96,6 @@ func (h *Host) PatternSeen(pattern string) *bool {
 		return nil
 	}
 	return patternIn(pattern, out)
-}
-
-// spansOf are where the outputs of those that failed stand.
-func spansOf(results []gate.CommandResult) []loop.OutputSpan {
-	var out []loop.OutputSpan
-	for _, r := range results {
-		if r.Failed() {
-			out = append(out, loop.OutputSpan{Command: r.Command, ExitCode: r.ExitCode, Signal: r.Signal, TimedOut: r.TimedOut, From: r.From, To: r.To})
-		}
-	}
-	return out
 }
 
 // validate runs the static checks and the commands of the validation gate.
@@ -169,15 +158,15 @@ func signature(output []byte) string {
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// failuresOf are the commands that failed.
-func failuresOf(results []gate.CommandResult) []loop.TestFailure {
-	var out []loop.TestFailure
+// failed are the commands that failed, and where their outputs stand.
+func failed(results []gate.CommandResult) (all []loop.TestFailure, spans []loop.OutputSpan) {
 	for _, r := range results {
-		if code := r.Code(); code != 0 {
-			out = append(out, loop.TestFailure{Command: r.Command, ExitCode: code, Signature: signature(r.Output)})
+		if r.Failed() {
+			all = append(all, loop.TestFailure{Command: r.Command, ExitCode: r.Code(), Signature: signature(r.Output)})
+			spans = append(spans, loop.OutputSpan{Command: r.Command, ExitCode: r.ExitCode, Signal: r.Signal, TimedOut: r.TimedOut, From: r.From, To: r.To})
 		}
 	}
-	return out
+	return all, spans
 }
 
 // testsThen is what was known of the tests before a recovery, testsNow after it.

@@ -14,15 +14,18 @@ var ErrNotPending = errors.New("the approval is not pending")
 // Approval is approval.json: a candidate for completion that waits for a human, and later what the human said. It is a
 // view; what was decided is in events.jsonl.
 type Approval struct {
-	Status             string            `json:"status"` // pending, approved, rejected
-	LoopID             string            `json:"loop_id"`
-	RunID              string            `json:"run_id"`
-	Iteration          int               `json:"iteration"`
-	RequestedAt        string            `json:"requested_at"`
-	IterationStartedAt string            `json:"iteration_started_at"`
-	IterationEndedAt   string            `json:"iteration_ended_at"`
-	Candidate          ApprovalCandidate `json:"candidate"`
-	Files              ApprovalFiles     `json:"files"`
+	Status             string   `json:"status"` // pending, approved, rejected
+	LoopID             string   `json:"loop_id"`
+	RunID              string   `json:"run_id"`
+	Iteration          int      `json:"iteration"`
+	RequestedAt        string   `json:"requested_at"`
+	IterationStartedAt string   `json:"iteration_started_at"`
+	IterationEndedAt   string   `json:"iteration_ended_at"`
+	Candidate          struct { // what the gates said
+		Promise PromiseResult `json:"promise"`
+		Gates   GateValues    `json:"gates"`
+	} `json:"candidate"`
+	Files ApprovalFiles `json:"files"`
 	// Tree and Head are the work that is to be approved: an approval of another tree is checked again before it counts.
 	Tree string `json:"tree,omitempty"`
 	Head string `json:"head,omitempty"`
@@ -31,12 +34,6 @@ type Approval struct {
 	DecidedAt   string            `json:"decided_at,omitempty"`
 	DecidedBy   string            `json:"decided_by,omitempty"`
 	DecidedNote string            `json:"decided_note,omitempty"`
-}
-
-// ApprovalCandidate is what the gates said.
-type ApprovalCandidate struct {
-	Promise PromiseResult `json:"promise"`
-	Gates   GateValues    `json:"gates"`
 }
 
 // ApprovalFiles are the files to read before deciding.
@@ -59,9 +56,8 @@ type ApprovalDecision struct {
 
 // Pending is a as the approval that is asked for, with what the gates said of the iteration that ran between two times.
 func (a Approval) Pending(p PromiseResult, v Verdicts, requested, started, ended time.Time) Approval {
-	gates := gatesJSON(v)
-	gates.Approval = "" // the gate that is being asked
-	a.Status, a.Candidate = StatusPending, ApprovalCandidate{p, gates}
+	a.Status, a.Candidate.Promise, a.Candidate.Gates = StatusPending, p, gatesJSON(v)
+	a.Candidate.Gates.Approval = "" // the gate that is being asked
 	a.RequestedAt, a.IterationStartedAt, a.IterationEndedAt = stamp(requested), stamp(started), stamp(ended)
 	return a
 }
@@ -85,18 +81,10 @@ func ParseApproval(data []byte) (Approval, error) {
 	return a, nil
 }
 
-// Decision is a human's answer. File is the path of approval.json as the decision log is to name it.
+// Decision is a human's answer: approved or rejected. File is the path of approval.json as the decision log names it.
 type Decision struct {
-	Approved       bool
-	By, Note, File string
-	At             time.Time
-}
-
-func (d Decision) status() string {
-	if d.Approved {
-		return StatusApproved
-	}
-	return StatusRejected
+	Status, By, Note, File string
+	At                     time.Time
 }
 
 // Decide merges a decision into a pending approval. For one that is decided already it returns ErrNotPending and leaves
@@ -105,8 +93,7 @@ func (a Approval) Decide(d Decision) (Approval, error) {
 	if a.Status != StatusPending {
 		return a, fmt.Errorf("%w: it was %s by %s at %s", ErrNotPending, a.Status, orUnknown(a.DecidedBy), orUnknown(a.DecidedAt))
 	}
-	a.Status = d.status()
-	a.Decision = &ApprovalDecision{Status: a.Status, By: d.By, At: stamp(d.At)}
+	a.Status, a.Decision = d.Status, &ApprovalDecision{Status: d.Status, By: d.By, At: stamp(d.At)}
 	if d.Note != "" {
 		a.Decision.Note = &d.Note
 	}
@@ -117,7 +104,7 @@ func (a Approval) Decide(d Decision) (Approval, error) {
 // LogLine is the decision as a line of decisions.jsonl, newline included.
 func (a Approval) LogLine(d Decision) []byte {
 	m := members{{"timestamp", stamp(d.At)}, {"loop_id", a.LoopID}, {"run_id", a.RunID}, {"iteration", a.Iteration},
-		{"decision", d.status()}, {"by", d.By}}
+		{"decision", d.Status}, {"by", d.By}}
 	for _, e := range []member{{"note", d.Note}, {"approval_file", d.File}} {
 		if e.value != "" {
 			m = append(m, e)
@@ -130,7 +117,7 @@ func (a Approval) LogLine(d Decision) []byte {
 func (a Approval) LogMarkdown(d Decision) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "## %s %s\n\n- Loop: %s\n- Run: %s\n- Iteration: %d\n- Decision: %s\n- By: %s\n",
-		stamp(d.At), d.status(), a.LoopID, a.RunID, a.Iteration, d.status(), oneLine(d.By, maxItem))
+		stamp(d.At), d.Status, a.LoopID, a.RunID, a.Iteration, d.Status, oneLine(d.By, maxItem))
 	if d.Note != "" {
 		fmt.Fprintf(&b, "- Note: %s\n", oneLine(d.Note, 10*maxItem))
 	}

@@ -238,7 +238,7 @@ func TestApproval(t *testing.T) {
 
 	back, err := ParseApproval(a.JSON())
 	must(t, err)
-	d := Decision{Approved: true, By: "ada", Note: "looks\ngood", At: noon.Add(time.Hour), File: ".superloop/loops/t/approval.json"}
+	d := Decision{Status: "approved", By: "ada", Note: "looks\ngood", At: noon.Add(time.Hour), File: ".superloop/loops/t/approval.json"}
 	done, err := back.Decide(d)
 	must(t, err)
 	m = decode(t, done.JSON())
@@ -256,7 +256,7 @@ func TestApproval(t *testing.T) {
 	equal(t, "decisions.md", string(done.LogMarkdown(d)), "## 2026-11-21T13:00:00Z approved\n\n- Loop: t\n- Run: r\n- Iteration: 2\n- Decision: approved\n"+
 		"- By: ada\n- Note: looks good\n- Approval file: .superloop/loops/t/approval.json\n\n")
 
-	no, err := back.Decide(Decision{By: "ada", At: noon})
+	no, err := back.Decide(Decision{Status: "rejected", By: "ada", At: noon})
 	must(t, err)
 	if m := decode(t, no.JSON()); m["status"] != "rejected" || m["decision"].(map[string]any)["note"] != nil {
 		t.Errorf("rejected: %v", m)

@@ -19,8 +19,7 @@ import (
 // would walk through with every look at the tree.
 const Gitignore = "# what superloop writes while it runs\n/loops/\n/worktrees/\n/state.json\n"
 
-// Paths are the places of one loop: what is in the repository for people and agents to read, and what is kept where an
-// agent has no business.
+// Paths are the places of one loop.
 type Paths struct {
 	Repo    string // the repository's root, absolute, symlinks resolved
 	Super   string // <repo>/.superloop
@@ -48,10 +47,7 @@ func NewPaths(repo, id, stateHome string) (Paths, error) {
 		return Paths{}, err
 	}
 	super := filepath.Join(root, ".superloop")
-	return Paths{
-		Repo: root, Super: super, Loop: filepath.Join(super, "loops", id),
-		Private: filepath.Join(state, rid, "loops", id), State: state,
-	}, nil
+	return Paths{Repo: root, Super: super, Loop: filepath.Join(super, "loops", id), Private: filepath.Join(state, rid, "loops", id), State: state}, nil
 }
 
 // StateRoot is the directory of superloop's private state, of all repositories; stateHome is the value of
@@ -97,17 +93,6 @@ func repoID(root string) (string, error) {
 	return hex.EncodeToString(sum[:8]), nil
 }
 
-// Events is the journal.
-func (p Paths) Events() string { return p.File("events.jsonl") }
-
-// File is a file of the loop's directory.
-func (p Paths) File(name string) string { return filepath.Join(p.Loop, name) }
-
-// Logs is the directory of an iteration's logs.
-func (p Paths) Logs(iteration int) string {
-	return filepath.Join(p.Loop, "logs", "iter-"+strconv.Itoa(iteration))
-}
-
 // Rel is a path as it stands in events: relative to the repository.
 func (p Paths) Rel(path string) string {
 	if rel, err := filepath.Rel(p.Repo, path); err == nil {
@@ -116,54 +101,46 @@ func (p Paths) Rel(path string) string {
 	return path
 }
 
-func (p Paths) Lock() string     { return filepath.Join(p.Private, "lock") }
-func (p Paths) RepoLock() string { return filepath.Join(p.Loop, "lock") }
-func (p Paths) Control() string  { return filepath.Join(p.Private, "control") }
-func (p Paths) Trees() string    { return filepath.Join(p.Private, "trees") }
-func (p Paths) Baseline() string { return filepath.Join(p.Private, "baseline.json") }
-func (p Paths) Tree(sig string) string {
-	return filepath.Join(p.Trees(), sig)
+// What lies in the loop's directory.
+func (p Paths) File(name string) string { return filepath.Join(p.Loop, name) }
+func (p Paths) Logs(iteration int) string {
+	return p.File(filepath.Join("logs", "iter-"+strconv.Itoa(iteration)))
 }
-
-// Cooldowns is what all loops of this user know of their providers' limits.
-func (p Paths) Cooldowns() string { return filepath.Join(p.State, "cooldowns") }
-
-// Trust is the pin of the repository's configuration.
-func (p Paths) Trust() string { return filepath.Join(p.State, "trust", p.repoID()+".json") }
-
-// repoID names the repository below State.
-func (p Paths) repoID() string { return filepath.Base(filepath.Dir(filepath.Dir(p.Private))) }
-
-func (p Paths) Guard() string     { return filepath.Join(p.Private, "guard.json") }
+func (p Paths) Events() string    { return p.File("events.jsonl") } // the journal
 func (p Paths) Proposals() string { return p.File("proposals") }
+func (p Paths) RepoLock() string  { return p.File("lock") }
 
-// Questions is where the loop's questions to people are kept.
-func (p Paths) Questions() string { return filepath.Join(p.Private, escalation.Folder) }
+// What is private to the loop.
+func (p Paths) Lock() string           { return p.private("lock") }
+func (p Paths) Control() string        { return p.private("control") }
+func (p Paths) Trees() string          { return p.private("trees") }
+func (p Paths) Tree(sig string) string { return filepath.Join(p.Trees(), sig) }
+func (p Paths) Baseline() string       { return p.private("baseline.json") }
+func (p Paths) Guard() string          { return p.private("guard.json") }
+func (p Paths) Questions() string      { return p.private(escalation.Folder) }
+func (p Paths) Outbox() string         { return p.private("outbox") } // news to people, until they are delivered
 
-// Outbox is where news to people wait until they are delivered.
-func (p Paths) Outbox() string { return filepath.Join(p.Private, "outbox") }
-
-// Undo is where what recoveries were about to overwrite is kept.
-func (p Paths) Undo() string { return filepath.Join(filepath.Dir(filepath.Dir(p.Private)), "undo") }
-
-// Learned is what has helped in the repository, in any of its loops.
-func (p Paths) Learned() string {
-	return p.shared("learned.json")
-}
-
-// Health is what is known of the repository's runners, Preventions what is looked at before its iterations, Watched the
-// ends of its last role runs; of all loops.
-func (p Paths) Health() string      { return p.shared("health.json") }
-func (p Paths) Preventions() string { return p.shared("preventions.json") }
-func (p Paths) Watched() string     { return p.shared("watched.json") }
-
-// shared is a private file of all loops of the repository.
-func (p Paths) shared(name string) string {
-	return filepath.Join(filepath.Dir(filepath.Dir(p.Private)), name)
-}
+// Head is the anchor of the journal: what an agent that cuts or rewrites events.jsonl cannot reach.
+func (p Paths) Head() string { return p.private("head") }
 
 // Locks are the files that a supervisor of the loop holds.
 func (p Paths) Locks() []string { return []string{p.Lock(), p.RepoLock()} }
 
-// Head is the private anchor of the journal: what an agent that cuts or rewrites events.jsonl cannot reach.
-func (p Paths) Head() string { return filepath.Join(p.Private, "head") }
+// What all loops of the repository share: what recoveries were about to overwrite, what has helped, what is known of the
+// runners, what is looked at before an iteration, how the last role runs ended.
+func (p Paths) Undo() string        { return p.shared("undo") }
+func (p Paths) Learned() string     { return p.shared("learned.json") }
+func (p Paths) Health() string      { return p.shared("health.json") }
+func (p Paths) Preventions() string { return p.shared("preventions.json") }
+func (p Paths) Watched() string     { return p.shared("watched.json") }
+
+// Cooldowns is what all loops of this user know of their providers' limits.
+func (p Paths) Cooldowns() string { return filepath.Join(p.State, "cooldowns") }
+
+// Trust is the pin of the repository's configuration. Below State it has the repository's name.
+func (p Paths) Trust() string {
+	return filepath.Join(p.State, "trust", filepath.Base(p.shared(""))+".json")
+}
+
+func (p Paths) private(name string) string { return filepath.Join(p.Private, name) }
+func (p Paths) shared(name string) string  { return filepath.Join(p.Private, "..", "..", name) }

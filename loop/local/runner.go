@@ -29,19 +29,16 @@ import (
 // Options are what a run needs. Repo, Config, LoopID, Version and Now are required; the zero value of the rest is a
 // sensible run.
 type Options struct {
-	Repo      string
-	Config    *config.Config
-	LoopID    string
-	Version   string
-	StateHome string // XDG_STATE_HOME, "" for its default
-	Disk      durable.Disk
-	Environ   []string // the environment of agents and tests, os.Environ() by default
-	// Containment forces a level of process containment; "" is the best there is.
-	Containment proc.Level
-	// Fast uses each runner's fast_args.
-	Fast bool
-	// Fresh starts the loop anew; what its last run left is moved to archive/.
-	Fresh bool
+	Repo        string
+	Config      *config.Config
+	LoopID      string
+	Version     string
+	StateHome   string // XDG_STATE_HOME, "" for its default
+	Disk        durable.Disk
+	Environ     []string   // the environment of agents and tests, os.Environ() by default
+	Containment proc.Level // forces a level of process containment; "" is the best there is
+	Fast        bool       // uses each runner's fast_args
+	Fresh       bool       // starts the loop anew; what its last run left is moved to archive/
 	// TrustConfig pins the configuration as it is: the operator By starts the loop with it, whatever was pinned before.
 	TrustConfig bool
 	By          string
@@ -52,13 +49,10 @@ type Options struct {
 	Channels    func(*config.Config) effects.Channels
 	AcceptLoose bool // on_unknown "allow" holds where nothing confines commands too
 	// LookPath finds a program, for configurations that are read while the loop runs; nil takes any.
-	LookPath config.LookPath
-	// ExitOnEscalation leaves as soon as an operator is needed.
-	ExitOnEscalation bool
-	// Watches, if several loops run in the process, spares each one of its own.
-	Watches *dirwatch.Watches
-	// Hurry, closed, ends running processes at once instead of after their grace.
-	Hurry <-chan struct{}
+	LookPath         config.LookPath
+	ExitOnEscalation bool              // leaves as soon as an operator is needed
+	Watches          *dirwatch.Watches // if several loops run in the process: spares each one of its own
+	Hurry            <-chan struct{}   // closed: ends running processes at once instead of after their grace
 	// Observer is told of every event after it is in the journal, and of what an agent says; nil is nobody.
 	Observer Observer
 	Log      *zap.Logger

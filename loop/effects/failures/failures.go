@@ -22,9 +22,8 @@ type Performer struct {
 	Policies  func() []*recovery.Policy // those in force, that of the iteration first
 	// Score orders the options against failures with a signature by what has helped here before; nil if nothing is
 	// known.
-	Score func(signature string) func(option string) float64
-	// Candidates are all who may do a role, and how fit each is now.
-	Candidates func(s loop.State, role string) []failures.Candidate
+	Score      func(signature string) func(option string) float64
+	Candidates func(s loop.State, role string) []failures.Candidate // all who may do a role, and how fit each is now
 	// Environment is the environment of the last success, zero if there is none, and the one of now.
 	Environment func(s loop.State) (was, now failures.Snapshot)
 	// Ask runs an agent that is none of the loop's roles to its end. It gives how the run has ended, and the last
