@@ -259,63 +259,94 @@ func (t TestsEnded) Event() string {
 	return "tests_end"
 }
 
-// input is what the machine knows of an event that is a fact: the kind of effect without which the fact changes nothing,
-// how it is read, and whether it need not be on the disk before the engine goes on. A reader gives nil for a line that
-// has the name of an input and is only a record of something that a fact implied.
+// input is what the machine knows of an event that is a fact: the kind of effect without which the fact changes nothing
+// ("" for none), how it is read, what it does (false: it does not fit the state), and whether it need not be on the disk
+// before the engine goes on. A reader gives nil for a line that has the name of an input and is only a record of
+// something that a fact implied.
 type input struct {
 	of   EffectKind
 	read func(event string, fields json.RawMessage) (Fact, error)
+	take func(t *turn, f Fact) bool
 	lax  bool
 }
 
+// on is an input that take may refuse, does one that fits whenever its effect is pending. complete sets what only the
+// event's name tells, and reports whether the line is an input of the machine.
+func on[T Fact](of EffectKind, take func(t *turn, f T) bool, complete ...func(f *T, event string) bool) input {
+	return input{of: of, take: func(t *turn, f Fact) bool { return take(t, f.(T)) }, read: func(event string, fields json.RawMessage) (Fact, error) {
+		var f T
+		if len(fields) > 0 {
+			if err := json.Unmarshal(fields, &f); err != nil {
+				return nil, fmt.Errorf("reading the fields of %s: %w", event, err)
+			}
+		}
+		for _, c := range complete {
+			if !c(&f, event) {
+				return nil, nil
+			}
+		}
+		return f, nil
+	}}
+}
+
+func does[T Fact](of EffectKind, do func(t *turn, f T), complete ...func(f *T, event string) bool) input {
+	return on(of, func(t *turn, f T) bool { do(t, f); return true }, complete...)
+}
+
+func lax(in input) input {
+	in.lax = true
+	return in
+}
+
 var inputs = map[string]input{
-	"loop_start":  {read: decode[Started]},
-	"loop_resume": {read: decode[Resumed]},
+	"loop_start":  does("", (*turn).start),
+	"loop_resume": does("", (*turn).resume),
 	// The machine records its own ends under the same name; only a stop that came from outside is an input.
-	"loop_stop":           {read: decodeIf(func(f *Stopped, _ string) bool { return f.Status == Paused || f.Status == Cancelled })},
-	"effect_lost":         {read: decode[Lost]},
-	"role_start":          {RunRole, decode[RoleStarted], true},
-	"role_end":            {RunRole, decode[RoleEnded], false},
-	"role_timeout":        {RunRole, decode[RoleEnded], false},
-	"role_failed":         {RunRole, decode[RoleEnded], false},
-	"tests_start":         {RunTests, decode[TestsStarted], true},
-	"tests_rerun_start":   {RunTests, decodeIf(func(f *TestsStarted, _ string) bool { f.Rerun = true; return true }), true},
-	"tests_end":           {RunTests, decode[TestsEnded], true},
-	"tests_rerun_end":     {RunTests, decodeIf(func(f *TestsEnded, _ string) bool { f.Rerun = true; return true }), true},
-	"promise_checked":     {CheckPromise, decode[PromiseChecked], true},
-	"checklist_end":       {CheckChecklists, decodeIf(gateName), true},
-	"validation_end":      {RunValidation, decodeIf(gateName), true},
-	"prerequisites_end":   {CheckPrerequisites, decodeIf(gateName), true},
-	"evidence_end":        {CollectEvidence, decodeIf(gateName), true},
-	"validation_start":    {RunValidation, decode[ValidationStarted], true},
-	"stuck_checked":       {CheckStuck, decode[StuckChecked], true},
-	"auto_commit_success": {Commit, decodeIf(commitOutcome), false},
-	"auto_commit_skipped": {Commit, decodeIf(commitOutcome), true},
-	"auto_commit_failed":  {Commit, decodeIf(commitOutcome), true},
-	"iteration_reported":  {Report, decode[Reported], true},
-	"approval_requested":  {AskHuman, decode[ApprovalRequested], true},
-	"approval_decided":    {AskHuman, decode[ApprovalDecided], false},
-	"wait_over":           {Wait, decode[WaitOver], true},
+	"loop_stop":           on("", (*turn).stop, func(f *Stopped, _ string) bool { return f.Status == Paused || f.Status == Cancelled }),
+	"effect_lost":         on("", func(t *turn, _ Lost) bool { return t.lost() }),
+	"role_start":          lax(on(RunRole, begins[RoleStarted])),
+	"role_end":            on(RunRole, (*turn).roleEnded),
+	"role_timeout":        on(RunRole, (*turn).roleEnded),
+	"role_failed":         on(RunRole, (*turn).roleEnded),
+	"tests_start":         lax(on(RunTests, begins[TestsStarted])),
+	"tests_rerun_start":   lax(on(RunTests, begins, func(f *TestsStarted, _ string) bool { f.Rerun = true; return true })),
+	"tests_end":           lax(does(RunTests, (*turn).testsEnded)),
+	"tests_rerun_end":     lax(does(RunTests, (*turn).testsEnded, func(f *TestsEnded, _ string) bool { f.Rerun = true; return true })),
+	"promise_checked":     lax(does(CheckPromise, (*turn).promiseChecked)),
+	"checklist_end":       lax(does(CheckChecklists, (*turn).gateEnded, gateName)),
+	"validation_end":      lax(does(RunValidation, (*turn).gateEnded, gateName)),
+	"prerequisites_end":   lax(does(CheckPrerequisites, (*turn).gateEnded, gateName)),
+	"evidence_end":        lax(does(CollectEvidence, (*turn).gateEnded, gateName)),
+	"validation_start":    lax(on(RunValidation, begins[ValidationStarted])),
+	"stuck_checked":       lax(does(CheckStuck, (*turn).stuckChecked)),
+	"auto_commit_success": does(Commit, passes, commitOutcome),
+	"auto_commit_skipped": lax(does(Commit, passes, commitOutcome)),
+	"auto_commit_failed":  lax(does(Commit, passes, commitOutcome)),
+	"iteration_reported":  lax(does(Report, passes[Reported])),
+	"approval_requested":  lax(on(AskHuman, (*turn).approvalRequested)),
+	"approval_decided":    on(AskHuman, (*turn).approvalDecided),
+	"wait_over":           lax(does(Wait, (*turn).waitOver)),
 	// The machine records the limits that a role met under the same name.
-	"rate_limit_wait": {RunRole, decodeIf(func(f *Limited, _ string) bool { return f.Source == SourceShared }), false},
+	"rate_limit_wait": on(RunRole, (*turn).limited, func(f *Limited, _ string) bool { return f.Source == SourceShared }),
 	// Without an id an operator is told of something, and not asked.
-	"recovery_escalated": {AskHuman, decodeIf(func(f *Escalated, _ string) bool { return f.ID != "" }), false},
-	"recovery_resolved":  {AskHuman, decode[Resolved], false},
-	"recovery_seen":      {RunRole, decode[Seen], true},
-	"recovery_proposed":  {read: decode[Proposed], lax: true}, // what follows from a proposal is synced: the intent, the question
-	"recovery_invalid":   {TakeProposal, decode[ProposalInvalid], false},
+	"recovery_escalated": on(AskHuman, (*turn).escalated, func(f *Escalated, _ string) bool { return f.ID != "" }),
+	"recovery_resolved":  on(AskHuman, (*turn).resolved),
+	"recovery_seen":      lax(on(RunRole, (*turn).seen)),
+	"recovery_proposed":  lax(on("", (*turn).proposed)), // what follows from a proposal is synced: the intent, the question
+	"recovery_invalid":   does(TakeProposal, (*turn).proposalInvalid),
 	// The verdict on a proposal is recorded under the same name.
-	"recovery_denied":           {read: decodeIf(func(f *ProposalStale, _ string) bool { return f.Rule == RuleStale }), lax: true},
-	"recovery_executing":        {ExecuteRecovery, decode[Executing], false},
-	"recovery_executed":         {ExecuteRecovery, decodeIf(hasOutcome), false},
-	"recovery_failed":           {ExecuteRecovery, decodeIf(hasOutcome), false},
-	"config_reloaded":           {read: decode[Reconfigured], lax: true},
-	"tool_verified":             {CheckTool, decode[ToolChecked], true},
-	"verify_self_repaired":      {CheckTool, decode[ToolChecked], true},
-	"verify_self_repair_failed": {CheckTool, decode[ToolChecked], true},
-	"failure_classified":        {Diagnose, decodeIf(func(f *Classified, _ string) bool { return f.ID != "" }), true}, // else nothing waited for it
-	failures.EventPreflight:     {RunRole, decode[EnvironmentBroken], true},
-	failures.EventAnalysed:      {Analyse, decode[Analysed], false},
+	"recovery_denied":    lax(does("", (*turn).proposalStale, func(f *ProposalStale, _ string) bool { return f.Rule == RuleStale })),
+	"recovery_executing": on(ExecuteRecovery, (*turn).executing),
+	"recovery_executed":  on(ExecuteRecovery, (*turn).executed, hasOutcome),
+	"recovery_failed":    on(ExecuteRecovery, (*turn).executed, hasOutcome),
+	"config_reloaded":    lax(does("", (*turn).reconfigured)),
+	// What a look at a tool found is recorded and decides nothing: the tests are the judge.
+	"tool_verified":             lax(does(CheckTool, func(t *turn, _ ToolChecked) { t.succeededRun() })),
+	"verify_self_repaired":      lax(does(CheckTool, func(t *turn, _ ToolChecked) { t.succeededRun() })),
+	"verify_self_repair_failed": lax(does(CheckTool, func(t *turn, _ ToolChecked) { t.succeededRun() })),
+	"failure_classified":        lax(does(Diagnose, (*turn).diagnosed, func(f *Classified, _ string) bool { return f.ID != "" })), // else nothing waited for it
+	failures.EventPreflight:     lax(on(RunRole, (*turn).environmentBroken)),
+	failures.EventAnalysed:      does(Analyse, (*turn).analysed),
 }
 
 // Synced reports whether a fact must be on the disk before the engine goes on: what cost money, what an operator said,
@@ -341,25 +372,4 @@ func DecodeFact(event string, fields json.RawMessage) (Fact, error) {
 		return in.read(event, fields)
 	}
 	return nil, nil
-}
-
-func decode[T Fact](event string, fields json.RawMessage) (Fact, error) {
-	return decodeIf(func(*T, string) bool { return true })(event, fields)
-}
-
-// decodeIf decodes a T. complete sets what only the event's name tells, and reports whether it is an input of the
-// machine.
-func decodeIf[T Fact](complete func(f *T, event string) bool) func(string, json.RawMessage) (Fact, error) {
-	return func(event string, fields json.RawMessage) (Fact, error) {
-		var f T
-		if len(fields) > 0 {
-			if err := json.Unmarshal(fields, &f); err != nil {
-				return nil, fmt.Errorf("reading the fields of %s: %w", event, err)
-			}
-		}
-		if !complete(&f, event) {
-			return nil, nil
-		}
-		return f, nil
-	}
 }

@@ -37,9 +37,9 @@ func Step(s State, in Input) (State, []Effect) {
 
 // step is Step, and says whether the input fitted.
 func step(s State, in Input) (State, []Effect, bool) {
-	t := turn{s: clone(s), now: in.At}
+	t := turn{s: clone(s), in: in, now: in.At}
 	before := s.Pending
-	if !t.answers(in.Fact) || !t.take(in) {
+	if !t.fits(in.Fact) || !inputs[in.Fact.Event()].take(&t, in.Fact) {
 		return s, nil, false
 	}
 	t.s.UpdatedAt = in.At
@@ -52,15 +52,16 @@ func step(s State, in Input) (State, []Effect, bool) {
 // turn is one call of Step: the state in the making and its effects.
 type turn struct {
 	s        State
-	now      time.Time
+	in       Input
+	now      time.Time // when it happened
 	out      []Effect
 	reissued bool // the pending effect is to be performed again under its old id
 }
 
-// answers reports whether a fact is an input that fits the pending effect: by its kind, and, if the fact answers an
-// effect, by its id. A proposal that was swept away before a role answers none.
-func (t *turn) answers(f Fact) bool {
-	if f == nil {
+// fits reports whether a fact is an input, of a loop that has begun, that fits the pending effect: by its kind, and, if
+// the fact answers an effect, by its id. A proposal that was swept away before a role answers none.
+func (t *turn) fits(f Fact) bool {
+	if _, start := f.(Started); f == nil || !start && t.s.Version == 0 {
 		return false
 	}
 	in, known := inputs[f.Event()]
@@ -75,82 +76,6 @@ func (t *turn) answers(f Fact) bool {
 		return true
 	}
 	return t.s.Pending != nil && t.s.Pending.ID == a.Effect()
-}
-
-func (t *turn) take(in Input) bool {
-	if _, start := in.Fact.(Started); !start && t.s.Version == 0 {
-		return false
-	}
-	switch f := in.Fact.(type) {
-	case Started:
-		t.start(in, f)
-	case Resumed:
-		t.resume(f)
-	case Lost:
-		return t.lost()
-	case Stopped:
-		return t.stop(f)
-	case RoleStarted, TestsStarted, ValidationStarted:
-		return t.begin()
-	case RoleEnded:
-		return t.roleEnded(f)
-	case TestsEnded:
-		t.testsEnded(f)
-	case PromiseChecked:
-		t.s.Gates.Promise, t.s.Tree = fmt.Sprint(f.Matched), f.Tree
-		t.advance()
-	case GateEnded:
-		t.gateEnded(f)
-	case StuckChecked:
-		t.s.Stuck.Count, t.s.Stuck.Tree = f.Streak, f.Tree
-		t.advance()
-	case CommitEnded, Reported:
-		t.advance()
-	case ApprovalRequested:
-		return t.approvalRequested(f)
-	case ApprovalDecided:
-		return t.approvalDecided(f)
-	case WaitOver:
-		t.waitOver(f)
-	case Classified:
-		t.diagnosed(f)
-	case ToolChecked:
-		t.succeededRun() // what the look found is recorded and decides nothing: the tests are the judge
-	case Limited:
-		if !t.keptFromStart(f.Role) {
-			return false
-		}
-		t.waitForLimit(f)
-	case EnvironmentBroken:
-		return t.environmentBroken(f)
-	case Analysed:
-		t.analysed(f)
-	case Escalated:
-		return t.escalated(f)
-	case Resolved:
-		return t.resolved(f)
-	case Seen:
-		return t.seen(f)
-	case Proposed:
-		return t.proposed(f)
-	case ProposalInvalid:
-		t.proposalInvalid(f)
-	case ProposalStale:
-		if t.pending(TakeProposal) { // else it was swept away before a role; nothing waits for it
-			t.leaveRecovery()
-		}
-	case Executing:
-		return t.executing(f)
-	case Executed:
-		return t.executed(f)
-	case Reconfigured:
-		if f.Plan != nil { // else the machine's part is as it was, or as it was already told to become
-			t.s.NextPlan = f.Plan
-		}
-	default:
-		return false
-	}
-	return true
 }
 
 // clone copies what Step may change in place.
@@ -178,16 +103,26 @@ func (t *turn) begin() bool {
 	return !was
 }
 
+func begins[T Fact](t *turn, _ T) bool { return t.begin() }
+
+func passes[T Fact](t *turn, _ T) { t.advance() }
+
 func (t *turn) issue(e Effect) { t.s.Pending, t.s.Begun = &e, false }
 
 func (t *turn) note(event string, fields any) {
 	t.out = append(t.out, record(event, t.s.Iteration, fields))
 }
 
-func (t *turn) start(in Input, f Started) {
-	t.s = State{Version: StateVersion, Rules: f.Rules, LoopID: in.LoopID, RunID: in.RunID, Plan: f.Plan, Status: Running,
+func (t *turn) start(f Started) {
+	t.s = State{Version: StateVersion, Rules: f.Rules, LoopID: t.in.LoopID, RunID: t.in.RunID, Plan: f.Plan, Status: Running,
 		StartedAt: t.now, ActiveSince: t.now, Stuck: Streak{Threshold: f.Plan.StuckThreshold, Tree: f.Tree}}
 	t.beginIteration(1)
+}
+
+func (t *turn) reconfigured(f Reconfigured) {
+	if f.Plan != nil { // else the machine's part is as it was, or as it was already told to become
+		t.s.NextPlan = f.Plan
+	}
 }
 
 // resume goes on where the journal ends. What waits goes on waiting; what was begun and has no outcome is lost.

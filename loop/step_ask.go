@@ -97,6 +97,15 @@ func (t *turn) waitForLimit(l Limited) {
 	t.issue(Effect{ID: t.roleID("limit"), Kind: Wait, Role: l.Role, Until: l.Until, Reason: l.Class})
 }
 
+// limited: the role that was to run has not been started.
+func (t *turn) limited(f Limited) bool {
+	if !t.keptFromStart(f.Role) {
+		return false
+	}
+	t.waitForLimit(f)
+	return true
+}
+
 // keptFromStart reports whether the pending effect is a role's, and has not been started.
 func (t *turn) keptFromStart(role string) bool { return !t.s.Begun && t.s.Pending.Role == role }
 

@@ -202,6 +202,16 @@ func (t *turn) testsEnded(f TestsEnded) {
 	}
 }
 
+func (t *turn) promiseChecked(f PromiseChecked) {
+	t.s.Gates.Promise, t.s.Tree = fmt.Sprint(f.Matched), f.Tree
+	t.advance()
+}
+
+func (t *turn) stuckChecked(f StuckChecked) {
+	t.s.Stuck.Count, t.s.Stuck.Tree = f.Streak, f.Tree
+	t.advance()
+}
+
 func (t *turn) gateEnded(f GateEnded) {
 	if f.Interrupted {
 		t.s.Begun = false

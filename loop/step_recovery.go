@@ -186,6 +186,12 @@ func (t *turn) proposalInvalid(f ProposalInvalid) {
 	t.leaveRecovery()
 }
 
+func (t *turn) proposalStale(ProposalStale) {
+	if t.pending(TakeProposal) { // else it was swept away before a role; nothing waits for it
+		t.leaveRecovery()
+	}
+}
+
 // judgeAgain has the attempt judged as things are now.
 func (t *turn) judgeAgain(reason string) {
 	t.s.Status, t.s.Reason = Recovering, ""
