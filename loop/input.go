@@ -36,8 +36,7 @@ type Of struct {
 }
 
 // To is the id of e, for a fact that answers it.
-func To(e Effect) Of { return Of{EffectID: e.ID} }
-
+func To(e Effect) Of        { return Of{EffectID: e.ID} }
 func (o Of) Effect() string { return o.EffectID }
 
 // Started begins a loop, or begins it anew under a new run id.
@@ -351,8 +350,7 @@ var inputs = map[string]input{
 
 // Synced reports whether a fact must be on the disk before the engine goes on: what cost money, what an operator said,
 // and every end. What can be found out again by doing a harmless thing again need not be.
-func Synced(f Fact) bool { return !inputs[f.Event()].lax }
-
+func Synced(f Fact) bool                    { return !inputs[f.Event()].lax }
 func hasOutcome(f *Executed, _ string) bool { return f.Ended != endedInterrupted }
 
 func gateName(f *GateEnded, event string) bool {

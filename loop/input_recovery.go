@@ -167,8 +167,7 @@ type Executed struct {
 const EndedKilled = "killed"
 
 func (e Executing) Effect() string { return e.ID }
-
-func (e Executed) Effect() string { return e.ID }
+func (e Executed) Effect() string  { return e.ID }
 
 // OK reports whether the command did what commands do that succeed.
 func (e Executed) OK() bool { return e.Ended == "exited" && e.ExitCode == 0 && e.Signal == "" }
@@ -272,8 +271,7 @@ const (
 	ToolSkipped  = "skipped"  // it was not looked at; Why says why
 )
 
-func (Classified) Event() string { return "failure_classified" }
-
+func (Classified) Event() string    { return "failure_classified" }
 func (c Classified) Effect() string { return c.ID }
 
 func (c ToolChecked) Event() string {
@@ -336,5 +334,4 @@ type Analysed struct {
 
 func (EnvironmentBroken) Event() string { return failures.EventPreflight }
 func (Analysed) Event() string          { return failures.EventAnalysed }
-
-func (a Analysed) Effect() string { return a.EffectID }
+func (a Analysed) Effect() string       { return a.EffectID }

@@ -104,10 +104,8 @@ func (t *turn) begin() bool {
 }
 
 func begins[T Fact](t *turn, _ T) bool { return t.begin() }
-
-func passes[T Fact](t *turn, _ T) { t.advance() }
-
-func (t *turn) issue(e Effect) { t.s.Pending, t.s.Begun = &e, false }
+func passes[T Fact](t *turn, _ T)      { t.advance() }
+func (t *turn) issue(e Effect)         { t.s.Pending, t.s.Begun = &e, false }
 
 func (t *turn) note(event string, fields any) {
 	t.out = append(t.out, record(event, t.s.Iteration, fields))

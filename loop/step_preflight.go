@@ -29,7 +29,7 @@ func (t *turn) environmentBroken(f EnvironmentBroken) bool {
 	r.Environment = &EnvironmentState{Iteration: t.s.Iteration, Role: f.Role, Findings: f.Findings, Tried: tried}
 	if a := f.Command; a != nil && t.mayTry(*a) && !slices.Contains(tried, a.Digest) {
 		r.Environment.Tried = append(tried, a.Digest)
-		t.runRemedy(OriginPreflight, *a, f.Category, f.Why, whys(f.Findings))
+		t.runRemedy(OriginPreflight, *a, f.Category, f.Why, Whys(f.Findings))
 		return true
 	}
 	if at := OverAt(f.Findings); at.After(t.now) {
@@ -42,7 +42,8 @@ func (t *turn) environmentBroken(f EnvironmentBroken) bool {
 	return true
 }
 
-func whys(found []failures.Finding) []string {
+// Whys are what findings say.
+func Whys(found []failures.Finding) []string {
 	var out []string
 	for _, f := range found {
 		out = append(out, f.Why)

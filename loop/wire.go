@@ -174,3 +174,57 @@ func (r *Replay) Add(ev Line) error {
 	r.State, r.Owed = next, records(ev, effects)
 	return nil
 }
+
+// DecisionKind is what a human wants of a loop.
+type DecisionKind string
+
+// The kinds of decisions.
+const (
+	DecideAnswer   DecisionKind = "answer"    // answer what is asked
+	DecideRetryNow DecisionKind = "retry_now" // do not wait any longer; what was asked for is mended
+	DecideCancel   DecisionKind = "cancel"    // end the loop
+)
+
+// Decision is what a human has decided, before it is a fact.
+type Decision struct {
+	Kind  DecisionKind `json:"kind"`
+	RunID string       `json:"run_id"` // the run that it is about
+	// ID and Digest are those of the answered escalation; Method is the answer.
+	ID     string `json:"id,omitempty"`
+	Digest string `json:"digest,omitempty"`
+	Method string `json:"method,omitempty"`
+}
+
+// Check reports why a decision may not be given to a loop in this state; nil: it may. Whoever takes decisions in calls
+// it; Step itself ignores an answer that does not fit.
+func Check(s State, d Decision) error {
+	h, p := s.Human, s.Pending
+	switch {
+	case s.Status.Ended():
+		return fmt.Errorf("the loop is %s", s.Status)
+	case d.RunID != s.RunID:
+		return fmt.Errorf("it is about the run %s, the loop is in %s", d.RunID, s.RunID)
+	}
+	switch d.Kind {
+	case DecideCancel:
+		return nil
+	case DecideRetryNow:
+		if p == nil || p.Kind != Wait && (p.Kind != AskHuman || h == nil || h.About == AboutCompletion) {
+			return fmt.Errorf("the loop is %s and waits for nothing that can be had now", s.Status)
+		}
+		return nil
+	}
+	switch {
+	case p == nil || p.Kind != AskHuman || h == nil || h.Question == "":
+		return fmt.Errorf("the loop is %s, nobody is asked", s.Status)
+	case d.ID != h.Question:
+		return fmt.Errorf("%s is not what is asked, that is %s", d.ID, h.Question)
+	case d.Digest != "" && d.Digest != h.Digest:
+		return fmt.Errorf("what was shown is not what is asked now")
+	}
+	switch d.Method {
+	case MethodApprove, MethodReject, MethodManual:
+		return nil
+	}
+	return fmt.Errorf("%q is no answer; %s, %s and %s are", d.Method, MethodApprove, MethodReject, MethodManual)
+}

@@ -28,22 +28,13 @@ type Gates struct {
 
 // Perform performs an effect of this family.
 func (g *Gates) Perform(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
-	ctx = context.WithoutCancel(ctx)
-	switch e.Kind {
-	case loop.CheckPromise:
-		return g.checkPromise(ctx, e, s)
-	case loop.CheckChecklists:
-		return g.checkChecklists(e, s)
-	case loop.CheckPrerequisites:
-		return g.checkPrerequisites(e, s)
-	case loop.CollectEvidence:
-		return g.collectEvidence(ctx, e, s)
-	case loop.CheckStuck:
-		return g.checkStuck(ctx, e, s)
-	case loop.Report:
-		return g.report(ctx, e, s)
+	perform := map[loop.EffectKind]func(context.Context, loop.Effect, loop.State) (loop.Fact, error){
+		loop.CheckPromise: g.checkPromise, loop.CheckChecklists: g.checkChecklists, loop.CheckPrerequisites: g.checkPrerequisites,
+		loop.CollectEvidence: g.collectEvidence, loop.CheckStuck: g.checkStuck, loop.Report: g.report}[e.Kind]
+	if perform == nil {
+		return nil, fmt.Errorf("%q is no effect of the gates", e.Kind)
 	}
-	return nil, fmt.Errorf("%q is no effect of the gates", e.Kind)
+	return perform(context.WithoutCancel(ctx), e, s)
 }
 
 // lastMessage is what the promise role said at the end of its newest attempt in this iteration; "" when it said
@@ -102,7 +93,7 @@ func byRoot[T any](h *Host, list []T, path func(T) string, look func(root string
 	return look(h.Paths.Repo, own)
 }
 
-func (g *Gates) checkChecklists(e loop.Effect, s loop.State) (loop.Fact, error) {
+func (g *Gates) checkChecklists(_ context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
 	started := g.Now(s)
 	var res gate.ChecklistResult
 	if err := byRoot(g.Host, g.Settings().Loop.Checklists, func(p string) string { return p }, res.Look); err != nil {
@@ -123,7 +114,7 @@ func (g *Gates) checkChecklists(e loop.Effect, s loop.State) (loop.Fact, error) 
 	return f, nil
 }
 
-func (g *Gates) checkPrerequisites(e loop.Effect, s loop.State) (loop.Fact, error) {
+func (g *Gates) checkPrerequisites(_ context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
 	started := g.Now(s)
 	var checks []gate.PrerequisiteCheck
 	for _, c := range g.Settings().Loop.Prerequisites.Checks {

@@ -55,8 +55,7 @@ func (a *Approvals) question(ctx context.Context, s loop.State) (escalation.Ques
 }
 
 const maxDetails = 8 << 10 // bounds what a question says besides its reason, in bytes
-
-const maxTail = 2 << 10 // how much of a log a question shows, in bytes
+const maxTail = 2 << 10    // how much of a log a question shows, in bytes
 
 // aboutFailure puts all that is known of a failure on one page: what was tried, by whom, how it ended, the cause that
 // was found with its evidence, and where to read on.

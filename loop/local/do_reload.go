@@ -82,15 +82,10 @@ type rejectedFields struct {
 
 type heldFields struct {
 	Changes []config.Change `json:"changes"`
-	Diff    heldDiff        `json:"diff"`
+	Diff    trust.Diff      `json:"diff"`
 	Digest  string          `json:"digest"`
 	During  string          `json:"during,omitempty"`
 	Next    string          `json:"next"` // the command that puts it in force
-}
-
-type heldDiff struct {
-	Tightening []trust.Change `json:"tightening"`
-	Loosening  []trust.Change `json:"loosening"`
 }
 
 // tellConfig records what a look at the configuration came to.
@@ -127,7 +122,7 @@ func (d *driver) tellConfig(out watch.Outcome, during string) error {
 	if out.Kind == watch.Held {
 		d.outbox.Held(d.state, out.Digest, loosened)
 		next := "superloop config trust --digest " + out.Digest[:min(8, len(out.Digest))]
-		return d.record("config_change_held", heldFields{out.Changes, heldDiff{out.Diff.Tightening, out.Diff.Loosening}, out.Digest, during, next})
+		return d.record("config_change_held", heldFields{out.Changes, out.Diff, out.Digest, during, next})
 	}
 	return nil
 }

@@ -15,12 +15,10 @@ import (
 )
 
 type performers struct {
-	policies   *effects.Policies
 	executor   *execute.Executor
 	outbox     *effects.Outbox
 	runners    *effects.Runners
 	tree       *effects.Tree
-	rules      *effectfailures.Rules
 	approvals  *effects.Approvals
 	recoveries *effects.Recoveries
 	failures   *effectfailures.Performer
@@ -35,27 +33,27 @@ type performers struct {
 // perform.
 func (d *driver) equip() {
 	h, p := d.host, &d.performers
-	p.policies = &effects.Policies{Host: h}
+	policies := &effects.Policies{Host: h}
 	p.outbox = &effects.Outbox{Host: h, Journal: d, Channels: d.o.Channels}
 	p.runners = &effects.Runners{Host: h, Cooldowns: cooldown.New(d.o.Disk, d.paths.Cooldowns())}
 	p.tree = &effects.Tree{Host: h}
-	p.rules = effectfailures.NewRules(d.life, h.Repo.Top, sandbox.Secrets(h.Env()))
+	rules := effectfailures.NewRules(d.life, h.Repo.Top, sandbox.Secrets(h.Env()))
 	p.snapshots = &effects.Snapshots{Host: h}
 	p.executor = &execute.Executor{Repo: h.Repo.Top, StateDir: d.paths.State, Baseline: d.paths.Guard(), Disk: d.o.Disk,
 		Undo: undo.Store{Disk: d.o.Disk, Dir: d.paths.Undo(), Repo: h.Repo.Top}, Learned: learn.Store{Disk: d.o.Disk, Path: d.paths.Learned()},
-		Sandbox: execute.Spawned{Spawner: d.spawner}, Environ: h.Env(), Marker: effects.Mark(d.state.RunID), Policies: p.policies.InForce,
+		Sandbox: execute.Spawned{Spawner: d.spawner}, Environ: h.Env(), Marker: effects.Mark(d.state.RunID), Policies: policies.InForce,
 		AcceptLoose: d.o.AcceptLoose, Now: d.o.Now, Warn: func(what string, err error) { d.log.Warn(what, zap.Error(err)) }}
 	turns := &effects.Turns{Host: h, Runners: p.runners}
-	p.failures = &effectfailures.Performer{Host: h, Journal: d, Rules: p.rules, Policies: p.policies.InForce, Score: p.executor.Score, Ask: turns.Ask,
+	p.failures = &effectfailures.Performer{Host: h, Journal: d, Rules: rules, Policies: policies.InForce, Score: p.executor.Score, Ask: turns.Ask,
 		Candidates: p.runners.Candidates, Environment: p.snapshots.Environment, Cooldowns: p.runners.Cooldowns, Processes: effectfailures.ProcessTable{Dir: "/proc", Sweep: proc.Sweep}}
 	p.approvals = &effects.Approvals{Host: h, Journal: d, Executor: p.executor, Outbox: p.outbox, Tree: p.tree, Runners: p.runners,
 		Whole: p.failures.EnvironmentWhole, Views: d.flushViews}
-	p.recoveries = &effects.Recoveries{Host: h, Journal: d, Policies: p.policies, Executor: p.executor, Approvals: p.approvals}
+	p.recoveries = &effects.Recoveries{Host: h, Journal: d, Policies: policies, Executor: p.executor, Approvals: p.approvals}
 	p.tests = &effects.Tests{Host: h, Journal: d, Tree: p.tree, Learner: p.recoveries}
 	p.gates = &effects.Gates{Host: h, Tree: p.tree}
 	p.commits = &effects.Commits{Host: h, Tree: p.tree}
 	p.roles = &effects.Roles{Host: h, Journal: d, Runners: p.runners, Turns: turns, Snapshots: p.snapshots, Tree: p.tree, Proposals: p.recoveries, Failures: p.failures,
-		Prompts: &effects.Prompts{Host: h, Tree: p.tree, Rules: p.policies.InForce}}
+		Prompts: &effects.Prompts{Host: h, Tree: p.tree, Rules: policies.InForce}}
 }
 
 // performer is who performs effects of a kind; nil for a kind that the engine waits for itself.

@@ -38,11 +38,7 @@ func (f *Performer) CheckEnvironment(ctx context.Context, e loop.Effect, s loop.
 	}
 	c := loop.EnvironmentBroken{Of: loop.To(e), Role: e.Role, Category: broken[0].Category}
 	c.Findings, c.Action = broken, loop.EnvironmentOperator
-	var whys []string
-	for _, b := range broken {
-		whys = append(whys, b.Why)
-	}
-	c.Why = strings.Join(whys, "; ")
+	c.Why = strings.Join(loop.Whys(broken), "; ")
 	for _, b := range broken {
 		if b.Command == "" {
 			continue
