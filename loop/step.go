@@ -86,6 +86,15 @@ func clone(s State) State {
 	return s
 }
 
+// Map is what f makes of each of a list; nil of none.
+func Map[A, B any](list []A, f func(A) B) []B {
+	var out []B
+	for _, a := range list {
+		out = append(out, f(a))
+	}
+	return out
+}
+
 // copied is a copy of what p points to, nil for nil.
 func copied[T any](p *T) *T {
 	if p == nil {

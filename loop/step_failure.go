@@ -153,7 +153,11 @@ func (t *turn) waitForRunner(d failures.Decision, f *RoleEnded) {
 }
 
 func (t *turn) runnerBack(list []failures.Candidate) {
-	next, d := failures.WaitOver(*t.s.Response.Policy, t.orLast(list), t.now)
+	t.decided(failures.WaitOver(*t.s.Response.Policy, t.orLast(list), t.now))
+}
+
+// decided does what the failure policy has decided after a wait, an analysis or an operator.
+func (t *turn) decided(next failures.State, d failures.Decision) {
 	t.s.Response.Policy = &next
 	t.follow(d, nil)
 }
@@ -213,10 +217,8 @@ func (t *turn) roleAnswered(h HumanState, f Resolved) {
 	case r.Policy == nil || r.Policy.Phase != failures.WithHuman:
 		t.issueRole(ReasonAnswered)
 	default:
-		next, d := failures.Answered(*r.Policy, f.Note, t.orLast(f.Candidates), t.now)
-		r.Policy = &next
 		t.s.Failures = 0
-		t.follow(d, nil)
+		t.decided(failures.Answered(*r.Policy, f.Note, t.orLast(f.Candidates), t.now))
 	}
 }
 
@@ -284,7 +286,5 @@ func (t *turn) goOnKnowing() {
 		t.issueRole(ReasonRetry)
 		return
 	}
-	next, d := failures.Analysed(*r.Policy, found.Analysis, t.orLast(found.Candidates), t.now)
-	r.Policy = &next
-	t.follow(d, nil)
+	t.decided(failures.Analysed(*r.Policy, found.Analysis, t.orLast(found.Candidates), t.now))
 }

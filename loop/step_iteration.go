@@ -10,10 +10,7 @@ import (
 // steps are the steps of an iteration under a plan, in order. The tester and the reviewer see the results of the tests
 // of their own iteration.
 func (p Plan) steps() []string {
-	var out []string
-	for _, r := range p.Roles {
-		out = append(out, rolePrefix+r)
-	}
+	out := Map(p.Roles, func(role string) string { return rolePrefix + role })
 	if p.Tests == "every" {
 		at := slices.Index(p.Roles, "implementer") + 1
 		if at == 0 {

@@ -44,11 +44,7 @@ func (t *turn) environmentBroken(f EnvironmentBroken) bool {
 
 // Whys are what findings say.
 func Whys(found []failures.Finding) []string {
-	var out []string
-	for _, f := range found {
-		out = append(out, f.Why)
-	}
-	return out
+	return Map(found, func(f failures.Finding) string { return f.Why })
 }
 
 // overAt is when all findings are over by themselves; zero where one is not.
@@ -126,10 +122,7 @@ func (t *turn) lastIteration() bool {
 
 // signatureOf names what fails, whatever the order.
 func signatureOf(fs []TestFailure) string {
-	var all []string
-	for _, f := range fs {
-		all = append(all, f.Command+"\x00"+f.Signature)
-	}
+	all := Map(fs, func(f TestFailure) string { return f.Command + "\x00" + f.Signature })
 	slices.Sort(all)
 	return strings.Join(slices.Compact(all), "\n")
 }

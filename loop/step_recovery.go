@@ -179,10 +179,7 @@ func (t *turn) proposalInvalid(f ProposalInvalid) {
 	if f.Digest != "" {
 		all.Handled = append(all.Handled, f.Digest)
 	}
-	all.Problems = nil
-	for _, p := range f.Problems {
-		all.Problems = append(all.Problems, p.String())
-	}
+	all.Problems = Map(f.Problems, Problem.String)
 	t.leaveRecovery()
 }
 

@@ -294,7 +294,7 @@ func (a *Approvals) writeApproval(ctx context.Context, s loop.State) error {
 	asked := gate.Approval{LoopID: a.LoopID, RunID: s.RunID, Iteration: s.Iteration, Tree: s.Tree, Head: head,
 		Files: gate.ApprovalFiles{GateSummary: rel("gate-summary.txt"), Evidence: rel("evidence.json"), ReviewerReport: rel("review.md"),
 			TestReport: rel("test-report.md"), Plan: rel("plan.md"), IterationNotes: rel("iteration_notes.md")}}
-	return a.Write("approval.json", asked.Pending(p, gate.Verdicts(s.Gates), s.Approval.Requested, s.IterationAt, s.UpdatedAt).JSON())
+	return a.Write("approval.json", asked.Pending(p, s.Gates, s.Approval.Requested, s.IterationAt, s.UpdatedAt).JSON())
 }
 
 // completionAnswered turns the answer into a fact: with whether the tree is still the one that was to be approved.

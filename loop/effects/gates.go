@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/gate"
 	"github.com/superloop/superloop/roles"
 	"github.com/superloop/superloop/roles/agent"
@@ -116,10 +117,7 @@ func (g *Gates) checkChecklists(_ context.Context, e loop.Effect, s loop.State) 
 
 func (g *Gates) checkPrerequisites(_ context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
 	started := g.Now(s)
-	var checks []gate.PrerequisiteCheck
-	for _, c := range g.Settings().Loop.Prerequisites.Checks {
-		checks = append(checks, gate.PrerequisiteCheck(c))
-	}
+	checks := loop.Map(g.Settings().Loop.Prerequisites.Checks, func(c config.Check) gate.PrerequisiteCheck { return gate.PrerequisiteCheck(c) })
 	vars := map[string]string{"repo": g.Repo.Top, "loop_id": g.LoopID, "loop": g.LoopID, "iteration": fmt.Sprint(s.Iteration)}
 	var res gate.PrerequisitesResult
 	err := byRoot(g.Host, checks, func(c gate.PrerequisiteCheck) string { return c.Path }, func(root string, part []gate.PrerequisiteCheck) error {
@@ -136,13 +134,9 @@ func (g *Gates) checkPrerequisites(_ context.Context, e loop.Effect, s loop.Stat
 	if err := g.Write("prerequisites-status.json", gate.StatusJSON(res.Status(), file, at)); err != nil {
 		return nil, err
 	}
-	f := loop.GateEnded{Of: loop.To(e), Gate: "prerequisites", Status: res.Status(), OK: res.OK, Results: file, DurationMS: at.Sub(started).Milliseconds()}
-	var failed []string
-	for _, x := range res.Failed {
-		failed = append(failed, fmt.Sprintf("%s (%s %s)", x.ID, x.Reason, x.Path))
-	}
-	f.Details = strings.Join(failed, "; ")
-	return f, nil
+	failed := loop.Map(res.Failed, func(x gate.PrerequisiteFailure) string { return fmt.Sprintf("%s (%s %s)", x.ID, x.Reason, x.Path) })
+	return loop.GateEnded{Of: loop.To(e), Gate: "prerequisites", Status: res.Status(), OK: res.OK, Results: file, Details: strings.Join(failed, "; "),
+		DurationMS: at.Sub(started).Milliseconds()}, nil
 }
 
 func (g *Gates) collectEvidence(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
@@ -214,8 +208,8 @@ func (g *Gates) report(ctx context.Context, e loop.Effect, s loop.State) (loop.F
 }
 
 // reportVerdicts are the gates as the reports tell them: with the approval that comes next, if one does.
-func reportVerdicts(s loop.State) gate.Verdicts {
-	v := gate.Verdicts(s.Gates)
+func reportVerdicts(s loop.State) loop.Gates {
+	v := s.Gates
 	if v.Approval == "" {
 		v.Approval = gate.StatusSkipped
 		if s.Plan.Approval && len(s.Missing) == 0 {
@@ -228,8 +222,8 @@ func reportVerdicts(s loop.State) gate.Verdicts {
 // WriteReports brings gate-summary.txt, iteration_notes.md, timeline.md and run-summary.json in line with the state,
 // and returns the line of gate-summary.txt.
 func (g *Gates) WriteReports(ctx context.Context, s loop.State) (string, error) {
-	n := gate.Iteration{LoopID: g.LoopID, RunID: s.RunID, Iteration: s.Iteration, StartedAt: s.IterationAt, EndedAt: g.Now(s), Gates: reportVerdicts(s),
-		TestsMode: s.Plan.Tests, Streak: s.Stuck.Count, Threshold: s.Stuck.Threshold, Missing: s.Missing}
+	n := gate.Iteration{State: s, End: g.Now(s)}
+	n.Gates = reportVerdicts(s)
 	summary := n.Summary()
 	if err := g.Write("gate-summary.txt", []byte(summary)); err != nil {
 		return "", err

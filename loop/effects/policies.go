@@ -40,7 +40,7 @@ func (p *Policies) compile(c *config.Config) *recovery.Policy {
 func PlanOf(c *config.Config, l config.Loop) loop.Plan {
 	p := loop.Plan{
 		SpecFile: l.SpecFile, MaxIterations: l.MaxIterations, MaxWallMS: l.MaxWallTime.Milliseconds(),
-		Promise: l.CompletionPromise, Tests: l.Tests.Mode, Checklists: len(l.Checklists) > 0,
+		Roles: loop.Map(l.Roles, func(r config.Role) string { return r.Name }), Promise: l.CompletionPromise, Tests: l.Tests.Mode, Checklists: len(l.Checklists) > 0,
 		Prerequisites:        l.Prerequisites.Enabled,
 		RequirePrerequisites: l.Prerequisites.Enabled && l.Prerequisites.RequireOnCompletion,
 		Evidence:             l.Evidence.Enabled,
@@ -48,9 +48,6 @@ func PlanOf(c *config.Config, l config.Loop) loop.Plan {
 		Approval:             l.Approval.Enabled && l.Approval.RequireOnCompletion,
 		Attempts:             l.Retry.Attempts, BackoffMS: l.Retry.Backoff.Milliseconds(),
 		MaxCostUSD: l.MaxCostUSD, MaxTokens: l.MaxTokens,
-	}
-	for _, r := range l.Roles {
-		p.Roles = append(p.Roles, r.Name)
 	}
 	// A validation that holds nothing that this build can run is skipped; its warning was given when the configuration
 	// was loaded.
@@ -77,9 +74,5 @@ func PlanOf(c *config.Config, l config.Loop) loop.Plan {
 
 // ChangesOf are changes of the configuration as events have them.
 func ChangesOf(in []config.Change) []loop.Change {
-	out := make([]loop.Change, 0, len(in))
-	for _, c := range in {
-		out = append(out, loop.Change(c))
-	}
-	return out
+	return append([]loop.Change{}, loop.Map(in, func(c config.Change) loop.Change { return loop.Change(c) })...)
 }

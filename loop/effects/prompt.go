@@ -10,6 +10,7 @@ import (
 	"github.com/superloop/superloop/loop/gate"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/failures"
+	"github.com/superloop/superloop/recovery/plan"
 	"github.com/superloop/superloop/roles"
 )
 
@@ -117,9 +118,9 @@ func (p *Prompts) recoveries(in *roles.Input, s loop.State) {
 		in.Listed = policy.Settings.AutoApprove // the newest; what it does not list is not worth proposing
 	}
 	in.RecoveryProblems = s.Recoveries.Problems
-	for _, r := range s.Recoveries.Recent {
-		in.Recoveries = append(in.Recoveries, roles.Recovery{Iteration: r.Iteration, Command: r.Command, Outcome: r.Outcome, Note: r.Note})
-	}
+	in.Recoveries = loop.Map(s.Recoveries.Recent, func(r loop.RecoveryNote) roles.Recovery {
+		return roles.Recovery{Iteration: r.Iteration, Command: r.Command, Outcome: r.Outcome, Note: r.Note}
+	})
 }
 
 // diagnosisOf is what rules say of the tests' last failure.
@@ -128,11 +129,10 @@ func diagnosisOf(s loop.State) *roles.Diagnosis {
 	if g == nil {
 		return nil
 	}
-	out := &roles.Diagnosis{Command: g.Command, Category: g.Category, Why: g.Why, Code: g.Code, Infra: g.Infra, Evidence: g.Evidence, Hints: g.Hints}
-	for _, o := range g.Options {
-		out.Options = append(out.Options, roles.Remedy{Command: o.Command, Label: o.Label, Note: o.Withheld})
-	}
-	return out
+	return &roles.Diagnosis{Command: g.Command, Category: g.Category, Why: g.Why, Code: g.Code, Infra: g.Infra, Evidence: g.Evidence, Hints: g.Hints,
+		Options: loop.Map(g.Options, func(o plan.Choice) roles.Remedy {
+			return roles.Remedy{Command: o.Command, Label: o.Label, Note: o.Withheld}
+		})}
 }
 
 // specFile is the spec as an agent finds it from its folder. A spec that is not in the loop's own work tree is read

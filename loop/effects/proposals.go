@@ -252,11 +252,7 @@ func (r *Recoveries) Sight(ctx context.Context, s loop.State) loop.Fact {
 
 // ProblemsOf are problems as events have them.
 func ProblemsOf(in []schemas.Problem) []loop.Problem {
-	var out []loop.Problem
-	for _, p := range in {
-		out = append(out, loop.Problem(p))
-	}
-	return out
+	return loop.Map(in, func(p schemas.Problem) loop.Problem { return loop.Problem(p) })
 }
 
 func sha(data []byte) string {

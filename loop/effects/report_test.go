@@ -34,10 +34,10 @@ func TestReport(t *testing.T) {
 	w.state.Plan.Approval = true
 	fact, err := w.gates().Perform(t.Context(), loop.Effect{ID: "e1", Kind: loop.Report}, w.state)
 	gateMust(t, err)
-	v := gate.Verdicts(w.state.Gates)
+	v := w.state.Gates
 	v.Approval = "skipped"
-	n := gate.Iteration{LoopID: "l", RunID: "r1", Iteration: 3, StartedAt: w.state.IterationAt, EndedAt: gateDay,
-		Promise: gate.Promise("<promise>DONE</promise>", "DONE"), Gates: v, TestsMode: "every", Streak: 1, Threshold: 3, Missing: w.state.Missing}
+	n := gate.Iteration{End: gateDay, Promise: gate.Promise("<promise>DONE</promise>", "DONE"), State: loop.State{LoopID: "l", RunID: "r1", Iteration: 3, Gates: v,
+		IterationAt: w.state.IterationAt, Plan: loop.Plan{Tests: "every"}, Stuck: loop.Streak{Count: 1, Threshold: 3}, Missing: w.state.Missing}}
 	summary := n.Summary()
 	gateEqual(t, "the outcome", fact, loop.Fact(loop.Reported{Of: loop.Of{EffectID: "e1"}, Summary: strings.TrimSuffix(summary, "\n")}))
 	gateEqual(t, "gate-summary.txt", w.file("gate-summary.txt"), summary)
@@ -106,7 +106,7 @@ func TestTimeline(t *testing.T) {
 	t.Parallel()
 	w := newGateWorld(t)
 	line := func(iteration int) string {
-		return gate.Iteration{EndedAt: w.now, RunID: w.state.RunID, Iteration: iteration, Gates: reportVerdicts(w.state)}.TimelineLine()
+		return gate.Iteration{End: w.now, State: loop.State{RunID: w.state.RunID, Iteration: iteration, Gates: reportVerdicts(w.state)}}.TimelineLine()
 	}
 	want := gate.TimelineHeader("l")
 	steps := func(name string, rewritten bool) {
@@ -168,7 +168,7 @@ func TestTimelineInTheWay(t *testing.T) {
 	t.Parallel()
 	w := newGateWorld(t)
 	path := w.host.Paths.File("timeline.md")
-	line := gate.Iteration{EndedAt: gateDay, RunID: "r1", Iteration: 3, Gates: reportVerdicts(w.state)}.TimelineLine()
+	line := gate.Iteration{End: gateDay, State: loop.State{RunID: "r1", Iteration: 3, Gates: reportVerdicts(w.state)}}.TimelineLine()
 	other := w.put("other.md", "theirs\n")
 	for name, c := range map[string]struct {
 		put  func() error

@@ -216,10 +216,7 @@ func (t testsThen) String() string {
 	if t.status != gate.StatusFailed {
 		return t.status
 	}
-	names := make([]string, 0, len(t.failures))
-	for _, f := range t.failures {
-		names = append(names, fmt.Sprintf("%s (%d)", f.Command, f.ExitCode))
-	}
+	names := loop.Map(t.failures, func(f loop.TestFailure) string { return fmt.Sprintf("%s (%d)", f.Command, f.ExitCode) })
 	return t.status + ": " + strings.Join(names, ", ")
 }
 

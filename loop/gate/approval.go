@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/superloop/superloop/loop"
 )
 
 // ErrNotPending is a decision about an approval that was decided already.
@@ -55,7 +57,7 @@ type ApprovalDecision struct {
 }
 
 // Pending is a as the approval that is asked for, with what the gates said of the iteration that ran between two times.
-func (a Approval) Pending(p PromiseResult, v Verdicts, requested, started, ended time.Time) Approval {
+func (a Approval) Pending(p PromiseResult, v loop.Gates, requested, started, ended time.Time) Approval {
 	a.Status, a.Candidate.Promise, a.Candidate.Gates = StatusPending, p, gatesJSON(v)
 	a.Candidate.Gates.Approval = "" // the gate that is being asked
 	a.RequestedAt, a.IterationStartedAt, a.IterationEndedAt = stamp(requested), stamp(started), stamp(ended)

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/superloop/superloop/loop"
 )
 
 // CommandResult is how one command of the tests or of the validation ended, as the supervisor that ran it saw it.
@@ -67,11 +69,9 @@ type commandJSON struct {
 }
 
 func commandList(results []CommandResult) []commandJSON {
-	out := make([]commandJSON, 0, len(results))
-	for _, c := range results {
-		out = append(out, commandJSON{c.Command, !c.Failed(), c.Code(), c.Signal, c.TimedOut, c.Error, c.Duration.Milliseconds()})
-	}
-	return out
+	return orEmpty(loop.Map(results, func(c CommandResult) commandJSON {
+		return commandJSON{c.Command, !c.Failed(), c.Code(), c.Signal, c.TimedOut, c.Error, c.Duration.Milliseconds()}
+	}))
 }
 
 // TestsResult is the verdict over the test commands. ExitCode is that of the first command that failed, so it is 0

@@ -1,8 +1,6 @@
 package gate
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -11,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/superloop/superloop/internal/text"
+	"github.com/superloop/superloop/loop"
 )
 
 // stamp is how a file of the contract writes a time.
@@ -25,14 +24,11 @@ func compact(v any) []byte { return render(v, "") }
 // render writes "<" and "&" as they are, and a newline at the end. v holds only plain values and valid raw JSON, so a
 // failure is a programming error.
 func render(v any, indent string) []byte {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", indent)
-	if err := enc.Encode(v); err != nil {
+	data, err := loop.EncodeIndent(v, indent)
+	if err != nil {
 		panic(fmt.Sprintf("gate: rendering %T: %v", v, err))
 	}
-	return buf.Bytes()
+	return append(data, '\n')
 }
 
 // members are a JSON object with its keys in their order.

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/superloop/superloop/internal/text"
+	"github.com/superloop/superloop/loop"
 )
 
 const (
@@ -159,10 +160,7 @@ func checkBoxes(content string, _ PrerequisiteCheck) (string, map[string]any) {
 		Line int    `json:"line"`
 		Text string `json:"text"`
 	}
-	var first []item
-	for _, it := range open[:min(len(open), maxFirst)] {
-		first = append(first, item{it.Line, strings.TrimSpace(it.Text)})
-	}
+	first := loop.Map(open[:min(len(open), maxFirst)], func(it Item) item { return item{it.Line, strings.TrimSpace(it.Text)} })
 	return "unchecked_items_remaining", map[string]any{"count": len(open), "first": first}
 }
 

@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/superloop/superloop/loop"
 )
 
 // maxEntries bounds run-summary.json, which is written anew in every iteration; older iterations are only counted, and
@@ -108,15 +110,15 @@ type GateValues struct {
 	Approval      string `json:"approval,omitempty"`
 }
 
-func gatesJSON(v Verdicts) GateValues {
-	v = v.words()
+func gatesJSON(v loop.Gates) GateValues {
+	v = words(v)
 	return GateValues{v.Tests, v.Validation, v.Prerequisites, v.Checklist, v.Evidence, StatusSkipped, v.Approval}
 }
 
 func (e Iteration) entry() json.RawMessage {
-	return compact(members{{"run_id", e.RunID}, {"iteration", e.Iteration}, {"started_at", stamp(e.StartedAt)}, {"ended_at", stamp(e.EndedAt)},
-		{"promise", e.Promise}, {"gates", gatesJSON(e.Gates)}, {"tests_mode", e.TestsMode},
-		{"stuck", members{{"streak", e.Streak}, {"threshold", e.Threshold}}}, {"completion_ok", len(e.Missing) == 0},
+	return compact(members{{"run_id", e.RunID}, {"iteration", e.Iteration}, {"started_at", stamp(e.IterationAt)}, {"ended_at", stamp(e.End)},
+		{"promise", e.Promise}, {"gates", gatesJSON(e.Gates)}, {"tests_mode", e.Plan.Tests},
+		{"stuck", members{{"streak", e.Stuck.Count}, {"threshold", e.Stuck.Threshold}}}, {"completion_ok", len(e.Missing) == 0},
 		{"missing", orEmpty(e.Missing)}, {"artifacts", e.Artifacts}})
 }
 
@@ -149,7 +151,7 @@ func AddRunEntry(prev []byte, e Iteration) ([]byte, error) {
 			return nil, fmt.Errorf("reading run-summary.json: its version %d is newer than 1", sum.Version)
 		}
 	}
-	sum.Version, sum.LoopID, sum.UpdatedAt = 1, e.LoopID, stamp(e.EndedAt)
+	sum.Version, sum.LoopID, sum.UpdatedAt = 1, e.LoopID, stamp(e.End)
 	if n := len(sum.Entries); n > 0 {
 		var last struct {
 			RunID     string `json:"run_id"`

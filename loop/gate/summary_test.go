@@ -9,25 +9,27 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/superloop/superloop/loop"
 )
 
-var allGood = Verdicts{Promise: "true", Tests: "ok", Checklist: "ok", Validation: "skipped", Prerequisites: "skipped", Evidence: "ok"}
+var allGood = loop.Gates{Promise: "true", Tests: "ok", Checklist: "ok", Validation: "skipped", Prerequisites: "skipped", Evidence: "ok"}
 
 func TestSummaryLines(t *testing.T) {
 	t.Parallel()
-	equal(t, "gate-summary.txt", Iteration{Gates: allGood, Threshold: 3}.Summary(),
+	equal(t, "gate-summary.txt", Iteration{State: loop.State{Gates: allGood, Stuck: loop.Streak{Threshold: 3}}}.Summary(),
 		"promise=true tests=ok validation=skipped prerequisites=skipped checklist=ok evidence=ok lifecycle=skipped stuck=0/3 approval=skipped\n")
 	equal(t, "nothing asked", Iteration{}.Summary(),
 		"promise=unknown tests=unknown validation=skipped prerequisites=skipped checklist=unknown evidence=skipped lifecycle=skipped stuck=n/a approval=skipped\n")
-	equal(t, "timeline.md", TimelineHeader("t")+Iteration{EndedAt: noon, RunID: "20261121T120000Z", Iteration: 4, Gates: allGood, Threshold: 3}.TimelineLine(),
+	equal(t, "timeline.md", TimelineHeader("t")+Iteration{End: noon, State: loop.State{RunID: "20261121T120000Z", Iteration: 4, Gates: allGood, Stuck: loop.Streak{Threshold: 3}}}.TimelineLine(),
 		"# Timeline\n\nLoop: t\n\n- 2026-11-21T12:00:00Z run=20261121T120000Z iter=4 promise=true tests=ok validation=skipped prerequisites=skipped "+
 			"checklist=ok evidence=ok lifecycle=skipped approval=skipped stuck=0/3 completion=true\n")
 }
 
 func TestNotes(t *testing.T) {
 	t.Parallel()
-	n := Iteration{LoopID: "t", Iteration: 2, Gates: Verdicts{Promise: "false", Tests: "failed", Checklist: "remaining", Evidence: "ok"},
-		TestsMode: "every", Streak: 1, Threshold: 3, Missing: []string{"promise=false", "tests=failed", "checklist=remaining"}, EndedAt: noon}
+	n := Iteration{End: noon, State: loop.State{LoopID: "t", Iteration: 2, Gates: loop.Gates{Promise: "false", Tests: "failed", Checklist: "remaining", Evidence: "ok"},
+		Plan: loop.Plan{Tests: "every"}, Stuck: loop.Streak{Count: 1, Threshold: 3}, Missing: []string{"promise=false", "tests=failed", "checklist=remaining"}}}
 	equal(t, "iteration_notes.md", string(n.Notes()), `Iteration: 2
 Loop: t
 Promise matched: false
@@ -115,8 +117,8 @@ Missing checklist remaining list.
 }
 
 func entry(run string, iteration int) Iteration {
-	return Iteration{LoopID: "t", RunID: run, Iteration: iteration, StartedAt: noon.Add(-time.Minute), EndedAt: noon, Promise: Promise("", "DONE"),
-		Gates: allGood, TestsMode: "every", Threshold: 3, Artifacts: map[string]FileFact{"plan": {Path: "plan.md"}}}
+	return Iteration{State: loop.State{LoopID: "t", RunID: run, Iteration: iteration, IterationAt: noon.Add(-time.Minute), Gates: allGood,
+		Plan: loop.Plan{Tests: "every"}, Stuck: loop.Streak{Threshold: 3}}, End: noon, Promise: Promise("", "DONE"), Artifacts: map[string]FileFact{"plan": {Path: "plan.md"}}}
 }
 
 func TestAddRunEntry(t *testing.T) {

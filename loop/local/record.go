@@ -89,9 +89,7 @@ func LineOf(ev journal.Event) loop.Line {
 }
 
 func eventsOf(lines []loop.Line) []journal.Event {
-	var out []journal.Event
-	for _, l := range lines {
-		out = append(out, journal.Event{Timestamp: l.Timestamp, Event: l.Event, LoopID: l.LoopID, RunID: l.RunID, Iteration: l.Iteration, Fields: l.Fields})
-	}
-	return out
+	return loop.Map(lines, func(l loop.Line) journal.Event {
+		return journal.Event{Timestamp: l.Timestamp, Event: l.Event, LoopID: l.LoopID, RunID: l.RunID, Iteration: l.Iteration, Fields: l.Fields}
+	})
 }

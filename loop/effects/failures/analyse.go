@@ -41,10 +41,7 @@ func (f *Performer) analyse(ctx context.Context, e loop.Effect, s loop.State) (l
 		}
 	}
 	a.AnalysedFields, a.Analysis, a.WhyChain = rc.Fields(e.Role, f.Clock().Sub(began)), rc.Analysis(), rc.WhyChain
-	a.Instruction, a.Evidence = rc.Fix.Instruction, []string{}
-	for _, q := range rc.Evidence {
-		a.Evidence = append(a.Evidence, quoted(q))
-	}
+	a.Instruction, a.Evidence = rc.Fix.Instruction, append([]string{}, loop.Map(rc.Evidence, quoted)...)
 	if rc.Fix.Kind == failures.FixEnvironment && rc.Fix.Command != "" && rc.Confidence >= surelyKnown {
 		remediate := action.Draft{Command: rc.Fix.Command, WorkingDir: ".", TimeoutMS: recovery.DefaultTimeout.Milliseconds(),
 			Expected: "the " + e.Role + " can do its work", Confidence: "high"}.Action()

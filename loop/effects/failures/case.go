@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/loop/worktree"
 	"github.com/superloop/superloop/recovery/classify"
 	"github.com/superloop/superloop/recovery/failures"
 	"github.com/superloop/superloop/recovery/preflight"
@@ -140,9 +141,9 @@ func (f *Performer) facts(ctx context.Context, s loop.State, evidence []failures
 	}
 	commits, err := f.Repo.Recent(ctx, since, maxCommits)
 	f.Warn("the last commits cannot be looked at", err)
-	for _, c := range commits {
-		facts.Commits = append(facts.Commits, failures.CommitFact{SHA: c.SHA, At: c.At, Subject: c.Subject, Files: c.Files})
-	}
+	facts.Commits = loop.Map(commits, func(c worktree.Committed) failures.CommitFact {
+		return failures.CommitFact{SHA: c.SHA, At: c.At, Subject: c.Subject, Files: c.Files}
+	})
 	if w, err := f.WatchStore().Load(); err == nil {
 		for _, x := range w.Samples {
 			if x.Failed && x.Loop != f.LoopID {
