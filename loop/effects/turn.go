@@ -28,9 +28,6 @@ const turnGrace = 15 * time.Second
 type Turns struct {
 	*Host
 	Runners *Runners
-
-	prices   *price.Table // of the configuration pricesOf
-	pricesOf *config.Config
 }
 
 // Run runs the agent until it ends, or ctx ends it. The bounds are the role's Timeout and Inactivity. An error means
@@ -138,22 +135,19 @@ func (t *Turns) price(s loop.State, f *loop.RoleEnded, account agent.Account, re
 	if f.Usage == nil {
 		return nil // what nobody counted has no price, and the table of prices stays unread
 	}
-	if cfg := t.Settings().Config; t.prices == nil || t.pricesOf != cfg {
-		table, err := price.Embedded()
-		if err != nil {
-			return fmt.Errorf("reading the built-in prices: %w", err)
-		}
-		own := map[string]price.Rate{}
-		for model, r := range cfg.Prices {
-			own[model] = price.Rate(r)
-		}
-		t.prices, t.pricesOf = table.With(own), cfg
+	table, err := price.Embedded()
+	if err != nil {
+		return err
+	}
+	own := map[string]price.Rate{}
+	for model, r := range t.Settings().Config.Prices {
+		own[model] = price.Rate(r)
 	}
 	// A run is many requests, and only their sum is known. Where a model has a dearer rate for long requests, the lower
 	// one is taken and said: a run's sum says nothing about the length of its requests.
-	low, high, ok := t.prices.Range(account.Provider, f.Model, res.Usage, t.Now(s))
+	low, high, ok := table.With(own).Range(account.Provider, f.Model, res.Usage, t.Now(s))
 	if ok {
-		f.CostUSD, f.CostSource = &low, "prices of "+t.prices.Date()
+		f.CostUSD, f.CostSource = &low, "prices of "+table.Date()
 		if low < high {
 			f.CostSource += ", lowest tier"
 		}

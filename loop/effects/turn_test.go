@@ -36,29 +36,20 @@ func TestTurnsLearn(t *testing.T) {
 		same(t, learn(ok, "one", agent.Result{Learned: agent.Learned{Model: "answered", Usage: used, CostUSD: &usd, Totals: &agent.Totals{CostUSD: &usd}}}),
 			loop.RoleEnded{Outcome: loop.OutcomeOK, Model: "answered", Usage: &loop.Usage{Input: &n, Output: &n}, CostUSD: &usd, CostSource: "runner",
 				SessionTotals: []byte(`{"usage":{"Input":null,"Output":null,"CacheRead":null,"CacheWrite":null,"Reasoning":null},"cost_usd":0.25}`)})
-		// Prices: those of the configuration that is in force, read when they are needed.
-		if turns.prices != nil {
-			t.Error("the prices were read for runs that counted nothing")
-		}
-		learn(ok, "one", agent.Result{Learned: agent.Learned{Usage: used}})
-		w.set.Config.Prices = map[string]config.Rate{"asked": {Input: 2, Output: 3}}
+		// Prices: those of the configuration that is in force.
 		table, err := price.Embedded()
 		if err != nil {
 			t.Fatal(err)
 		}
 		if f := learn(ok, "one", agent.Result{Learned: agent.Learned{Usage: used}}); f.CostUSD != nil {
-			t.Errorf("the prices of another configuration: %v", *f.CostUSD)
+			t.Errorf("nobody knows the price: %v", *f.CostUSD)
 		}
 		next := *w.set.Config
+		next.Prices = map[string]config.Rate{"asked": {Input: 2, Output: 3}}
 		w.set.Config = &next
 		five := 5.0
 		same(t, learn(ok, "one", agent.Result{Learned: agent.Learned{Usage: used}}),
 			loop.RoleEnded{Outcome: loop.OutcomeOK, Model: "asked", Usage: &loop.Usage{Input: &n, Output: &n}, CostUSD: &five, CostSource: "prices of " + table.Date()})
-		again := turns.prices
-		learn(ok, "one", agent.Result{Learned: agent.Learned{Usage: used}})
-		if turns.prices != again {
-			t.Error("the table is made anew for each run")
-		}
 		// What a CLI says of its account.
 		bad := loop.RoleEnded{Outcome: loop.OutcomeError}
 		if f := learn(bad, "cl", agent.Result{Learned: agent.Learned{Class: class.Auth}}); f.Fix != "claude auth login" || f.Limit != nil {

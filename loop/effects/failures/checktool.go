@@ -86,17 +86,14 @@ type toolCheck struct {
 	ran         bool
 }
 
-// Run runs one command.
-func (t *toolCheck) Run(ctx context.Context, argv []string) (verify.Run, error) {
-	run, err := t.run(ctx, argv)
-	if err == nil && !t.ran {
-		t.first, t.ran = run, true
-	}
-	t.last = run
-	return run, err
-}
-
-func (t *toolCheck) run(ctx context.Context, argv []string) (verify.Run, error) {
+// Run runs one command, and keeps how the first and the last one ended.
+func (t *toolCheck) Run(ctx context.Context, argv []string) (run verify.Run, err error) {
+	defer func() {
+		if err == nil && !t.ran {
+			t.first, t.ran = run, true
+		}
+		t.last = run
+	}()
 	program := argv[0]
 	if strings.Contains(program, "/") && !filepath.IsAbs(program) {
 		program = filepath.Join(t.Repo.Top, program)
