@@ -3,6 +3,7 @@ package loop
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/recovery/failures"
@@ -105,7 +106,7 @@ func (t *turn) hand(d failures.Decision, f *RoleEnded) {
 	switch {
 	case d.Agent != l.Last:
 		t.note(failures.EventReassigned, failures.ReassignedFields{TaskKey: l.Task.Key(), Role: l.Task.Role, From: l.Last.String(), To: d.Agent.String(),
-			Step: d.Step, Reason: d.Reason, Error: lastLine(l.Tell)})
+			Step: d.Step, Reason: d.Reason, Error: strings.Join(l.Tell[max(0, len(l.Tell)-1):], "")})
 		reason = ReasonReassigned
 	case f != nil && class.Class(f.Class) == class.Session:
 		t.issueRole(ReasonNewSession)
@@ -124,13 +125,6 @@ func (t *turn) hand(d failures.Decision, f *RoleEnded) {
 		}
 	}
 	t.issueRole(reason)
-}
-
-func lastLine(lines []string) string {
-	if len(lines) == 0 {
-		return ""
-	}
-	return lines[len(lines)-1]
 }
 
 // ReasonNobodyFit is that of a wait for a runner to be fit again that is no limit of a provider.

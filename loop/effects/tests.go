@@ -55,7 +55,10 @@ func (t *Tests) Perform(ctx context.Context, e loop.Effect, s loop.State) (loop.
 // run runs the test commands, all of them, and records their start and what they found.
 func (t *Tests) run(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
 	rerun := e.Reason == loop.ReasonTreeChanged || e.Reason == loop.ReasonRecovery
-	then := testsBefore(e, s)
+	var then *testsThen // what the tests said before the recovery that this run is to verify
+	if e.Reason == loop.ReasonRecovery && s.Recovery != nil {
+		then = &testsThen{s.Gates.Tests, s.TestFailures, s.Recovery.PatternBefore}
+	}
 	tests := t.Settings().Loop.Tests
 	s, err := t.Journal.Fact(loop.TestsStarted{Of: loop.To(e), Rerun: rerun, Mode: tests.Mode, Commands: tests.Commands, Reason: e.Reason})
 	if err != nil {
@@ -84,14 +87,6 @@ func (t *Tests) run(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact
 	}
 	f.Tree, err = t.Tree.Look(ctx, s)
 	return f, err
-}
-
-// testsBefore is what the tests said before the recovery that this run is to verify; nil when it is not for one.
-func testsBefore(e loop.Effect, s loop.State) *testsThen {
-	if e.Reason != loop.ReasonRecovery || s.Recovery == nil {
-		return nil
-	}
-	return &testsThen{s.Gates.Tests, s.TestFailures, s.Recovery.PatternBefore}
 }
 
 // PatternSeen reports whether a proposal's error_pattern is in what the tests printed last; nil when that cannot be

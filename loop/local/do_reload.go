@@ -2,7 +2,6 @@ package local
 
 import (
 	"context"
-	"path/filepath"
 	"reflect"
 
 	"github.com/superloop/superloop/internal/proc"
@@ -154,11 +153,6 @@ func (d *driver) tellLoaded(out watch.Outcome) error {
 		return err
 	}
 	return d.tellConfig(out, "")
-}
-
-// watchProposals tells when there may be a proposal in the loop's directory.
-func (d *driver) watchProposals(ctx context.Context) {
-	d.proposals = d.watches.Dir(ctx, d.paths.Loop, func(path string) bool { return filepath.Base(path) == recovery.ProposalFile })
 }
 
 // news takes up what comes while a role or a command runs.

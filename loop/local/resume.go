@@ -24,6 +24,7 @@ import (
 	"github.com/superloop/superloop/loop/journal"
 	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/loop/worktree"
+	"github.com/superloop/superloop/recovery"
 )
 
 // newRunID names a run: sortable by time, and random enough that two in one millisecond differ.
@@ -172,7 +173,7 @@ func (d *driver) takeUp(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	d.watchProposals(life)
+	d.proposals = d.watches.Dir(life, d.paths.Loop, func(path string) bool { return filepath.Base(path) == recovery.ProposalFile })
 	d.cleanup = append(d.cleanup, d.outbox.Close)
 	d.outbox.Configure()
 	if fresh {
