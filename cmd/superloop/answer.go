@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -20,74 +21,68 @@ import (
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/control"
+	"github.com/superloop/superloop/loop/journal"
 	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/loop/local"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/action"
 )
 
-// operator refuses a process that superloop itself has started: an agent may ask, and never answer.
-func (a *app) operator() error {
-	_, err := escalation.CheckCaller("/proc", os.Environ())
-	var agent *escalation.AgentError
-	if errors.As(err, &agent) {
-		return failf(exitHuman, "", "%w", agent)
-	}
-	return err
-}
-
 func (a *app) answer(c *cli.Context, method escalation.Method) error {
-	if err := a.operator(); err != nil {
-		return err
-	}
 	q, err := a.question(c)
 	if err != nil && !errors.Is(err, escalation.ErrNothingPending) {
 		return a.notAnswered(q, err)
 	}
-	rec := q.rec
+	open := err == nil && q.rec.State == escalation.Pending
 	req := a.answerOf(c, method)
 	req.ID, req.Digest = c.String("id"), c.String("digest")
 	if c.IsSet("edit") {
 		req.Edit = &escalation.EditedCommand{Text: []byte(c.String("edit"))}
 	}
-	if method == escalation.Approve && err == nil && rec.State == escalation.Pending {
-		if err := a.confirm(c, rec, &req); err != nil {
+	if method == escalation.Approve && open {
+		if err := a.confirm(c, q.rec, &req); err != nil {
 			return err
 		}
 	}
 	var list *remembering
-	if c.Bool("remember") && err == nil && rec.State == escalation.Pending {
-		if list, err = a.rememberable(c, rec, req); err != nil {
+	if c.Bool("remember") && open {
+		if list, err = a.rememberable(c, q.rec, req); err != nil {
 			return err
 		}
-		if req.ID == "" {
-			req.ID = rec.Question.ID // what is remembered is what is approved
-		}
+		req.ID = cmp.Or(req.ID, q.rec.Question.ID) // what is remembered is what is approved
 	}
 	return a.submit(c, q, req, list)
 }
 
 // asked is the question of a loop, as it stands on the disk.
 type asked struct {
-	loop  string
-	paths layout.Paths
+	place
 	store escalation.Store
 	rec   escalation.Record
 }
 
 // question is that of --loop, or of the only loop.
 func (a *app) question(c *cli.Context) (q asked, err error) {
-	if q.loop, q.paths, err = a.theLoop(c); err == nil {
-		q.store = escalation.Store{Disk: a.disk, Dir: q.paths.Questions(), Loop: q.loop}
-		q.rec, err = a.presentQuestion(c.Context, q.store, q.paths)
+	if q.place, err = a.theLoop(c); err == nil {
+		q.store = a.questions(q.place)
+		q.rec, err = a.presentQuestion(c.Context, q)
 	}
 	return q, err
 }
 
+// questions are those of a loop.
+func (a *app) questions(p place) escalation.Store {
+	return escalation.Store{Disk: a.disk, Dir: p.Questions(), Loop: p.id}
+}
+
 func (a *app) answerOf(c *cli.Context, method escalation.Method) escalation.AnswerRequest {
+	return escalation.AnswerRequest{Method: method, Note: c.String("note"), By: byProcess(a.who(c))}
+}
+
+// byProcess is who answers by a process of this user.
+func byProcess(user string) escalation.By {
 	uid := os.Getuid()
-	return escalation.AnswerRequest{Method: method, Note: c.String("note"),
-		By: escalation.By{Channel: escalation.CLI, UID: &uid, User: a.who(c), Method: "process"}}
+	return escalation.By{Channel: escalation.CLI, UID: &uid, User: user, Method: "process"}
 }
 
 // submit records an answer, then what it adds to auto_approve (nil: nothing), and tells it.
@@ -101,11 +96,7 @@ func (a *app) submit(c *cli.Context, q asked, req escalation.AnswerRequest, list
 			return failf(exitFailed, "", "the command is approved and runs once; it was not remembered: %w", err)
 		}
 	}
-	if c.Bool("json") {
-		return render.JSON(a.stdout, rec)
-	}
-	a.tellAnswer(q.loop, q.paths, rec)
-	return nil
+	return a.told(c, rec, "%s: %s\n%s", q.id, answerText(rec), a.takenUp(q.place, "the answer"))
 }
 
 // askPatience bounds the time between a loop's saying that it asks and the question's being there: a few writes to a
@@ -114,26 +105,31 @@ const askPatience = 2 * time.Second
 
 // presentQuestion reads the loop's question. A loop that says that it asks, and whose question is not on the disk yet,
 // is being heard a moment too early.
-func (a *app) presentQuestion(ctx context.Context, store escalation.Store, paths layout.Paths) (escalation.Record, error) {
-	limit := time.NewTimer(askPatience)
-	defer limit.Stop()
+func (a *app) presentQuestion(ctx context.Context, q asked) (escalation.Record, error) {
+	limit := time.Now().Add(askPatience)
+	return awaitQuestion(ctx, q.store, func(rec escalation.Record) bool {
+		if rec.State == escalation.Pending || time.Now().After(limit) {
+			return true
+		}
+		view, err := local.ReadView(q.Paths)
+		asks := err == nil && (view.Status == loop.AwaitingHuman || view.Status == loop.AwaitingApproval) && (view.Human == nil || view.Human.Question == "" || view.Human.Question != rec.Question.ID)
+		_, alive := a.supervisor(q.Paths)
+		return !asks || !alive
+	})
+}
+
+// awaitQuestion reads a loop's question until it is the right one, or cannot be read; before the first one it is empty.
+func awaitQuestion(ctx context.Context, store escalation.Store, right func(escalation.Record) bool) (escalation.Record, error) {
 	look := time.NewTicker(5 * time.Millisecond)
 	defer look.Stop()
 	for {
 		rec, err := store.Load()
-		if err == nil && rec.State == escalation.Pending || err != nil && !errors.Is(err, escalation.ErrNothingPending) {
-			return rec, err
-		}
-		view, verr := local.ReadView(paths)
-		asks := verr == nil && (view.Status == loop.AwaitingHuman || view.Status == loop.AwaitingApproval) && (view.Human == nil || view.Human.Question == "" || view.Human.Question != rec.Question.ID)
-		if _, alive := a.supervisor(paths); !asks || !alive {
+		if err != nil && !errors.Is(err, escalation.ErrNothingPending) || right(rec) {
 			return rec, err
 		}
 		select {
 		case <-ctx.Done():
 			return rec, ctx.Err()
-		case <-limit.C:
-			return rec, err
 		case <-look.C:
 		}
 	}
@@ -154,11 +150,7 @@ func (a *app) confirm(c *cli.Context, rec escalation.Record, req *escalation.Ans
 	if c.Bool("json") || c.Bool("yes") || in == nil {
 		return nil
 	}
-	width := 0
-	if f, ok := a.stdout.(*os.File); ok {
-		width = columns(f)
-	}
-	fmt.Fprint(a.stdout, escalation.Describe(rec, width))
+	fmt.Fprint(a.stdout, escalation.Describe(rec, a.width()))
 	what := "let this run"
 	if req.Edit != nil {
 		fmt.Fprintf(a.stdout, "\nyours instead: %s\nthe policy of it: %s\n", text.Display(string(req.Edit.Text)), verdict)
@@ -198,52 +190,61 @@ func (a *app) ask(ctx context.Context, in io.Reader, what string) (bool, error) 
 
 // notAnswered is why an answer does not count.
 func (a *app) notAnswered(q asked, err error) error {
-	id := q.loop
-	if id == "" {
+	if q.id == "" {
 		return err // there is no such loop
 	}
-	var decided *escalation.DecidedError
-	var other *escalation.MismatchError
-	var late *escalation.ExpiredError
-	hint := "superloop status --loop " + id
-	view, verr := local.ReadView(q.paths)
-	status := view.Status
+	_, decided := errors.AsType[*escalation.DecidedError](err)
+	_, other := errors.AsType[*escalation.MismatchError](err)
+	_, late := errors.AsType[*escalation.ExpiredError](err)
+	none, hint := errors.Is(err, escalation.ErrNothingPending), "superloop status --loop "+q.id
+	view, verr := local.ReadView(q.Paths)
 	if errors.Is(verr, fs.ErrNotExist) {
-		status = loop.Pending
+		view.Status = loop.Pending
 	}
 	switch {
-	case errors.Is(err, escalation.ErrNothingPending) && status == loop.Pending:
-		return failf(exitNothing, "superloop run --loop "+id, "loop %s has not run yet", id)
-	case errors.Is(err, escalation.ErrNothingPending):
-		return failf(exitNothing, hint, "loop %s waits for no decision", id)
-	case errors.As(err, &decided) && view.Human == nil:
-		return failf(exitNothing, hint, "loop %s does not wait for an approval, it is %s: %w", id, status, err)
-	case errors.As(err, &decided), errors.As(err, &late):
+	case none && view.Status == loop.Pending:
+		return hasNotRun(q.id)
+	case none:
+		return failf(exitNothing, hint, "loop %s waits for no decision", q.id)
+	case decided && view.Human == nil:
+		return failf(exitNothing, hint, "loop %s does not wait for an approval, it is %s: %w", q.id, view.Status, err)
+	case decided, late:
 		return failf(exitNothing, hint, "%w", err)
-	case errors.As(err, &other):
+	case other:
 		return failf(exitNothing, "superloop inbox", "%w", err)
 	}
 	return err
 }
 
-func (a *app) tellAnswer(id string, paths layout.Paths, rec escalation.Record) {
-	by := render.Clean(rec.Answer.By.User)
+func hasNotRun(id string) error {
+	return failf(exitNothing, "superloop run --loop "+id, "loop %s has not run yet", id)
+}
+
+// answerText says what an answer makes of the loop.
+func answerText(rec escalation.Record) string {
+	by, method := render.Clean(rec.Answer.By.User), rec.Answer.Method
+	completion := rec.Question.Type == escalation.CompletionApproval
 	switch run, ok := rec.Run(); {
-	case rec.Question.Type == escalation.CompletionApproval && rec.Answer.Method != escalation.Resolve:
-		verb := map[escalation.Method]string{escalation.Approve: "approved", escalation.Reject: "rejected"}[rec.Answer.Method]
-		fmt.Fprintf(a.stdout, "%s: iteration %d %s by %s\n", id, rec.Question.Iteration, verb, by)
-	case rec.Answer.Method == escalation.Approve && ok:
-		fmt.Fprintf(a.stdout, "%s: approved by %s, runs once: %s\n", id, by, text.Display(string(run.Text)))
-	case rec.Answer.Method == escalation.Approve:
-		fmt.Fprintf(a.stdout, "%s: approved by %s\n", id, by)
-	case rec.Answer.Method == escalation.Reject:
-		fmt.Fprintf(a.stdout, "%s: rejected by %s, the loop goes on without it\n", id, by)
-	default:
-		fmt.Fprintf(a.stdout, "%s: repaired by %s, the loop looks again and goes on\n", id, by)
+	case completion && method == escalation.Approve:
+		return fmt.Sprintf("iteration %d approved by %s", rec.Question.Iteration, by)
+	case completion && method == escalation.Reject:
+		return fmt.Sprintf("iteration %d rejected by %s", rec.Question.Iteration, by)
+	case method == escalation.Approve && ok:
+		return fmt.Sprintf("approved by %s, runs once: %s", by, text.Display(string(run.Text)))
+	case method == escalation.Approve:
+		return "approved by " + by
+	case method == escalation.Reject:
+		return fmt.Sprintf("rejected by %s, the loop goes on without it", by)
 	}
-	if _, alive := a.supervisor(paths); !alive {
-		fmt.Fprintf(a.stdout, "next: superloop run --loop %s   (no supervisor is running; the next run takes the answer up)\n", id)
+	return fmt.Sprintf("repaired by %s, the loop looks again and goes on", by)
+}
+
+// takenUp says what to type for the loop to take something up; "" if a supervisor does that.
+func (a *app) takenUp(p place, what string) string {
+	if _, alive := a.supervisor(p.Paths); alive {
+		return ""
 	}
+	return fmt.Sprintf("next: superloop run --loop %s   (no supervisor is running; the next run takes %s up)\n", p.id, what)
 }
 
 // inboxItem is what inbox --json prints of one question.
@@ -282,11 +283,7 @@ func (a *app) inbox(c *cli.Context) error {
 		}
 		list = append(list, x)
 	}
-	if c.Bool("json") {
-		if err := render.JSON(a.stdout, map[string]any{"waiting": list}); err != nil {
-			return err
-		}
-	} else if err := a.report("inbox", list); err != nil {
+	if err := a.report(c, map[string]any{"waiting": list}, "inbox", list); err != nil {
 		return err
 	}
 	if damaged != nil {
@@ -295,50 +292,14 @@ func (a *app) inbox(c *cli.Context) error {
 	return nil
 }
 
-func (a *app) intent(c *cli.Context, kind string, view loop.View) control.Intent {
-	var b [8]byte
-	_, _ = rand.Read(b[:]) // does not fail on any system that Go runs on
-	return control.Intent{ID: hex.EncodeToString(b[:]), Kind: kind, By: a.who(c), Note: c.String("note"),
-		At: time.Now().UTC(), RunID: view.RunID}
-}
-
-// waitingLoop is the loop that a decision is about: --loop, or the only one, with what state.json says of it.
-func (a *app) waitingLoop(c *cli.Context) (string, layout.Paths, loop.View, error) {
-	id, paths, err := a.theLoop(c)
-	if err != nil {
-		return "", paths, loop.View{}, err
-	}
-	view, err := local.ReadView(paths)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", paths, view, failf(exitNothing, "superloop run --loop "+id, "loop %s has not run yet", id)
-	}
-	return id, paths, view, err
-}
-
-// theLoop is --loop, or the only loop, and its places.
-func (a *app) theLoop(c *cli.Context) (string, layout.Paths, error) {
-	repo, ids, err := a.chosenLoops(c)
-	if err != nil {
-		return "", layout.Paths{}, err
-	}
-	id, err := pick(c, ids)
-	if err != nil {
-		return "", layout.Paths{}, err
-	}
-	paths, err := a.paths(repo, id)
-	return id, paths, err
-}
-
 // judgeEdit says what the policy makes of an operator's own command: an operator may run what it would not let run by itself.
 // What could not run at all (too long, not UTF-8, no command) is refused before it counts as the answer.
 func (a *app) judgeEdit(c *cli.Context, rec escalation.Record, text string) (recovery.Verdict, error) {
 	policy, _ := recovery.Compile(recovery.Settings{}) // nothing in it can be wrong
-	if repo, err := a.repo(c); err == nil {
-		// A configuration that cannot be read now is the supervisor's to report.
-		if cfg, err := a.config(repo); err == nil {
-			if p, problems := cfg.Policy(rec.Question.Loop); p != nil && len(problems) == 0 {
-				policy = p
-			}
+	// A configuration that cannot be read now is the supervisor's to report.
+	if _, cfg, err := a.configured(c); err == nil {
+		if p, problems := cfg.Policy(rec.Question.Loop); p != nil && len(problems) == 0 {
+			policy = p
 		}
 	}
 	v := recovery.Decide(policy, recovery.Command{Text: text}, recovery.Facts{})
@@ -346,4 +307,91 @@ func (a *app) judgeEdit(c *cli.Context, rec escalation.Record, text string) (rec
 		return v, failf(exitFailed, "superloop status --loop "+rec.Question.Loop, "--edit: %s; the question is still open", v.Reason)
 	}
 	return v, nil
+}
+
+// cancelPatience bounds how long cancel waits for a supervisor to end what it runs: the grace of a role and some more.
+const cancelPatience = 30 * time.Second
+
+func (a *app) cancel(c *cli.Context) error {
+	p, view, err := a.waitingLoop(c)
+	if err != nil {
+		return err
+	}
+	if view.Status.Ended() {
+		return failf(exitNothing, "superloop run --loop "+p.id, "loop %s has ended already: %s", p.id, view.Status)
+	}
+	in, err := a.wish(c, p, control.IntentCancel, view)
+	if err != nil {
+		return err
+	}
+	if _, alive := a.supervisor(p.Paths); alive {
+		err = awaitCancel(c.Context, p, in.ID)
+	} else if repo, cfg, wrong := a.configured(c); wrong != nil {
+		err = wrong
+	} else { // no supervisor runs the loop: this is one itself, for as long as that takes
+		err = local.Cancel(c.Context, local.Options{Repo: repo, Config: cfg, LoopID: p.id, Version: version(),
+			StateHome: a.env("XDG_STATE_HOME"), Disk: a.disk, Log: a.logger(false)})
+	}
+	if err != nil {
+		return err
+	}
+	return a.told(c, map[string]any{"loop_id": p.id, "status": loop.Cancelled, "by": in.By},
+		"%[1]s: cancelled by %[2]s\nnext: superloop run --loop %[1]s   (goes on where it stood; --fresh starts anew)\n", p.id, in.By)
+}
+
+// awaitCancel follows the journal until the supervisor has recorded the end.
+func awaitCancel(ctx context.Context, p place, intent string) error {
+	ctx, stop := context.WithTimeout(ctx, cancelPatience)
+	defer stop()
+	fold := loop.NewReplay()
+	err := journal.Follow(ctx, p.Events(), 0, func(ev journal.Event) error {
+		if err := fold.Add(local.LineOf(ev)); err != nil {
+			return err
+		}
+		if fold.Intents[intent] {
+			return journal.ErrStop
+		}
+		return nil
+	})
+	if errors.Is(err, context.DeadlineExceeded) {
+		return failf(exitFailed, "superloop status", "the supervisor did not end the loop within %s; the wish is kept", cancelPatience)
+	}
+	return err
+}
+
+func (a *app) kick(c *cli.Context) error {
+	p, view, err := a.waitingLoop(c)
+	if err != nil {
+		return err
+	}
+	state := loop.State{Status: view.Status, RunID: view.RunID, Pending: view.Pending, Human: view.Human}
+	if err := loop.Check(state, loop.Decision{Kind: loop.DecideRetryNow, RunID: view.RunID}); err != nil {
+		return failf(exitNothing, "superloop status --loop "+p.id, "loop %s does not wait, it is %s", p.id, view.Status)
+	}
+	in, err := a.wish(c, p, control.IntentKick, view)
+	if err != nil {
+		return err
+	}
+	return a.told(c, in, "%s: kicked by %s, %s is tried again\n%s", p.id, in.By, view.Pending.Role, a.takenUp(p, "it"))
+}
+
+// wish leaves the supervisor of a loop a wish.
+func (a *app) wish(c *cli.Context, p place, kind string, view loop.View) (control.Intent, error) {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // does not fail on any system that Go runs on
+	in := control.Intent{ID: hex.EncodeToString(b[:]), Kind: kind, By: a.who(c), Note: c.String("note"), At: time.Now().UTC(), RunID: view.RunID}
+	return in, control.Submit(a.disk, p.Paths, in)
+}
+
+// waitingLoop is the loop that a wish is about: --loop, or the only one, with what state.json says of it.
+func (a *app) waitingLoop(c *cli.Context) (place, loop.View, error) {
+	p, err := a.theLoop(c)
+	if err != nil {
+		return p, loop.View{}, err
+	}
+	view, err := local.ReadView(p.Paths)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = hasNotRun(p.id)
+	}
+	return p, view, err
 }

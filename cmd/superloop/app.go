@@ -1,3 +1,5 @@
+// Command superloop keeps a loop of coding agents alive: it runs the roles, judges their work by gates that it executes
+// itself, and records what happened.
 package main
 
 import (
@@ -23,7 +25,13 @@ import (
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/layout"
+	"github.com/superloop/superloop/loop/local"
 )
+
+func main() {
+	local.Main()
+	os.Exit(run(os.Args, os.Stdin, os.Stdout, os.Stderr))
+}
 
 // app is one invocation: its streams, its environment and its signals. Nothing below main reads os.Args, os.Stdout or
 // the environment by itself.
@@ -67,7 +75,7 @@ func newApp(disk durable.Disk, stdin io.Reader, stdout, stderr io.Writer) *app {
 
 // main is one invocation of the program; it gives the exit code.
 func (a *app) main(args []string) int {
-	ctx, stop := a.signals(context.Background())
+	ctx, stop := a.signals()
 	defer stop()
 	a.args = args
 	for _, arg := range args {
@@ -95,29 +103,23 @@ func (a *app) write(text func(io.Writer)) error {
 }
 
 // signals: the first SIGINT or SIGTERM ends the context with its name as the cause, the second closes hurry.
-func (a *app) signals(parent context.Context) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(parent)
+func (a *app) signals() (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
 	ch := make(chan os.Signal, 2)
 	signal.Notify(ch, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	done := make(chan struct{})
 	go func() {
-		var once sync.Once
-		for {
-			select {
-			case sig := <-ch:
-				if ctx.Err() == nil {
-					cancel(errSignal{sig})
-				} else {
-					once.Do(func() { close(a.hurry) })
-				}
-			case <-done:
-				return
+		hurry := sync.OnceFunc(func() { close(a.hurry) })
+		for sig := range ch {
+			if ctx.Err() == nil {
+				cancel(errSignal{sig})
+			} else {
+				hurry()
 			}
 		}
 	}()
 	return ctx, func() {
-		signal.Stop(ch)
-		close(done)
+		signal.Stop(ch) // nothing is sent from now on
+		close(ch)
 		cancel(nil)
 	}
 }
@@ -194,19 +196,6 @@ func usageError(c *cli.Context, err error, _ bool) error {
 	return &fault{code: exitUsage, err: err, hint: typed(c) + " --help"}
 }
 
-// Flags that many verbs share.
-func repoFlag() cli.Flag {
-	return &cli.StringFlag{Name: "repo", Value: ".", Usage: "the repository `DIR`"}
-}
-
-func loopFlag(usage string) cli.Flag {
-	return &cli.StringFlag{Name: "loop", Usage: usage + " (`ID`)"}
-}
-
-func jsonFlag(usage string) cli.Flag {
-	return &cli.BoolFlag{Name: "json", Usage: usage}
-}
-
 // repo is the repository that a verb works on: --repo, or the nearest folder above it that holds .superloop.
 func (a *app) repo(c *cli.Context) (string, error) {
 	dir, err := filepath.Abs(c.String("repo"))
@@ -230,15 +219,25 @@ func (a *app) repo(c *cli.Context) (string, error) {
 	}
 }
 
-// config loads the repository's configuration.
-func (a *app) config(repo string) (*config.Config, error) {
-	return config.Load(filepath.Join(repo, ".superloop", "config.json"))
+// configFile is the repository's configuration.
+func configFile(repo string) string { return filepath.Join(repo, ".superloop", "config.json") }
+
+func (a *app) config(repo string) (*config.Config, error) { return config.Load(configFile(repo)) }
+
+// configured is the repository that a verb works on, and its configuration.
+func (a *app) configured(c *cli.Context) (string, *config.Config, error) {
+	repo, err := a.repo(c)
+	if err != nil {
+		return "", nil, err
+	}
+	cfg, err := a.config(repo)
+	return repo, cfg, err
 }
 
 // loopIDs are the loops of the repository, in the configuration's order. It reads no more than that: verbs that only
 // look must be quick, and must work while somebody is editing the rest.
 func (a *app) loopIDs(repo string) ([]string, error) {
-	path := filepath.Join(repo, ".superloop", "config.json")
+	path := configFile(repo)
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, failf(exitConfig, "superloop init", "there is no %s", path)
@@ -271,8 +270,7 @@ func pick(c *cli.Context, ids []string) (string, error) {
 		if len(ids) == 1 {
 			return ids[0], nil
 		}
-		return "", failf(exitUsage, typed(c)+" --loop "+ids[0],
-			"which loop? this repository has %s", strings.Join(ids, ", "))
+		return "", failf(exitUsage, typed(c)+" --loop "+ids[0], "which loop? this repository has %s", strings.Join(ids, ", "))
 	}
 	if !slices.Contains(ids, id) {
 		return "", failf(exitNotFound, "superloop list", "no loop %q; this repository has %s", id, strings.Join(ids, ", "))
@@ -282,6 +280,49 @@ func pick(c *cli.Context, ids []string) (string, error) {
 
 func (a *app) paths(repo, id string) (layout.Paths, error) {
 	return layout.NewPaths(repo, id, a.env("XDG_STATE_HOME"))
+}
+
+// place is a loop, and where its files are.
+type place struct {
+	layout.Paths
+	id string
+}
+
+func (a *app) places(repo string, ids ...string) ([]place, error) {
+	out := make([]place, len(ids))
+	for i, id := range ids {
+		paths, err := a.paths(repo, id)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = place{paths, id}
+	}
+	return out, nil
+}
+
+// chosenLoops are the repository and its loops: that of --loop, or all. With one, it is that of --loop or the only one.
+func (a *app) chosenLoops(c *cli.Context, one bool) (repo string, loops []place, err error) {
+	if repo, err = a.repo(c); err != nil {
+		return "", nil, err
+	}
+	ids, err := a.loopIDs(repo)
+	if err == nil && (one || c.IsSet("loop")) {
+		ids[0], err = pick(c, ids)
+		ids = ids[:1]
+	}
+	if err == nil {
+		loops, err = a.places(repo, ids...)
+	}
+	return repo, loops, err
+}
+
+// theLoop is --loop, or the only loop.
+func (a *app) theLoop(c *cli.Context) (place, error) {
+	_, loops, err := a.chosenLoops(c, true)
+	if err != nil {
+		return place{}, err
+	}
+	return loops[0], nil
 }
 
 // private is the repository and the places of its private state, which all of its loops share.

@@ -1,23 +1,27 @@
 package main
 
 import (
-	"context"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
+	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop/local"
 	"github.com/superloop/superloop/recovery/plan"
 	"github.com/superloop/superloop/recovery/plan/walk"
+	"github.com/superloop/superloop/recovery/undo"
 )
 
 // listedChain is a line of chain list.
@@ -33,44 +37,42 @@ func listed(c plan.Chain, loopID string) listedChain {
 
 // chains are those of fix, or of a loop, the newest last.
 func (a *app) chains(c *cli.Context) ([]listedChain, error) {
+	var id string
+	var store walk.Store
+	var current *plan.Chain
+	if c.IsSet("loop") {
+		p, err := a.theLoop(c)
+		if err != nil {
+			return nil, err
+		}
+		view, err := local.ReadView(p.Paths)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		if id, store = p.id, (walk.Store{Disk: a.disk, Dir: p.File("chains")}); view.Recovery != nil {
+			current = view.Recovery.Plan
+		}
+	} else {
+		_, paths, err := a.private(c)
+		if err != nil {
+			return nil, err
+		}
+		store = a.fixStore(paths)
+	}
+	entries, err := store.List()
 	out := []listedChain{}
-	add := func(store walk.Store, loopID string) error {
-		entries, err := store.List()
-		for _, e := range entries {
-			l := listed(e.Chain, loopID)
+	for _, e := range entries {
+		if l := listed(e.Chain, id); current == nil || current.ID != l.ID { // what is being walked is newer than any file of it
 			if e.Err != nil {
 				l.Error = e.Err.Error()
 			}
 			out = append(out, l)
 		}
-		return err
 	}
-	if !c.IsSet("loop") {
-		_, paths, err := a.private(c)
-		if err != nil {
-			return nil, err
-		}
-		return out, add(a.fixStore(paths), "")
+	if current != nil {
+		out = append(out, listed(*current, id))
 	}
-	id, paths, err := a.theLoop(c)
-	if err != nil {
-		return nil, err
-	}
-	if err := add(walk.Store{Disk: a.disk, Dir: paths.File("chains")}, id); err != nil {
-		return nil, err
-	}
-	view, err := local.ReadView(paths)
-	if errors.Is(err, fs.ErrNotExist) {
-		return out, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	if r := view.Recovery; r != nil && r.Plan != nil { // what is being walked is newer than any file of it
-		out = slices.DeleteFunc(out, func(l listedChain) bool { return l.ID == r.Plan.ID })
-		out = append(out, listed(*r.Plan, id))
-	}
-	return out, nil
+	return out, err
 }
 
 func (a *app) chainList(c *cli.Context) error {
@@ -122,26 +124,22 @@ func (a *app) chainShow(c *cli.Context) error {
 		return err
 	}
 	l, err := a.oneChain(c, args[0])
-	var none *fault
-	if errors.As(err, &none) && none.code == exitNothing && c.IsSet("loop") {
+	if none, ok := errors.AsType[*fault](err); ok && none.code == exitNothing && c.IsSet("loop") {
 		return a.showQuestion(c, none)
 	}
 	if err != nil {
 		return err
 	}
-	return a.tellChain(c, l.chain)
+	return a.tellChain(c, l.chain, "Chain %s\n%s", l.ID, plan.Describe(l.chain, a.width()))
 }
 
-func (a *app) tellChain(c *cli.Context, ch plan.Chain) error {
-	if c.Bool("json") {
-		body, err := plan.Response(ch)
-		if err != nil {
-			return err
-		}
-		return render.JSON(a.stdout, json.RawMessage(body))
+// tellChain prints a chain with --json, else the text.
+func (a *app) tellChain(c *cli.Context, ch plan.Chain, text string, args ...any) error {
+	body, err := plan.Response(ch)
+	if err != nil {
+		return err
 	}
-	_, err := fmt.Fprintf(a.stdout, "Chain %s\n%s", ch.ID, plan.Describe(ch, a.width()))
-	return err
+	return a.told(c, json.RawMessage(body), text, args...)
 }
 
 // atMost are the arguments of a verb, filled up to n with "".
@@ -219,28 +217,180 @@ func (a *app) goOn(c *cli.Context, id string, change func(*plan.Chain, time.Time
 	if err != nil {
 		return err
 	}
-	err = w.goOn(c.Context, l.ID, change)
+	err = w.goOn(l.ID, change)
 	return errors.Join(err, w.close())
 }
 
-func (w *walker) goOn(ctx context.Context, id string, change func(*plan.Chain, time.Time) error) error {
+func (w *walker) goOn(id string, change func(*plan.Chain, time.Time) error) error {
 	ch, err := w.store.Change(id, func(ch *plan.Chain) error { return change(ch, time.Now()) })
 	if err != nil {
 		return heldElsewhere(err)
 	}
 	w.ch = &ch
-	dir := filepath.Join(w.repo, filepath.FromSlash(ch.Goal.Dir))
+	dir := filepath.Join(w.paths.Repo, filepath.FromSlash(ch.Goal.Dir))
 	if err := w.at(dir); err != nil {
 		return failf(exitNotFound, "superloop chain cancel "+id, "the folder in which %s failed is gone: %w", render.Clean(ch.Goal.Command), err)
 	}
-	err = w.walk(ctx)
-	return w.reportChain(fixed{Status: "failed"}, err)
+	return w.reportChain(fixed{Status: "failed"}, w.walk())
 }
 
 func heldElsewhere(err error) error {
-	var held *durable.LockedError
-	if errors.As(err, &held) {
+	if _, held := errors.AsType[*durable.LockedError](err); held {
 		return failf(exitHeld, "superloop chain list", "%w", err)
 	}
 	return err
+}
+
+// pending is the question of a loop that waits for an operator.
+func (a *app) pending(c *cli.Context) (asked, error) {
+	q, err := a.question(c)
+	if err == nil && q.rec.State != escalation.Pending {
+		err = escalation.ErrNothingPending
+	}
+	if err != nil {
+		err = a.notAnswered(q, err)
+	}
+	return q, err
+}
+
+// showQuestion shows the options of a loop that waits; none is what to say if it does not.
+func (a *app) showQuestion(c *cli.Context, none error) error {
+	q, err := a.pending(c)
+	if err != nil {
+		if f, ok := errors.AsType[*fault](err); ok && f.code == exitNothing {
+			return none
+		}
+		return err
+	}
+	rec := q.rec
+	if c.Bool("json") {
+		return render.JSON(a.stdout, map[string]any{"loop_id": rec.Question.Loop, "question": rec.Question.ID, "reason": rec.Question.Reason, "options": remedies(rec)})
+	}
+	return a.write(func(w io.Writer) {
+		fmt.Fprintf(w, "%s waits for an operator: %s\n", render.Clean(rec.Question.Loop), render.Clean(rec.Question.Reason))
+		for _, o := range remedies(rec) {
+			fmt.Fprintf(w, "  %s: %s\n      %s\n", render.Clean(o.ID), render.Clean(o.Label), text.Display(o.Command))
+		}
+		fmt.Fprintf(w, "next: superloop chain choose --loop %s OPTION\n", text.Paste(rec.Question.Loop))
+	})
+}
+
+// remedies are the options of a question that have a command.
+func remedies(rec escalation.Record) []escalation.Option {
+	without := func(o escalation.Option) bool { return o.Command == "" }
+	return slices.DeleteFunc(orEmpty(slices.Clone(rec.Question.Options)), without)
+}
+
+// chooseInLoop answers a loop's question with one of its options, as approve-recovery --edit does.
+func (a *app) chooseInLoop(c *cli.Context, question, option string) error {
+	q, err := a.pending(c)
+	if err != nil {
+		return err
+	}
+	rec, loopID := q.rec, q.rec.Question.Loop
+	options := remedies(rec)
+	i := slices.IndexFunc(options, func(o escalation.Option) bool { return o.ID == option })
+	if i < 0 {
+		var ids []string
+		for _, o := range options {
+			ids = append(ids, render.Clean(o.ID))
+		}
+		has := "its question has no options with a command"
+		if len(ids) > 0 {
+			has = "its question has " + strings.Join(ids, ", ")
+		}
+		return failf(exitNotFound, "superloop approve-recovery --loop "+text.Paste(loopID), "loop %s has no option %q: %s", loopID, option, has)
+	}
+	req := a.answerOf(c, escalation.Approve)
+	req.ID = cmp.Or(question, rec.Question.ID) // what was looked at is what is answered
+	if cmd := rec.Question.Command; cmd == nil || string(cmd.Text) != options[i].Command {
+		req.Edit = &escalation.EditedCommand{Text: []byte(options[i].Command)}
+	}
+	if err := a.confirm(c, rec, &req); err != nil {
+		return err
+	}
+	return a.submit(c, q, req, nil)
+}
+
+func (a *app) chainCancel(c *cli.Context) error {
+	args, err := atMost(c, 1)
+	switch {
+	case err != nil:
+		return err
+	case c.IsSet("loop") && args[0] != "":
+		return failf(exitUsage, "superloop chain cancel --loop "+text.Paste(c.String("loop")), "a loop has one chain at a time: no ID is needed")
+	case c.IsSet("loop"):
+		return a.answer(c, escalation.Reject)
+	}
+	l, err := a.oneChain(c, args[0])
+	if err != nil {
+		return err
+	}
+	_, paths, err := a.private(c)
+	if err != nil {
+		return err
+	}
+	ch, err := a.fixStore(paths).Change(l.ID, func(ch *plan.Chain) error {
+		if ch.Status == plan.Done || ch.Status == plan.Cancelled {
+			return failf(exitNothing, "superloop chain list", "chain %s is %s already", ch.ID, ch.Status)
+		}
+		ch.Cancel(a.who(c), time.Now())
+		return nil
+	})
+	if err != nil {
+		return heldElsewhere(err)
+	}
+	return a.tellChain(c, ch, "chain %s is cancelled\n", ch.ID)
+}
+
+// chainUndo puts back what the fixes of a chain overwrote, the last one first.
+func (a *app) chainUndo(c *cli.Context) error {
+	args, err := atMost(c, 1)
+	if err != nil {
+		return err
+	}
+	l, err := a.oneChain(c, args[0])
+	if err != nil {
+		return err
+	}
+	repo, paths, err := a.private(c)
+	if err == nil {
+		err = a.nobodyAtWork(repo)
+	}
+	if err != nil {
+		return err
+	}
+	store := undo.Store{Disk: a.disk, Dir: paths.Undo()}
+	all, err := store.List()
+	if err != nil {
+		return err
+	}
+	all = slices.DeleteFunc(all, func(k undo.Kept) bool { return k.Label.Loop != "" || k.Label.Run != l.ID })
+	if len(all) == 0 {
+		return failf(exitNothing, "superloop chain show "+l.ID, "there is nothing to undo: nothing is kept of chain %s", l.ID)
+	}
+	reports, whole := []undo.Report{}, true
+	for _, set := range slices.Backward(all) {
+		store.Repo = set.Repo
+		r, err := store.Restore(c.Context, set.ID, undo.Options{Force: c.Bool("force")})
+		if err != nil {
+			if c.Context.Err() != nil {
+				return interrupted(c.Context)
+			}
+			return failf(exitFailed, "superloop chain undo "+l.ID, "undoing remedy %d of chain %s: %w", set.Label.Recovery, l.ID, err)
+		}
+		reports, whole = append(reports, r), whole && r.Complete()
+		if !c.Bool("json") {
+			printUndo(a.stdout, "chain", set, r)
+		}
+	}
+	if c.Bool("json") {
+		if err := render.JSON(a.stdout, map[string]any{"chain_id": l.ID, "complete": whole, "reports": reports}); err != nil {
+			return err
+		}
+	}
+	if !whole {
+		return failf(exitFailed, "superloop chain undo --force "+l.ID, "not everything is put back")
+	}
+	return nil
 }

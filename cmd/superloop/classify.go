@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -15,47 +14,6 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 	rules "github.com/superloop/superloop/recovery/classify"
 )
-
-func (a *app) classifyCommand() *cli.Command {
-	return &cli.Command{
-		Name:      "classify",
-		Usage:     "say why a command fails and what fixes it; no remedy is ever run",
-		ArgsUsage: "-- COMMAND...",
-		Description: `Without --exit, --signal, --timed-out, --stdout and --stderr it runs COMMAND in --dir,
-with nothing on its standard input, and lets its output through to stderr. With one
-of them it runs nothing: they tell how COMMAND ended and what it printed. One
-argument behind -- is a shell's text; several are a program and its arguments.
-
---batch: one JSON object a line on stdin (id, command, exit_code, signal, timed_out,
-stdout, stderr), one a line on stdout (id, category, code, handler, layer, confidence,
-evidence, options, gate), in order; a broken line gives {"id":..., "error":...}. It is
-judged by the default policy for --system (debian12), and looks at nothing of this
-machine but with --dir, whose project and whose machine count then.
-
---lint judges the embedded rules, your own (superloop/recovery in your configuration
-directory) and the repository's (.superloop/recovery); --list names them.
-
-EXIT STATUS: 0 classified, also when no rule knows the failure; 2 usage; 3 --lint has
-found an error, or the config is invalid; 4 the command succeeds: there is nothing
-to classify; 6 --dir or a file to be read is not there.`,
-		Flags: []cli.Flag{
-			repoFlag(), loopFlag("judge by the policy of this loop (default: the config's own)"),
-			&cli.IntFlag{Name: "exit", Usage: "it ended with this exit code `N`"},
-			&cli.StringFlag{Name: "signal", Usage: "it was ended by this `SIGNAL` (SIGKILL)"},
-			&cli.BoolFlag{Name: "timed-out", Usage: "it was ended by its time limit"},
-			&cli.StringFlag{Name: "stdout", Usage: "the `FILE` with what it printed (- is standard input); alone: both streams"},
-			&cli.StringFlag{Name: "stderr", Usage: "the `FILE` with what it printed as errors (- is standard input)"},
-			&cli.StringFlag{Name: "dir", Value: ".", Usage: "where it runs, or ran (`DIR`)"},
-			&cli.StringFlag{Name: "system", Usage: "work the remedies out for this `PRESET` instead of this machine (see --list)"},
-			&cli.DurationFlag{Name: "timeout", Value: 10 * time.Minute, Usage: "end COMMAND after this `TIME`"},
-			&cli.BoolFlag{Name: "batch", Usage: "classify the lines of stdin"},
-			&cli.BoolFlag{Name: "lint", Usage: "judge the rules"},
-			&cli.BoolFlag{Name: "list", Usage: "name the rules: handlers, recipes, chains, systems"},
-			jsonFlag("print everything that is known as JSON"),
-		},
-		Action: a.classifyFailure,
-	}
-}
 
 // told are the flags that describe a failure, so that no command is run.
 var told = [...]string{"exit", "signal", "timed-out", "stdout", "stderr"}
@@ -105,13 +63,13 @@ func (a *app) classifyOne(c *cli.Context, text string, isTold bool) error {
 		return err
 	}
 	k, err := a.loadRemediation(c.Context, repo, c.String("system"))
+	if err == nil {
+		err = a.remediationPolicy(c, k)
+	}
 	if err != nil {
 		return err
 	}
-	if err := a.remediationPolicy(c, k); err != nil {
-		return err
-	}
-	a.tellProblems(k)
+	a.tellProblems(k.problems)
 	in := rules.Input{Source: rules.SourceCommand, Command: text, Dir: dir}
 	if isTold {
 		files, err := a.toldInput(c, &in)
@@ -130,8 +88,6 @@ func (a *app) classifyOne(c *cli.Context, text string, isTold bool) error {
 	switch {
 	case errors.Is(err, rules.ErrNoFailure):
 		return failf(exitNothing, "", "%s: nothing has failed: exit code 0", said(text))
-	case c.Context.Err() != nil:
-		return interrupted(c.Context)
 	case err != nil:
 		return err
 	}
@@ -181,11 +137,8 @@ func (a *app) toldInput(c *cli.Context, in *rules.Input) (files []*os.File, err 
 			return f, nil
 		}
 	}
-	if in.Stdout, err = open("stdout"); err != nil {
-		return files, err
-	}
-	if in.Stderr, err = open("stderr"); err != nil {
-		return files, err
+	if in.Stdout, err = open("stdout"); err == nil {
+		in.Stderr, err = open("stderr")
 	}
 	in.Merged = c.IsSet("stdout") && !c.IsSet("stderr")
 	in.Exit = rules.Exit{Code: c.Int("exit"), Signal: c.String("signal"), TimedOut: c.Bool("timed-out")}
@@ -195,7 +148,7 @@ func (a *app) toldInput(c *cli.Context, in *rules.Input) (files []*os.File, err 
 	if !c.IsSet("exit") && in.Exit.OK() {
 		in.Exit.Code = 1 // it is told of because it failed
 	}
-	return files, nil
+	return files, err
 }
 
 // madeInput runs the command to see how it fails.

@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -40,7 +42,7 @@ func (a *app) classifyBatch(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	a.tellProblems(k)
+	a.tellProblems(k.problems)
 	policy := defaultPolicy()
 	err = k.classifier.Batch(reading{c.Context, a.stdin}, a.stdout, func(f rules.Failure) (any, string) {
 		f.Dir = dir
@@ -48,10 +50,7 @@ func (a *app) classifyBatch(c *cli.Context) error {
 		gate, _ := remedy.Gate(&plan, policy)
 		return render.Options(&plan, policy), gate
 	})
-	if c.Context.Err() != nil {
-		return interrupted(c.Context)
-	}
-	return err
+	return orInterrupted(c.Context, err)
 }
 
 // reading ends with its context: between lines nothing else would notice.
@@ -91,24 +90,18 @@ type lintProblem struct {
 }
 
 func (p lintProblem) String() string {
-	where := p.File
+	out := p.File
 	if p.Line > 0 {
-		where += fmt.Sprintf(":%d", p.Line)
+		out += fmt.Sprintf(":%d", p.Line)
 	}
 	if p.Column > 0 {
-		where += fmt.Sprintf(":%d", p.Column)
+		out += fmt.Sprintf(":%d", p.Column)
 	}
-	kind, what := "error", p.Pointer
-	if p.Warning {
-		kind = "warning"
+	out += map[bool]string{true: ": warning: ", false: ": error: "}[p.Warning]
+	if what := cmp.Or(p.Handler, p.Pointer); what != "" {
+		out += what + ": "
 	}
-	if p.Handler != "" {
-		what = p.Handler
-	}
-	if what != "" {
-		what += ": "
-	}
-	return text.Display(fmt.Sprintf("%s: %s: %s%s", where, kind, what, p.Message))
+	return text.Display(out + p.Message)
 }
 
 func (a *app) classifyLint(c *cli.Context) error {
@@ -116,7 +109,7 @@ func (a *app) classifyLint(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	cat, loaded := catalog.Load(c.Context, catalog.Options{UserDir: catalog.UserDir(), RepoDir: repo})
+	cat, loaded := loadCatalog(c.Context, repo)
 	found := []lintProblem{}
 	add := func(p lintProblem) {
 		if !slices.Contains(found, p) {
@@ -142,11 +135,11 @@ func (a *app) classifyLint(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	ofHandler(k.Problems())
 	examples, err := rules.LintExamples(cat)
 	if err != nil {
 		return err
 	}
+	ofHandler(k.Problems())
 	ofHandler(examples)
 	if c.Context.Err() != nil {
 		return interrupted(c.Context)
@@ -201,37 +194,27 @@ func (a *app) classifyList(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	k := &aid{repo: repo}
-	k.cat, k.problems = catalog.Load(c.Context, catalog.Options{UserDir: catalog.UserDir(), RepoDir: repo})
+	cat, problems := loadCatalog(c.Context, repo)
 	if c.Context.Err() != nil {
 		return interrupted(c.Context)
 	}
-	a.tellProblems(k)
+	a.tellProblems(problems)
 	handlers, recipes := []listedHandler{}, []listedRecipe{}
-	for _, h := range k.cat.Handlers {
+	for _, h := range cat.Handlers {
 		l := listedHandler{ID: h.ID, Label: h.Label, Category: h.Category, Layer: h.Layer, Family: h.Family, Guard: h.Guard, Options: []string{}, Origin: h.Origin}
 		for _, o := range h.Options {
 			l.Options = append(l.Options, o.ID)
 		}
 		handlers = append(handlers, l)
 	}
-	for _, r := range k.cat.Recipes {
-		l := listedRecipe{ID: r.ID, Label: r.Label, CLI: r.CLI, Methods: []string{}, Origin: r.Origin}
-		if l.CLI == "" {
-			l.CLI = r.ID
-		}
-		for m := range r.Packages {
-			l.Methods = append(l.Methods, m)
-		}
-		for m := range r.Install {
-			l.Methods = append(l.Methods, m)
-		}
-		slices.Sort(l.Methods)
-		recipes = append(recipes, l)
+	for _, r := range cat.Recipes {
+		methods := slices.AppendSeq(slices.AppendSeq([]string{}, maps.Keys(r.Packages)), maps.Keys(r.Install))
+		slices.Sort(methods)
+		recipes = append(recipes, listedRecipe{r.ID, r.Label, cmp.Or(r.CLI, r.ID), methods, r.Origin})
 	}
 	if c.Bool("json") {
-		return render.JSON(a.stdout, map[string]any{"handlers": handlers, "recipes": recipes, "chains": k.cat.Chains,
-			"categories": k.cat.Categories, "systems": systems()})
+		return render.JSON(a.stdout, map[string]any{"handlers": handlers, "recipes": recipes, "chains": cat.Chains,
+			"categories": cat.Categories, "systems": systems()})
 	}
 	var b bytes.Buffer
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -245,12 +228,12 @@ func (a *app) classifyList(c *cli.Context) error {
 		fmt.Fprintf(t, "%s\t%s\t%s\t\t%s\t%s\n", r.ID, r.CLI, render.Cut(strings.Join(r.Methods, ","), 40), r.Origin.Source, render.Clean(r.Label))
 	}
 	fmt.Fprintln(t, "\nCHAIN\tAPPROACHES, THE FIRST FIRST")
-	for _, cat := range k.cat.Categories {
+	for _, category := range cat.Categories {
 		var ids []string
-		for _, ap := range k.cat.Chains[cat.ID].Approaches {
+		for _, ap := range cat.Chains[category.ID].Approaches {
 			ids = append(ids, ap.ID)
 		}
-		fmt.Fprintf(t, "%s\t%s\n", cat.ID, strings.Join(append(ids, catalog.AskUser), ", "))
+		fmt.Fprintf(t, "%s\t%s\n", category.ID, strings.Join(append(ids, catalog.AskUser), ", "))
 	}
 	if err := t.Flush(); err != nil {
 		return err

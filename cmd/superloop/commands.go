@@ -2,7 +2,9 @@ package main
 
 import (
 	"embed"
+	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -21,31 +23,31 @@ var verbsText string
 // commands are the verbs. What each does is here, and what help says of it is in verbs.txt.
 func (a *app) commands() []*cli.Command {
 	answer := func(method escalation.Method) cli.ActionFunc {
-		return func(c *cli.Context) error { return a.answer(c, method) }
+		return a.byOperator(func(c *cli.Context) error {
+			if c.Bool("reject") {
+				return a.answer(c, escalation.Reject)
+			}
+			return a.answer(c, method)
+		})
 	}
 	actions := map[string]cli.ActionFunc{
 		"demo": a.demo, "doctor": a.doctor, "preflight": a.checks, "runner-smoke": a.smokeRunners, "selftest": a.selftest,
 		"__agent": a.playAgent, "__complete": a.complete,
 		"init": a.init, "run": a.run, "status": a.status, "list": a.list, "events": a.events, "logs": a.logs, "stats": a.stats,
-		"runners": a.runners, "validate": a.validate, "fix": a.fix, "verify": a.verifyTool, "inbox": a.inbox, "undo": a.undo,
-		"kick": a.kick, "cancel": a.cancel, "completion": a.completion, "version": a.version,
+		"runners": a.runners, "validate": a.validate, "classify": a.classifyFailure, "fix": a.byOperator(a.fix), "verify": a.verifyTool,
+		"inbox": a.inbox, "undo": a.undo, "kick": a.byOperator(a.kick), "cancel": a.byOperator(a.cancel),
+		"completion": a.completion, "version": a.version,
 		"policy":       group,
 		"policy check": a.policyCheck, "policy lint": a.policyLint, "policy test": a.policyTest, "policy suggest": a.policySuggest,
 		"chain":      group,
-		"chain list": a.chainList, "chain show": a.chainShow, "chain choose": a.chainChoose, "chain retry": a.chainRetry,
-		"chain cancel": a.chainCancel, "chain undo": a.chainUndo,
+		"chain list": a.chainList, "chain show": a.chainShow, "chain choose": a.byOperator(a.chainChoose),
+		"chain retry": a.byOperator(a.chainRetry), "chain cancel": a.byOperator(a.chainCancel), "chain undo": a.byOperator(a.chainUndo),
 		"config":      group,
-		"config diff": a.configDiff, "config show": a.configShow, "config trust": a.configTrust,
+		"config diff": a.configDiff, "config show": a.configShow, "config trust": a.byOperator(a.configTrust),
 		"notify":      group,
-		"notify test": a.notifyTest, "notify list": a.notifyList,
+		"notify test": a.byOperator(a.notifyTest), "notify list": a.notifyList,
 		"approve-recovery": answer(escalation.Approve), "reject-recovery": answer(escalation.Reject),
-		"resolve-recovery": answer(escalation.Resolve),
-		"approve": func(c *cli.Context) error {
-			if c.Bool("reject") {
-				return a.answer(c, escalation.Reject)
-			}
-			return a.answer(c, escalation.Approve)
-		},
+		"resolve-recovery": answer(escalation.Resolve), "approve": answer(escalation.Approve),
 	}
 	var all []*cli.Command
 	_, text, _ := strings.Cut(verbsText, "\n== ")
@@ -53,8 +55,6 @@ func (a *app) commands() []*cli.Command {
 		cmd := readVerb(block)
 		parent, sub, isSub := strings.Cut(cmd.Name, " ")
 		switch {
-		case cmd.Name == "classify":
-			all = append(all, a.classifyCommand())
 		case isSub:
 			cmd.Action, cmd.Name = actions[cmd.Name], sub
 			last := all[len(all)-1] // a verb is followed by its parts
@@ -67,6 +67,25 @@ func (a *app) commands() []*cli.Command {
 		}
 	}
 	return all
+}
+
+// operator refuses a process that superloop itself has started: an agent may ask, and never answer.
+func (a *app) operator() error {
+	_, err := escalation.CheckCaller("/proc", os.Environ())
+	if agent, ok := errors.AsType[*escalation.AgentError](err); ok {
+		return failf(exitHuman, "", "%w", agent)
+	}
+	return err
+}
+
+// byOperator is a verb that no agent may carry out.
+func (a *app) byOperator(verb cli.ActionFunc) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		if err := a.operator(); err != nil {
+			return err
+		}
+		return verb(c)
+	}
 }
 
 // readVerb reads a block of verbs.txt.
@@ -153,11 +172,13 @@ func (a *app) complete(c *cli.Context) error {
 		}
 	}
 	if c.Args().First() == "loops" {
-		_, ids, err := a.chosenLoops(c)
+		_, loops, err := a.chosenLoops(c, false)
 		if err != nil {
 			return err
 		}
-		lines = ids
+		for _, l := range loops {
+			lines = append(lines, l.id)
+		}
 	}
 	for _, line := range lines {
 		fmt.Fprintln(a.stdout, line)

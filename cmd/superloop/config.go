@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -27,25 +26,15 @@ type trusted struct {
 	pinErr error
 }
 
-func (a *app) trusted(c *cli.Context) (trusted, error) {
-	var t trusted
-	repo, err := a.repo(c)
-	if err != nil {
-		var f *fault
-		if errors.As(err, &f) { // it knows the verb by its last word only
-			f.hint = "superloop config " + c.Command.Name + " --repo DIR"
-		}
-		return t, err
-	}
-	t.repo = repo
-	if t.file, err = a.config(repo); err != nil {
+func (a *app) trusted(c *cli.Context) (t trusted, err error) {
+	if t.repo, t.file, err = a.configured(c); err != nil {
 		return t, err
 	}
 	if t.section, err = trust.Of(t.file); err != nil {
 		return t, failf(exitConfig, "superloop validate", "%w", err)
 	}
 	t.digest = t.section.Digest()
-	paths, err := a.paths(repo, "any")
+	paths, err := a.paths(t.repo, "any")
 	if err != nil {
 		return t, err
 	}
@@ -56,15 +45,30 @@ func (a *app) trusted(c *cli.Context) (trusted, error) {
 
 // unpinned is the answer of a verb that needs a pin.
 func (t trusted) unpinned() error {
-	var damaged *trust.DamagedError
-	switch {
-	case errors.As(t.pinErr, &damaged):
+	if damaged, ok := errors.AsType[*trust.DamagedError](t.pinErr); ok {
 		return &fault{code: exitConfig, err: damaged, hint: damaged.Hint()}
-	case t.pinErr != nil:
+	}
+	if t.pinErr != nil {
 		return failf(exitNothing, "superloop config trust   (the first run pins it too)", "%w", t.pinErr)
 	}
 	return nil
 }
+
+// inForce is the configuration of which nothing that is held is in force, and how the file differs from the pin.
+// Without a pin it is the file, which the first run pins as it is.
+func (t trusted) inForce() (*config.Config, trust.Diff, error) {
+	switch {
+	case errors.Is(t.pinErr, trust.ErrNoPin):
+		return t.file, trust.Diff{}, nil
+	case t.pinErr != nil:
+		return nil, trust.Diff{}, t.unpinned()
+	}
+	cfg, err := trust.Apply(t.file, trust.Effective(t.pin.Section, t.section))
+	return cfg, trust.Compare(t.pin.Section, t.section), err
+}
+
+// name is the file as it is said.
+func (t trusted) name() string { return relTo(t.repo, t.file.Path) }
 
 func (a *app) configDiff(c *cli.Context) error {
 	t, err := a.trusted(c)
@@ -79,7 +83,7 @@ func (a *app) configDiff(c *cli.Context) error {
 		return render.JSON(a.stdout, t.report(d, false))
 	}
 	if d.Empty() {
-		fmt.Fprintf(a.stdout, "%s says what is pinned: %s\n", relTo(t.repo, t.file.Path), t.digest)
+		fmt.Fprintf(a.stdout, "%s says what is pinned: %s\n", t.name(), t.digest)
 		return nil
 	}
 	a.showDiff(d)
@@ -171,15 +175,15 @@ func (a *app) validate(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(repo, ".superloop", "config.json")
+	path := configFile(repo)
 	if c.IsSet("config") {
 		path = c.String("config")
 	}
 	cfg, err := config.Load(path)
 	var problems, warned []config.Problem
-	var bad *config.Error
+	bad, isBad := errors.AsType[*config.Error](err)
 	switch {
-	case errors.As(err, &bad):
+	case isBad:
 		problems = bad.Problems
 	case err != nil:
 		return err
@@ -196,27 +200,24 @@ func (a *app) validate(c *cli.Context) error {
 		}
 	}
 	if c.Bool("json") {
-		if err := render.JSON(a.stdout, map[string]any{"valid": len(problems) == 0, "file": path,
-			"errors": orEmpty(problems), "warnings": orEmpty(warned)}); err != nil {
-			return err
-		}
-		if len(problems) > 0 {
+		err := render.JSON(a.stdout, map[string]any{"valid": len(problems) == 0, "file": path, "errors": orEmpty(problems), "warnings": orEmpty(warned)})
+		if err == nil && len(problems) > 0 {
 			return silent(exitConfig)
 		}
-		return nil
+		return err
 	}
 	for _, p := range warned {
 		fmt.Fprintf(a.stderr, "warning: %s\n", p)
 	}
+	if isBad && bad.Hint() != "superloop validate" {
+		return bad
+	}
 	if len(problems) > 0 {
-		if bad != nil && bad.Hint() != "superloop validate" {
-			return &fault{code: exitConfig, err: bad, hint: bad.Hint()}
-		}
 		return &fault{code: exitConfig, err: &config.Error{Path: path, Problems: problems},
 			hint: "docs/config.md explains every key; examples/config.json is complete"}
 	}
-	fmt.Fprintf(a.stdout, "%s is valid: %s\n", path, count(len(cfg.Loops), "loop"))
-	return nil
+	_, err = fmt.Fprintf(a.stdout, "%s is valid: %s\n", path, count(len(cfg.Loops), "loop"))
+	return err
 }
 
 // orEmpty makes an absent list [] in JSON.

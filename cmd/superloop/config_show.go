@@ -1,10 +1,9 @@
 package main
 
 import (
-	"context"
+	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"reflect"
 	"slices"
@@ -33,16 +32,9 @@ func (a *app) configShow(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	var damaged *trust.DamagedError
-	if errors.As(t.pinErr, &damaged) {
-		return t.unpinned()
-	}
-	force, held := t.file, trust.Diff{}
-	if t.pinErr == nil {
-		held = trust.Compare(t.pin.Section, t.section)
-		if force, err = trust.Apply(t.file, trust.Effective(t.pin.Section, t.section)); err != nil {
-			return err
-		}
+	force, held, err := t.inForce()
+	if err != nil {
+		return err
 	}
 	values, err := a.values(t.file, force)
 	if err != nil {
@@ -70,18 +62,15 @@ func (a *app) configShow(c *cli.Context) error {
 	case t.pinErr != nil:
 		fmt.Fprintf(a.stderr, "nothing is pinned yet: the first run pins the file as it is\n")
 	case len(held.Loosening) > 0:
-		fmt.Fprintf(a.stderr, "%s; %s held\nnext: superloop config diff, then: %s\n", pinnedBy(t.pin), changesAre(len(held.Loosening)), t.trustLine())
+		changes := "1 change of the file is"
+		if n := len(held.Loosening); n > 1 {
+			changes = fmt.Sprintf("%d changes of the file are", n)
+		}
+		fmt.Fprintf(a.stderr, "%s; %s held\nnext: superloop config diff, then: %s\n", pinnedBy(t.pin), changes, t.trustLine())
 	default:
 		fmt.Fprintln(a.stderr, pinnedBy(t.pin))
 	}
 	return nil
-}
-
-func changesAre(n int) string {
-	if n == 1 {
-		return "1 change of the file is"
-	}
-	return fmt.Sprintf("%d changes of the file are", n)
 }
 
 // values are those of force with their origins. A value is the file's when force says what the file does.
@@ -95,16 +84,13 @@ func (a *app) values(file, force *config.Config) ([]shownValue, error) {
 		return nil, &config.Error{Path: file.Path, Problems: problems}
 	}
 	written, err := settingsOf(file, doc)
-	if err != nil {
+	inForce, wrong := settingsOf(force, doc)
+	if err := cmp.Or(err, wrong); err != nil {
 		return nil, err
 	}
 	says := map[string]setting{}
 	for _, s := range written {
 		says[s.path] = s
-	}
-	inForce, err := settingsOf(force, doc)
-	if err != nil {
-		return nil, err
 	}
 	out := []shownValue{}
 	for _, s := range inForce {
@@ -135,9 +121,6 @@ func (a *app) values(file, force *config.Config) ([]shownValue, error) {
 const shortestDigest = 8
 
 func (a *app) configTrust(c *cli.Context) error {
-	if err := a.operator(); err != nil {
-		return err
-	}
 	t, err := a.trusted(c)
 	if err != nil {
 		return err
@@ -145,11 +128,11 @@ func (a *app) configTrust(c *cli.Context) error {
 	want := strings.ToLower(c.String("digest"))
 	if c.IsSet("digest") && (len(want) < shortestDigest || !strings.HasPrefix(t.digest, want)) {
 		return failf(exitNothing, "superloop config diff", "%s has the digest %s, and not %q (at least %d hex digits of it)",
-			relTo(t.repo, t.file.Path), t.digest, c.String("digest"), shortestDigest)
+			t.name(), t.digest, c.String("digest"), shortestDigest)
 	}
 	d := trust.Compare(t.pin.Section, t.section)
 	if t.pinErr == nil && d.Empty() {
-		return failf(exitNothing, "superloop config show", "there is nothing to trust: %s says what is pinned", relTo(t.repo, t.file.Path))
+		return failf(exitNothing, "superloop config show", "there is nothing to trust: %s says what is pinned", t.name())
 	}
 	if err := a.mayTrust(c, t, d); err != nil {
 		return err
@@ -159,48 +142,37 @@ func (a *app) configTrust(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.Bool("json") {
-		t.pin, t.pinErr = pin, nil
-		return render.JSON(a.stdout, t.report(d, true))
-	}
-	fmt.Fprintf(a.stdout, "trusted by %s: %s\n", render.Clean(pin.By), t.digest)
-	return nil
+	t.pin, t.pinErr = pin, nil
+	return a.told(c, t.report(d, true), "trusted by %s: %s\n", render.Clean(pin.By), t.digest)
 }
 
 // mayTrust shows what is to be trusted and asks, where there is something to ask: without a pin nothing is held, and
 // the first run would pin the same.
 func (a *app) mayTrust(c *cli.Context, t trusted, d trust.Diff) error {
 	asJSON := c.Bool("json")
-	var damaged *trust.DamagedError
+	damaged, isDamaged := errors.AsType[*trust.DamagedError](t.pinErr)
 	switch {
-	case errors.As(t.pinErr, &damaged):
-		fmt.Fprintf(a.stderr, "superloop: %v\nwhatever %s says would be trusted; it is kept as %s.broken-0\n", damaged, relTo(t.repo, t.file.Path), t.store.Path)
+	case isDamaged:
+		fmt.Fprintf(a.stderr, "superloop: %v\nwhatever %s says would be trusted; it is kept as %s.broken-0\n", damaged, t.name(), t.store.Path)
 		if !asJSON {
 			a.showDiff(d)
 		}
 	case t.pinErr != nil:
-		fmt.Fprintf(a.stderr, "nothing was pinned yet: %s is pinned as it is\n", relTo(t.repo, t.file.Path))
+		fmt.Fprintf(a.stderr, "nothing was pinned yet: %s is pinned as it is\n", t.name())
 		return nil
 	case !asJSON:
 		a.showDiff(d)
 	}
-	if c.Bool("yes") {
+	in := ttyOf(a.stdin)
+	switch {
+	case c.Bool("yes"), c.IsSet("digest") && (in == nil || asJSON):
 		return nil
-	}
-	if in := ttyOf(a.stdin); in != nil && !asJSON {
-		return a.askTrust(c.Context, in, t)
-	}
-	if c.IsSet("digest") {
-		return nil
+	case in != nil && !asJSON:
+		yes, err := a.ask(c.Context, in, fmt.Sprintf("trust %s as it is (digest %s)", t.name(), t.digest[:shortestDigest]))
+		if yes || err != nil {
+			return err
+		}
+		return failf(exitFailed, t.trustLine(), "not trusted; nothing was changed")
 	}
 	return failf(exitUsage, t.trustLine()+"   (or --yes, whatever it says)", "there is no terminal to ask on; say what is trusted")
-}
-
-// askTrust asks on the terminal.
-func (a *app) askTrust(ctx context.Context, in io.Reader, t trusted) error {
-	yes, err := a.ask(ctx, in, fmt.Sprintf("trust %s as it is (digest %s)", relTo(t.repo, t.file.Path), t.digest[:shortestDigest]))
-	if yes || err != nil {
-		return err
-	}
-	return failf(exitFailed, t.trustLine(), "not trusted; nothing was changed")
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -29,7 +28,7 @@ func (s setting) shown() any {
 	return s.value
 }
 
-// settings collects the values of a configuration.
+// settings collects the values of a configuration, in no order.
 type settings struct {
 	doc  *schemas.Document
 	list []setting
@@ -48,17 +47,16 @@ func settingsOf(c *config.Config, doc *schemas.Document) ([]setting, error) {
 		return nil, failf(exitConfig, "superloop validate", "%w", err)
 	}
 	s := &settings{doc: doc}
-	for _, name := range slices.Sorted(maps.Keys(c.Runners)) {
-		s.runner(c.Runners[name])
+	for _, r := range c.Runners {
+		s.runner(r)
 	}
 	s.policy("/recovery", section.Recovery, "/recovery")
-	for _, name := range slices.Sorted(maps.Keys(section.Webhooks)) {
-		s.add(setting{path: "/webhooks" + token(name), value: section.Webhooks[name], secret: true, origins: []string{"/webhooks" + token(name)}})
+	for name, url := range section.Webhooks {
+		s.secret("/webhooks"+token(name), url, "/webhooks"+token(name))
 	}
 	s.escalation(c.Escalation)
-	for _, model := range slices.Sorted(maps.Keys(c.Prices)) {
-		at := "/prices" + token(model)
-		s.raw(at, at)
+	for model := range c.Prices {
+		s.raw("/prices"+token(model), "/prices"+token(model))
 	}
 	for _, l := range c.Loops {
 		s.loop(l, section)
@@ -70,11 +68,24 @@ func token(s string) string {
 	return "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(s)
 }
 
-func (s *settings) add(v setting) { s.list = append(s.list, v) }
-
 // value adds a value that is not secret, and that one of the origins gives.
 func (s *settings) value(path string, value any, origins ...string) {
-	s.add(setting{path: path, value: value, origins: origins})
+	s.list = append(s.list, setting{path: path, value: value, origins: origins})
+}
+
+func (s *settings) secret(path string, value any, origin string) {
+	s.list = append(s.list, setting{path, value, true, []string{origin}})
+}
+
+// values adds the values below a path, each with the places of the file below which it may stand under the same key.
+func (s *settings) values(path string, list []keyed, at ...string) {
+	for _, k := range list {
+		origins := make([]string, len(at))
+		for i := range at {
+			origins[i] = at[i] + "/" + k.name
+		}
+		s.value(path+"/"+k.name, k.value, origins...)
+	}
 }
 
 // raw is a value as the file has it.
@@ -91,48 +102,37 @@ func (s *settings) runner(r config.Runner) {
 	if _, _, ok := s.doc.Position(at); !ok {
 		at = "/runner" // the oldest way to write the only one
 	}
-	for _, k := range []keyed{
+	s.values(path, []keyed{
 		{"command", r.Command}, {"args", orEmpty(r.Args)}, {"fast_args", r.FastArgs}, {"prompt_mode", r.PromptMode},
 		{"adapter", orNone(r.Adapter)}, {"permissions", orNone(r.Permissions)}, {"pass_env", r.PassEnv},
-	} {
-		s.value(path+"/"+k.name, k.value, at+"/"+k.name)
-	}
-	for _, name := range slices.Sorted(maps.Keys(r.Env)) {
-		s.add(setting{path: path + "/env" + token(name), value: r.Env[name], secret: true, origins: []string{at + "/env" + token(name)}})
+	}, at)
+	for name, value := range r.Env {
+		s.secret(path+"/env"+token(name), value, at+"/env"+token(name))
 	}
 }
 
 // escalation shows how people are reached.
 func (s *settings) escalation(e config.Escalation) {
-	const path = "/escalation"
-	put := func(at string, value any, secret bool) {
-		s.add(setting{path: path + at, value: value, secret: secret, origins: []string{path + at}})
-	}
-	put("/remind_after", long(e.RemindAfter), false)
-	put("/escalate_after", long(e.EscalateAfter), false)
-	put("/expires_after", long(e.ExpiresAfter), false)
+	list := []keyed{{"remind_after", long(e.RemindAfter)}, {"escalate_after", long(e.EscalateAfter)}, {"expires_after", long(e.ExpiresAfter)}}
 	for _, ch := range e.Channels {
-		at := "/channels" + token(ch.Name)
-		put(at+"/type", ch.Type, false)
-		for _, k := range []struct {
-			name, value string
-			secret      bool
-		}{{"url", ch.URL.Reveal(), true}, {"command", ch.Command.Reveal(), true}, {"url_env", ch.URLEnv, false}, {"secret_env", ch.SecretEnv, false}} {
-			if k.value != "" {
-				put(at+"/"+k.name, k.value, k.secret)
+		at := "channels" + token(ch.Name)
+		list = append(list, keyed{at + "/type", ch.Type}, keyed{at + "/timeout", long(ch.Timeout)}, keyed{at + "/tell", ch.Tell}, keyed{at + "/second", ch.Second})
+		for key, name := range map[string]string{"/url_env": ch.URLEnv, "/secret_env": ch.SecretEnv} {
+			if name != "" {
+				list = append(list, keyed{at + key, name})
 			}
 		}
-		put(at+"/timeout", long(ch.Timeout), false)
-		put(at+"/tell", ch.Tell, false)
-		put(at+"/second", ch.Second, false)
+		for key, secret := range map[string]redact.Secret{"/url": ch.URL, "/command": ch.Command} {
+			if secret != "" {
+				s.secret("/escalation/"+at+key, secret.Reveal(), "/escalation/"+at+key)
+			}
+		}
 	}
 	if w := e.Slack; w.AppTokenEnv != "" || w.Listen != "" || len(w.Users) > 0 {
-		put("/slack/app_token_env", orNone(w.AppTokenEnv), false)
-		put("/slack/signing_secret_env", orNone(w.SigningSecretEnv), false)
-		put("/slack/listen", orNone(w.Listen), false)
-		put("/slack/users", orEmpty(w.Users), false)
-		put("/slack/teams", orEmpty(w.Teams), false)
+		list = append(list, keyed{"slack/app_token_env", orNone(w.AppTokenEnv)}, keyed{"slack/signing_secret_env", orNone(w.SigningSecretEnv)},
+			keyed{"slack/listen", orNone(w.Listen)}, keyed{"slack/users", orEmpty(w.Users)}, keyed{"slack/teams", orEmpty(w.Teams)})
 	}
+	s.values("/escalation", list, "/escalation")
 }
 
 func orNone(text string) any {
@@ -146,20 +146,20 @@ func orNone(text string) any {
 func (s *settings) policy(path string, p trust.Policy, sections ...string) {
 	var walk func(below string, m map[string]any)
 	walk = func(below string, m map[string]any) {
-		for _, k := range slices.Sorted(maps.Keys(m)) {
+		for k, value := range m {
 			at := below + token(k)
-			if sub, ok := m[k].(map[string]any); ok && len(sub) > 0 {
+			if sub, ok := value.(map[string]any); ok && len(sub) > 0 {
 				walk(at, sub)
 				continue
 			}
-			v := setting{path: path + at, value: m[k]}
+			var origins []string
 			for _, section := range sections {
-				v.origins = append(v.origins, section+at)
+				origins = append(origins, section+at)
 			}
 			if at == "/enabled" { // a section that is there is enabled by that
-				v.origins = append(v.origins, sections...)
+				origins = append(origins, sections...)
 			}
-			s.add(v)
+			s.value(path+at, value, origins...)
 		}
 	}
 	walk("", p.Full())
@@ -167,7 +167,7 @@ func (s *settings) policy(path string, p trust.Policy, sections ...string) {
 
 func (s *settings) loop(l config.Loop, section trust.Section) {
 	path, at := "/loops"+token(l.ID), s.place(l.ID)
-	for _, k := range []keyed{
+	s.values(path, []keyed{
 		{"spec_file", l.SpecFile}, {"max_iterations", l.MaxIterations}, {"max_wall_time", long(l.MaxWallTime)}, {"max_cost_usd", l.MaxCostUSD},
 		{"max_tokens", l.MaxTokens}, {"completion_promise", l.CompletionPromise}, {"checklists", orEmpty(l.Checklists)},
 		{"tests/mode", l.Tests.Mode}, {"tests/commands", orEmpty(l.Tests.Commands)}, {"tests/timeout", long(l.Tests.Timeout)},
@@ -181,9 +181,7 @@ func (s *settings) loop(l config.Loop, section trust.Section) {
 		{"git/commit_strategy", l.Git.CommitStrategy}, {"git/pre_commit_commands", orEmpty(l.Git.PreCommitCommands)},
 		{"git/commit_message/max_subject_length", l.Git.MaxSubjectLength}, {"git/worktree", l.Git.Worktree},
 		{"retry/attempts", l.Retry.Attempts}, {"retry/backoff_seconds", long(l.Retry.Backoff)},
-	} {
-		s.value(path+"/"+k.name, k.value, at+"/"+k.name)
-	}
+	}, at)
 	for _, key := range []string{"/prerequisites/checks", "/validation/preflight"} {
 		s.raw(path+key, at+key)
 	}
@@ -260,16 +258,14 @@ func (s *settings) respond(path, at string, r config.Respond) {
 	if d := r.Diagnostician; d != nil {
 		diagnostician = choices([]config.Choice{{Runner: d.Runner, Model: d.Model}})[0]
 	}
-	for _, k := range []keyed{
+	s.values(path, []keyed{
 		{"enabled", r.Enabled}, {"fall_over", r.FallOver}, {"insist", r.Insist}, {"same_failure", r.SameFailure}, {"same_tests", r.SameTests},
 		{"max_runs", r.MaxRuns}, {"max_time", long(r.MaxTime)}, {"analysis_time", long(r.AnalysisTime)}, {"max_wait", long(r.MaxWait)},
 		{"breaker/failures", r.Breaker.Failures}, {"breaker/first", long(r.Breaker.First)}, {"breaker/most", long(r.Breaker.Most)},
 		{"systemic/window", long(r.Systemic.Window)}, {"systemic/min_runs", r.Systemic.MinRuns}, {"systemic/warn_rate", r.Systemic.WarnRate},
 		{"systemic/critical_rate", r.Systemic.CriticalRate}, {"systemic/same_category", r.Systemic.SameCategory},
 		{"systemic/silent_runs", r.Systemic.SilentRuns}, {"diagnostician", diagnostician}, {"preflight/enabled", r.Preflight.Enabled},
-	} {
-		s.value(path+"/"+k.name, k.value, at+"/"+k.name, "/respond/"+k.name)
-	}
+	}, at, "/respond")
 	for _, origin := range []string{at, "/respond"} {
 		if s.doc.Raw(origin+"/preflight/checks", nil) != nil {
 			s.raw(path+"/preflight/checks", origin+"/preflight/checks")

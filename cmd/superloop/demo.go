@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -66,11 +65,10 @@ Its build is broken by what is installed. No agent is allowed to mend that.
 		StateHome: a.env("XDG_STATE_HOME"), Disk: a.disk, Hurry: a.hurry, Observer: progress, Log: a.logger(false),
 		By: a.who(c), LookPath: lookPath(a.env), ExitOnEscalation: c.Bool("exit-on-escalation")}
 	if !o.ExitOnEscalation {
-		talk := progress.Talk
+		desk := &demoDesk{app: a, ctx: c.Context, Progress: progress, talk: progress.Talk, dir: dir, exe: exe, auto: c.Bool("auto-answer")}
 		if c.Bool("json") {
-			talk = func(text string) { fmt.Fprint(a.stderr, text) }
+			desk.talk = func(text string) { fmt.Fprint(a.stderr, text) }
 		}
-		desk := &demoDesk{app: a, ctx: c.Context, Progress: progress, talk: talk, dir: dir, exe: exe, auto: c.Bool("auto-answer")}
 		defer desk.running.Wait()
 		o.Observer = desk
 	}
@@ -139,8 +137,9 @@ func (d *demoDesk) answer(event json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	store := escalation.Store{Disk: d.app.disk, Dir: paths.Questions(), Loop: demo.LoopID}
-	rec, err := opened(d.ctx, store, asked.ID)
+	store := d.app.questions(place{paths, demo.LoopID})
+	// The loop notes the question's id down before it asks.
+	rec, err := awaitQuestion(d.ctx, store, func(rec escalation.Record) bool { return rec.Question.ID == asked.ID })
 	if err != nil {
 		return err
 	}
@@ -149,30 +148,9 @@ func (d *demoDesk) answer(event json.RawMessage) error {
 	}
 	d.talk(fmt.Sprintf("\n%s\n--auto-answer: no operator answers this. The demo approves it under the name %q, as an operator would with\n  %s\n\n",
 		escalation.Describe(rec, 0), demoAnswerer, rec.Actions().Approve))
-	uid := os.Getuid()
 	_, err = store.Answer(d.ctx, escalation.AnswerRequest{Method: escalation.Approve, ID: asked.ID, Digest: rec.Digest, Note: "demo --auto-answer",
-		By: escalation.By{Channel: escalation.CLI, UID: &uid, User: demoAnswerer, Method: "process"}})
+		By: byProcess(demoAnswerer)})
 	return err
-}
-
-// opened waits until the question with this id is there: the loop notes its id down before it asks.
-func opened(ctx context.Context, store escalation.Store, id string) (escalation.Record, error) {
-	look := time.NewTicker(5 * time.Millisecond)
-	defer look.Stop()
-	for {
-		rec, err := store.Load()
-		if err == nil && rec.Question.ID == id {
-			return rec, nil
-		}
-		if err != nil && !errors.Is(err, escalation.ErrNothingPending) {
-			return rec, err
-		}
-		select {
-		case <-ctx.Done():
-			return rec, ctx.Err()
-		case <-look.C:
-		}
-	}
 }
 
 // typed is how the demo's question is answered from another terminal. The program may have no place on PATH, and does

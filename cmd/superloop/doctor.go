@@ -33,23 +33,15 @@ func part(c *cli.Context, flag string) string {
 // target gathers the target of the checks, as far as the repository lets it: an invalid configuration still has loops
 // whose journals can be looked at.
 func (a *app) target(repo string) doctor.Target {
-	p := doctor.Target{Repo: repo, ConfigPath: filepath.Join(repo, ".superloop", "config.json"), Path: a.env("PATH"), Now: time.Now}
+	p := doctor.Target{Repo: repo, ConfigPath: configFile(repo), Path: a.env("PATH"), Now: time.Now}
 	p.Config, p.ConfigErr = a.config(repo)
-	ids, err := a.loopIDs(repo)
-	if err != nil {
-		return p // ConfigErr says why
-	}
-	for _, id := range ids {
-		if id != filepath.Base(id) || !filepath.IsLocal(id) {
-			continue
-		}
-		paths, err := a.paths(repo, id)
-		if err != nil {
-			p.PlacesErr = err
-			return p
-		}
-		p.Loops = append(p.Loops, doctor.Place{ID: id, Private: paths.Private, Events: paths.Events(), Head: paths.Head(),
-			State: paths.File("state.json"), Locks: paths.Locks(), Holder: holderText})
+	ids, _ := a.loopIDs(repo) // ConfigErr says what is wrong
+	ids = slices.DeleteFunc(ids, func(id string) bool { return id != filepath.Base(id) || !filepath.IsLocal(id) })
+	loops, err := a.places(repo, ids...)
+	p.PlacesErr = err
+	for _, l := range loops {
+		p.Loops = append(p.Loops, doctor.Place{ID: l.id, Private: l.Private, Events: l.Events(), Head: l.Head(),
+			State: l.File("state.json"), Locks: l.Locks(), Holder: holderText})
 	}
 	return p
 }
@@ -121,11 +113,11 @@ func (a *app) environment(ctx context.Context, p doctor.Target) doctor.Result {
 	if len(loops) == 0 {
 		return doctor.Result{Status: doctor.OK, Detail: "no loop makes checks before an iteration"}
 	}
+	var rows []checkRow
 	paths, err := a.paths(p.Repo, loops[0].ID)
-	if err != nil {
-		return doctor.Result{Status: doctor.Fail, Detail: err.Error(), Fix: all}
+	if err == nil {
+		rows, _, err = a.checkRows(ctx, paths, p.Config, loops)
 	}
-	rows, _, err := a.checkRows(ctx, paths, p.Config, loops)
 	if err != nil {
 		return doctor.Result{Status: doctor.Fail, Detail: err.Error(), Fix: all}
 	}
@@ -193,14 +185,10 @@ func (a *app) selftest(c *cli.Context) error {
 		good = good && card.Status == selftest.OK
 	}
 	err = errors.Join(err, spawner.Close())
-	var sig errSignal
-	if errors.As(err, &sig) {
+	if sig, ok := errors.AsType[errSignal](err); ok {
 		return &fault{code: sig.code(), err: err, hint: part(c, "--live") + " --cli claude   (tests one CLI alone)"}
 	}
-	if err == nil && !good {
-		return silent(exitFailed)
-	}
-	return err
+	return failedUnless(good, err)
 }
 
 // selftestOne tests one CLI and tells what it sees as it goes.

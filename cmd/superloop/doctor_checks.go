@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -29,20 +28,18 @@ func (a *app) checks(c *cli.Context) error {
 	if err := checkChange(c); err != nil {
 		return err
 	}
-	repo, cfg, loops, err := a.configuredLoops(c)
+	paths, cfg, loops, err := a.configuredLoops(c)
 	if err != nil {
 		return err
 	}
-	paths, err := a.paths(repo, loops[0].ID)
-	if err != nil {
-		return err
-	}
-	store := learnedChecks(a, paths)
-	switch {
-	case c.IsSet("add"):
-		return a.addCheck(c, store)
-	case c.IsSet("retire"):
-		return a.retireCheck(c, store, loops)
+	if c.IsSet("add") || c.IsSet("retire") {
+		if err := a.operator(); err != nil {
+			return err
+		}
+		if c.IsSet("add") {
+			return a.addCheck(c, learnedChecks(a, paths))
+		}
+		return a.retireCheck(c, learnedChecks(a, paths), loops)
 	}
 	report := checksReport{Off: []string{}}
 	if report.Checks, report.Retired, err = a.checkRows(c.Context, paths, cfg, loops); err != nil {
@@ -155,21 +152,21 @@ func lookAt(ctx context.Context, dirs []checkedDir, learned failures.Preventions
 
 func printChecks(w io.Writer, r checksReport) error {
 	text := func(s string, n int) string { return cmp.Or(render.Cut(render.Clean(s), n), "-") }
-	for at := 0; at < len(r.Checks); {
-		dir := r.Checks[at].Dir
-		if at > 0 || r.Checks[len(r.Checks)-1].Dir != dir {
+	for rest := r.Checks; len(rest) > 0; {
+		dir, n := rest[0].Dir, slices.IndexFunc(rest, func(c checkRow) bool { return c.Dir != rest[0].Dir })
+		if n < 0 {
+			n = len(rest)
+		}
+		if n < len(r.Checks) {
 			fmt.Fprintf(w, "in %s:\n", render.Clean(dir))
 		}
-		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(t, "KIND\tWHAT\tSTATE\tWHY\tTOOK\tHITS\tPREVENTED\tREASON\tADDED BY\tID")
-		for ; at < len(r.Checks) && r.Checks[at].Dir == dir; at++ {
-			c := r.Checks[at]
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%dus\t%d\t%d\t%s\t%s\t%s\n", text(string(c.Kind), 20), text(what(c.Spec), 60), c.State, text(c.Why, 100), c.TookUS,
+		if err := table(w, "KIND\tWHAT\tSTATE\tWHY\tTOOK\tHITS\tPREVENTED\tREASON\tADDED BY\tID", rest[:n], func(c checkRow) string {
+			return fmt.Sprintf("%s\t%s\t%s\t%s\t%dus\t%d\t%d\t%s\t%s\t%s", text(string(c.Kind), 20), text(what(c.Spec), 60), c.State, text(c.Why, 100), c.TookUS,
 				c.Hits, c.Prevented, text(c.Reason, 60), text(c.AddedBy, 30), c.ID)
-		}
-		if err := t.Flush(); err != nil {
+		}); err != nil {
 			return err
 		}
+		rest = rest[n:]
 	}
 	broken := slices.DeleteFunc(slices.Clone(r.Checks), notBroken)
 	for _, c := range broken {
@@ -233,9 +230,6 @@ func checkChange(c *cli.Context) error {
 
 // addCheck takes an operator's check in.
 func (a *app) addCheck(c *cli.Context, store preflight.Store[failures.Preventions]) error {
-	if err := a.operator(); err != nil {
-		return err
-	}
 	p := failures.NewCheck(failures.CheckKind(c.String("add")), failures.CheckSpec{Path: c.String("path"), Want: c.String("want"), Manager: c.String("manager"),
 		FreeMB: c.Int64("free-mb"), Port: c.Int("port"), Name: c.String("name"), Address: c.String("address")},
 		cmp.Or(c.String("reason"), "an operator asked for it"), a.who(c))
@@ -251,37 +245,32 @@ func (a *app) addCheck(c *cli.Context, store preflight.Store[failures.Prevention
 	if err = cmp.Or(err, wrong); err != nil {
 		return err
 	}
-	if c.Bool("json") {
-		return render.JSON(a.stdout, struct {
-			failures.Prevention
-			Added bool `json:"added"`
-		}{p, fresh})
+	said := fmt.Sprintf("already, because: %s", render.Clean(p.Reason))
+	if fresh {
+		said = fmt.Sprintf("before each iteration: %s %s", p.Kind, render.Clean(what(p.Spec)))
 	}
-	if !fresh {
-		fmt.Fprintf(a.stdout, "%s is looked at already, because: %s\n", p.ID, render.Clean(p.Reason))
-		return nil
-	}
-	fmt.Fprintf(a.stdout, "%s is looked at before each iteration: %s %s\n", p.ID, p.Kind, render.Clean(what(p.Spec)))
-	return nil
+	return a.told(c, struct {
+		failures.Prevention
+		Added bool `json:"added"`
+	}{p, fresh}, "%s is looked at %s\n", p.ID, said)
 }
 
 // retireCheck gives a check up that was learned or added.
 func (a *app) retireCheck(c *cli.Context, store preflight.Store[failures.Preventions], loops []config.Loop) error {
-	if err := a.operator(); err != nil {
-		return err
-	}
 	id, why := c.String("retire"), cmp.Or(c.String("why"), "an operator said so")
 	learned, err := store.Load()
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(learned.Checks, func(p failures.Prevention) bool { return p.ID == id }) {
+	is := func(p failures.Prevention) bool { return p.ID == id }
+	if !slices.ContainsFunc(learned.Checks, is) {
 		return notRetired(c, id, loops)
 	}
-	done := false
+	done, retired := false, failures.Prevention{}
 	if err := shared(c.Context, a, store, func(ps *failures.Preventions) bool {
-		done = ps.Retire(id, why+" ("+a.who(c)+")", time.Now())
-		learned = *ps
+		if done = ps.Retire(id, why+" ("+a.who(c)+")", time.Now()); done {
+			retired = ps.Checks[slices.IndexFunc(ps.Checks, is)]
+		}
 		return done
 	}); err != nil {
 		return err
@@ -289,12 +278,7 @@ func (a *app) retireCheck(c *cli.Context, store preflight.Store[failures.Prevent
 	if !done {
 		return failf(exitNothing, part(c, "--checks")+" --json", "%s was retired before", id)
 	}
-	if c.Bool("json") {
-		i := slices.IndexFunc(learned.Checks, func(p failures.Prevention) bool { return p.ID == id })
-		return render.JSON(a.stdout, learned.Checks[i])
-	}
-	fmt.Fprintf(a.stdout, "%s is not looked at any more\n", id)
-	return nil
+	return a.told(c, retired, "%s is not looked at any more\n", id)
 }
 
 // notRetired says why a check that is not among the learned ones is not retired.

@@ -31,11 +31,7 @@ type smoke struct {
 
 // smokeRunners finds out whether runners will work.
 func (a *app) smokeRunners(c *cli.Context) error {
-	repo, err := a.repo(c)
-	if err != nil {
-		return err
-	}
-	cfg, err := a.config(repo)
+	repo, cfg, err := a.configured(c)
 	if err != nil {
 		return err
 	}

@@ -51,12 +51,12 @@ func (f filter) pass(ev journal.Event) bool {
 }
 
 func (a *app) events(c *cli.Context) error {
-	id, paths, err := a.theLoop(c)
+	p, err := a.theLoop(c)
 	if err != nil {
 		return err
 	}
 	if c.Bool("verify") {
-		return a.verify(c, id, paths)
+		return a.verify(c, p)
 	}
 	f := filter{globs: c.StringSlice("event"), c: c, run: c.String("run")}
 	for _, g := range f.globs {
@@ -67,9 +67,16 @@ func (a *app) events(c *cli.Context) error {
 	if c.IsSet("since") {
 		f.since = time.Now().Add(-c.Duration("since"))
 	}
+	tail := func(n int) ([]journal.Event, error) {
+		last, err := journal.Tail(p.Events(), n)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+		return last, err
+	}
 	if f.run == "last" {
-		last, err := journal.Tail(paths.Events(), 1)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		last, err := tail(1)
+		if err != nil {
 			return err
 		}
 		if len(last) == 1 {
@@ -93,8 +100,8 @@ func (a *app) events(c *cli.Context) error {
 	}
 	from := c.Int64("from")
 	if n := c.Int("tail"); n > 0 {
-		last, err := journal.Tail(paths.Events(), n)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		last, err := tail(n)
+		if err != nil {
 			return err
 		}
 		for _, ev := range last {
@@ -108,60 +115,55 @@ func (a *app) events(c *cli.Context) error {
 		}
 	}
 	if c.Bool("follow") {
-		err = journal.Follow(c.Context, paths.Events(), from, show)
+		err = journal.Follow(c.Context, p.Events(), from, show)
 		if errors.Is(err, context.Canceled) {
 			return nil
 		}
 		return err
 	}
-	err = journal.Read(paths.Events(), from, show)
+	err = journal.Read(p.Events(), from, show)
 	if errors.Is(err, fs.ErrNotExist) {
-		return failf(exitNothing, "superloop run --loop "+id, "loop %s has not run yet", id)
+		return hasNotRun(p.id)
 	}
 	return err
 }
 
-func (a *app) verify(c *cli.Context, id string, paths layout.Paths) error {
-	rep, err := journal.Verify(paths.Events())
+func (a *app) verify(c *cli.Context, p place) error {
+	rep, err := journal.Verify(p.Events())
 	if err == nil && rep.FirstBad == nil {
-		err = journal.CheckHead(paths.Events(), paths.Head())
+		err = journal.CheckHead(p.Events(), p.Head())
 	}
-	if errors.Is(err, os.ErrNotExist) {
-		return failf(exitNothing, "superloop run --loop "+id, "loop %s has not run yet", id)
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return hasNotRun(p.id)
+	case err != nil:
 		return err
+	case rep.FirstBad != nil && !c.Bool("json"):
+		return failf(exitFailed, "cp "+text.Paste(p.Events())+" /somewhere/safe   (then compare it with a backup)", "%w", rep.FirstBad)
 	}
-	if c.Bool("json") {
-		return failedUnless(rep.FirstBad == nil, render.JSON(a.stdout, rep))
-	}
-	if rep.FirstBad != nil {
-		return failf(exitFailed, "cp "+text.Paste(paths.Events())+" /somewhere/safe   (then compare it with a backup)", "%w", rep.FirstBad)
-	}
-	fmt.Fprintf(a.stdout, "%s: %d events, the chain is whole, last %s\n", id, rep.Events, rep.LastHash)
-	return nil
+	return failedUnless(rep.FirstBad == nil, a.told(c, rep, "%s: %d events, the chain is whole, last %s\n", p.id, rep.Events, rep.LastHash))
 }
 
 func (a *app) logs(c *cli.Context) error {
-	id, paths, err := a.theLoop(c)
+	p, err := a.theLoop(c)
 	if err != nil {
 		return err
 	}
-	file, err := newestLog(paths, c.String("role"), c.Int("iteration"))
-	if err != nil && !(errors.Is(err, fs.ErrNotExist) && c.Bool("follow")) {
-		if errors.Is(err, fs.ErrNotExist) {
-			return failf(exitNothing, "superloop events --loop "+id+" --event 'role_*'", "there is no such log in %s", paths.File("logs"))
-		}
+	newest := func() (string, error) { return newestLog(p.Paths, c.String("role"), c.Int("iteration")) }
+	file, err := newest()
+	none := errors.Is(err, fs.ErrNotExist)
+	switch {
+	case none && !c.Bool("follow"):
+		return failf(exitNothing, "superloop events --loop "+p.id+" --event 'role_*'", "there is no such log in %s", p.File("logs"))
+	case err != nil && !none:
 		return err
+	case c.Bool("path"):
+		_, err = fmt.Fprintln(a.stdout, file)
+		return err
+	case !c.Bool("follow"):
+		return a.copyFrom(file, new(int64))
 	}
-	if c.Bool("path") {
-		fmt.Fprintln(a.stdout, file)
-		return nil
-	}
-	if !c.Bool("follow") {
-		return a.copyFrom(file, nil)
-	}
-	return a.followLogs(c.Context, paths, c.String("role"), c.Int("iteration"), file)
+	return a.followLogs(c.Context, newest, file)
 }
 
 // newestLog is the log that was written to last among those asked for.
@@ -201,31 +203,29 @@ func newestLog(p layout.Paths, role string, iteration int) (string, error) {
 	return best, nil
 }
 
-// copyFrom prints a file, from where *at says, and leaves *at at its end.
+// copyFrom prints a file from where at says, and leaves at at its end. A file that was begun anew is printed whole.
 func (a *app) copyFrom(file string, at *int64) error {
 	f, err := os.Open(file)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if at != nil {
-		if info, err := f.Stat(); err == nil && info.Size() < *at {
-			*at = 0 // it was begun anew
-		}
+	if info, err := f.Stat(); err == nil && info.Size() < *at {
+		*at = 0
+	}
+	if *at > 0 {
 		if _, err := f.Seek(*at, io.SeekStart); err != nil {
 			return err
 		}
 	}
 	n, err := io.Copy(a.stdout, f)
-	if at != nil {
-		*at += n
-	}
+	*at += n
 	return err
 }
 
 // followLogs prints what is added, and goes over to the next log when another role begins. A log grows many times a
 // second, so it is looked at four times.
-func (a *app) followLogs(ctx context.Context, p layout.Paths, role string, iteration int, file string) error {
+func (a *app) followLogs(ctx context.Context, newest func() (string, error), file string) error {
 	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()
 	var at int64
@@ -235,8 +235,8 @@ func (a *app) followLogs(ctx context.Context, p layout.Paths, role string, itera
 				return err
 			}
 		}
-		if newest, err := newestLog(p, role, iteration); err == nil && newest != file {
-			file, at = newest, 0
+		if next, err := newest(); err == nil && next != file {
+			file, at = next, 0
 			fmt.Fprintf(a.stderr, "==> %s\n", file)
 			continue
 		}

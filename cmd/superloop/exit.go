@@ -8,6 +8,9 @@ import (
 	"io"
 	"strings"
 
+	"github.com/urfave/cli/v2"
+
+	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/journal"
@@ -58,39 +61,61 @@ func failedUnless(well bool, err error) error {
 	return err
 }
 
+// told prints what a verb has done or found: with --json the facts, else the text.
+func (a *app) told(c *cli.Context, facts any, format string, args ...any) error {
+	if c.Bool("json") {
+		return render.JSON(a.stdout, facts)
+	}
+	_, err := fmt.Fprintf(a.stdout, format, args...)
+	return err
+}
+
+// interrupted is why a verb ends whose context has ended: the signal has a code of its own.
+func interrupted(ctx context.Context) error {
+	if sig, ok := errors.AsType[errSignal](context.Cause(ctx)); ok {
+		return &fault{code: sig.code(), err: fmt.Errorf("ended by %s", sig)}
+	}
+	return ctx.Err()
+}
+
+// orInterrupted is err, or that the context has ended, which explains any other error.
+func orInterrupted(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return interrupted(ctx)
+	}
+	return err
+}
+
 // classify is the one table from errors to exit codes.
 func classify(err error) *fault {
-	var f *fault
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*fault](err); ok {
 		return f
 	}
-	var (
-		held     *local.HeldError
-		cfg      *config.Error
-		corrupt  *journal.CorruptError
-		tampered *journal.TamperedError
-		changed  *durable.ChangedError
-	)
+	held, isHeld := errors.AsType[*local.HeldError](err)
+	cfg, isConfig := errors.AsType[*config.Error](err)
+	_, corrupt := errors.AsType[*journal.CorruptError](err)
+	_, tampered := errors.AsType[*journal.TamperedError](err)
+	_, changed := errors.AsType[*durable.ChangedError](err)
+	f := &fault{code: exitFailed, err: err}
 	switch {
-	case errors.As(err, &held):
-		return &fault{code: exitHeld, err: err, hint: "superloop status --loop " + held.LoopID +
-			"   (or `superloop cancel --loop " + held.LoopID + "` to end it)"}
-	case errors.As(err, &cfg):
-		return &fault{code: exitConfig, err: err, hint: cfg.Hint()}
+	case isHeld:
+		f.code, f.hint = exitHeld, fmt.Sprintf("superloop status --loop %[1]s   (or `superloop cancel --loop %[1]s` to end it)", held.LoopID)
+	case isConfig:
+		f.code, f.hint = exitConfig, cfg.Hint()
 	case errors.Is(err, worktree.ErrNotRepo):
-		return &fault{code: exitConfig, err: err, hint: "git init"}
-	case errors.As(err, &tampered):
-		return &fault{code: exitFailed, err: err, hint: "superloop events --verify   (superloop run --fresh begins anew and keeps what is there)"}
-	case errors.As(err, &corrupt):
-		return &fault{code: exitFailed, err: err, hint: "superloop events --verify"}
-	case errors.As(err, &changed):
-		return &fault{code: exitFailed, err: err, hint: "git status   (something else than superloop changes its files; superloop run --fresh begins anew)"}
+		f.code, f.hint = exitConfig, "git init"
+	case tampered:
+		f.hint = "superloop events --verify   (superloop run --fresh begins anew and keeps what is there)"
+	case corrupt:
+		f.hint = "superloop events --verify"
+	case changed:
+		f.hint = "git status   (something else than superloop changes its files; superloop run --fresh begins anew)"
 	case durable.IsFull(err):
-		return &fault{code: exitFailed, err: err, hint: "df -h ."}
+		f.hint = "df -h ."
 	case errors.Is(err, context.Canceled):
-		return &fault{code: exitInterrupted, err: err}
+		f.code = exitInterrupted
 	}
-	return &fault{code: exitFailed, err: err}
+	return f
 }
 
 // tell prints a fault: for people with its hint on a line of its own, for scripts as one JSON object.
@@ -106,8 +131,7 @@ func tell(w io.Writer, f *fault, asJSON bool) {
 			Problems []config.Problem `json:"problems,omitempty"`
 		}
 		b := body{Code: f.code, Message: f.Error(), Hint: f.hint}
-		var cfg *config.Error
-		if errors.As(f.err, &cfg) {
+		if cfg, ok := errors.AsType[*config.Error](f.err); ok {
 			b.Problems = cfg.Problems
 		}
 		line, err := json.Marshal(map[string]body{"error": b})

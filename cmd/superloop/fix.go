@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -65,48 +63,35 @@ func (a *app) fix(c *cli.Context) error {
 	if err == nil {
 		err = w.at(dir)
 	}
-	if err != nil {
-		return errors.Join(err, w.close())
+	if err == nil {
+		err = w.begin(text, c.Int("max-attempts"), c.Bool("dry-run"))
 	}
-	err = w.begin(c.Context, text, c.Int("max-attempts"), c.Bool("dry-run"))
 	return errors.Join(err, w.close())
 }
 
-// newWalker gets ready to walk a chain in a repository. Only an operator may have it done, and nobody else may be at work
-// there.
+// newWalker gets ready to walk a chain in a repository. Nobody else may be at work there.
 func (a *app) newWalker(c *cli.Context) (*walker, error) {
-	repo, err := a.repo(c)
+	_, paths, err := a.private(c)
 	if err == nil {
-		err = a.operator()
-	}
-	if err == nil {
-		repo, err = filepath.EvalSymlinks(repo)
+		err = a.nobodyAtWork(paths.Repo)
 	}
 	if err != nil {
 		return nil, err
 	}
-	paths, err := a.paths(repo, "any")
-	if err != nil {
-		return nil, err
-	}
-	if err := a.nobodyAtWork(repo); err != nil {
-		return nil, err
-	}
-	w := &walker{a: a, repo: repo, paths: paths, store: a.fixStore(paths), private: fixDir(paths), yes: c.Bool("yes"), json: c.Bool("json"), timeout: c.Duration("timeout")}
-	if !w.json {
+	w := &walker{a: a, c: c, ctx: c.Context, paths: paths, store: a.fixStore(paths)}
+	if !c.Bool("json") {
 		w.terminal = ttyOf(a.stdin)
 	}
-	if err := a.disk.MkdirAll("chain", w.private, 0o700); err != nil {
+	if err := a.disk.MkdirAll("chain", fixDir(paths), 0o700); err != nil {
 		return nil, err
 	}
-	if w.lock, err = a.disk.Lock(filepath.Join(w.private, "lock"), fmt.Appendf(nil, `{"pid":%d}`, os.Getpid())); err != nil {
-		var held *durable.LockedError
-		if errors.As(err, &held) {
+	if w.lock, err = a.disk.Lock(filepath.Join(fixDir(paths), "lock"), fmt.Appendf(nil, `{"pid":%d}`, os.Getpid())); err != nil {
+		if _, held := errors.AsType[*durable.LockedError](err); held {
 			return nil, failf(exitHeld, "superloop chain list", "another superloop fix is at work here: %w", err)
 		}
 		return nil, err
 	}
-	if err := w.ready(c); err != nil {
+	if err := w.ready(); err != nil {
 		return nil, errors.Join(err, w.close())
 	}
 	return w, nil
@@ -120,64 +105,58 @@ func (a *app) fixStore(p layout.Paths) walk.Store {
 }
 
 // ready reads what rules know and starts the process that starts commands.
-func (w *walker) ready(c *cli.Context) error {
-	var err error
-	if w.k, err = w.a.loadRemediation(c.Context, w.repo, ""); err != nil {
+func (w *walker) ready() (err error) {
+	if w.k, err = w.a.loadRemediation(w.ctx, w.paths.Repo, ""); err != nil {
 		return err
 	}
-	if err := w.a.remediationPolicy(c, w.k); err != nil {
+	if err := w.a.remediationPolicy(w.c, w.k); err != nil {
 		return err
 	}
-	w.a.tellProblems(w.k)
+	w.a.tellProblems(w.k.problems)
 	if w.spawner, err = proc.Start(proc.Options{}); err != nil {
 		return fmt.Errorf("getting ready to run commands: %w", err)
 	}
-	w.x = w.executor(c)
+	w.x = w.executor()
 	w.k.score = w.x.Score
 	return nil
 }
 
 // nobodyAtWork refuses while a loop lets something work in the repository.
 func (a *app) nobodyAtWork(repo string) error {
-	if _, err := os.Lstat(filepath.Join(repo, ".superloop", "config.json")); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(configFile(repo)); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	ids, err := a.loopIDs(repo)
 	if err != nil {
 		return err
 	}
-	for _, id := range ids {
-		paths, err := a.paths(repo, id)
-		if err != nil {
-			return err
-		}
-		holder, alive := a.supervisor(paths)
+	loops, err := a.places(repo, ids...)
+	if err != nil {
+		return err
+	}
+	for _, p := range loops {
+		holder, alive := a.supervisor(p.Paths)
 		if !alive {
 			continue
 		}
-		if view, err := local.ReadView(paths); err != nil || atWork(view.Status) {
-			return failf(exitHeld, "superloop status --watch --loop "+id, "a supervisor (%s) is at work in loop %s; remedies would change files under its hands", holder, id)
+		if view, err := local.ReadView(p.Paths); err != nil || atWork(view.Status) {
+			return failf(exitHeld, "superloop status --watch --loop "+p.id, "a supervisor (%s) is at work in loop %s; remedies would change files under its hands", holder, p.id)
 		}
 	}
 	return nil
 }
 
 // begin runs the command, and walks a chain of fixes if rules know some.
-func (w *walker) begin(ctx context.Context, text string, limit int, dry bool) error {
-	r, err := w.a.runPlainly(ctx, w.spawner, text, w.dir, w.timeout)
+func (w *walker) begin(text string, limit int, dry bool) error {
+	in, err := w.runCommand(text)
 	if err != nil {
 		return err
 	}
-	w.last = r
-	if r.exit().OK() {
+	if in.Exit.OK() {
 		return w.report(fixed{Status: "passes"})
 	}
-	found, resolved, err := w.k.explain(ctx, rules.Input{Source: rules.SourceCommand, Command: text, Dir: w.dir, Exit: r.exit(),
-		Stdout: strings.NewReader(r.stdout), Stderr: strings.NewReader(r.stderr)})
+	found, resolved, err := w.k.explain(w.ctx, in)
 	if err != nil {
-		if ctx.Err() != nil {
-			return interrupted(ctx)
-		}
 		return err
 	}
 	out := fixed{Status: "failed", Classification: &found}
@@ -203,8 +182,7 @@ func (w *walker) begin(ctx context.Context, text string, limit int, dry bool) er
 		failureOf(found), options, limit, 0, now)
 	w.ch = &ch
 	w.say("%s fails: %s; automatic remediation begins (chain %s)", render.Cut(render.Clean(text), 80), render.Clean(found.Why), ch.ID)
-	err = w.walk(ctx)
-	return w.reportChain(out, err)
+	return w.reportChain(out, w.walk())
 }
 
 // walkable reports whether there is an option that a chain may try.
@@ -253,12 +231,10 @@ func (w *walker) report(out fixed) error {
 	if w.ch != nil {
 		out.Command = w.ch.Goal.Command
 	}
-	if w.json {
-		if err := render.JSON(w.a.stdout, out); err != nil {
-			return err
-		}
-	} else {
+	if !w.c.Bool("json") {
 		w.print(out)
+	} else if err := render.JSON(w.a.stdout, out); err != nil {
+		return err
 	}
 	switch out.Status {
 	case "passes", "cured":
@@ -274,22 +250,10 @@ func (w *walker) print(out fixed) {
 	if out.Classification != nil && w.ch == nil {
 		out.Classification.Text(p)
 	}
-	name := render.Cut(render.Clean(out.Command), 120)
-	switch out.Status {
-	case "passes":
-		fmt.Fprintf(p, "%s passes\n", name)
-	case "code":
-		fmt.Fprintf(p, "\nthe code is at fault: nothing was tried\n")
-	case "unknown":
-		fmt.Fprintf(p, "\nno rule knows this failure: nothing was tried\n")
-	case "dry_run":
-		fmt.Fprintf(p, "\nnothing was tried: --dry-run\n")
-	case "failed":
-		if w.ch == nil {
-			fmt.Fprintf(p, "\nsuperloop can do nothing about it by itself: nothing was tried\n")
-		}
-	}
 	if w.ch == nil {
+		fmt.Fprintln(p, map[string]string{"passes": render.Cut(render.Clean(out.Command), 120) + " passes",
+			"code": "\nthe code is at fault: nothing was tried", "unknown": "\nno rule knows this failure: nothing was tried",
+			"dry_run": "\nnothing was tried: --dry-run", "failed": "\nsuperloop can do nothing about it by itself: nothing was tried"}[out.Status])
 		return
 	}
 	fmt.Fprint(p, plan.Describe(*w.ch, w.a.width()))

@@ -31,24 +31,24 @@ import (
 const maxLooks = 5
 
 // executor is what judges and runs fixes, as in a loop.
-func (w *walker) executor(c *cli.Context) *execute.Executor {
+func (w *walker) executor() *execute.Executor {
 	return &execute.Executor{
-		Repo: w.repo, StateDir: w.paths.State, Baseline: filepath.Join(w.private, "guard.json"),
-		Disk: w.a.disk, Undo: undo.Store{Disk: w.a.disk, Dir: w.paths.Undo(), Repo: w.repo},
+		Repo: w.paths.Repo, StateDir: w.paths.State, Baseline: filepath.Join(fixDir(w.paths), "guard.json"),
+		Disk: w.a.disk, Undo: undo.Store{Disk: w.a.disk, Dir: w.paths.Undo(), Repo: w.paths.Repo},
 		Learned: learn.Store{Disk: w.a.disk, Path: w.paths.Learned()},
 		Sandbox: execute.Spawned{Spawner: w.spawner}, Environ: os.Environ(),
-		Policies: w.policies(c), Now: time.Now,
+		Policies: w.policies(), Now: time.Now,
 		Warn: func(what string, err error) { w.say("%s: %s", what, text.Display(err.Error())) },
 	}
 }
 
 // policies are those in force: the one with which fix began, and the one that the configuration gives now, read again
 // each time. Where it cannot be read, the second one lists nothing.
-func (w *walker) policies(c *cli.Context) func() []*recovery.Policy {
+func (w *walker) policies() func() []*recovery.Policy {
 	began, said := w.k.policy, ""
 	return func() []*recovery.Policy {
-		now := &aid{repo: w.repo}
-		if err := w.a.remediationPolicy(c, now); err != nil {
+		now := &aid{repo: w.paths.Repo}
+		if err := w.a.remediationPolicy(w.c, now); err != nil {
 			now.policy = defaultPolicy()
 			if said != err.Error() {
 				said = err.Error()
@@ -65,7 +65,7 @@ func (w *walker) policies(c *cli.Context) func() []*recovery.Policy {
 func (w *walker) budget() recovery.Budget { return recovery.Budget{Used: w.used, Waits: true} }
 
 // Judge is the gate.
-func (w doer) Judge(m plan.Move) (action.Decision, string) {
+func (w *walker) Judge(m plan.Move) (action.Decision, string) {
 	if !w.pinned {
 		w.pinned = true
 		_ = w.x.Pin(w.ctx, false) // the judgement of what reads something says what is wrong
@@ -78,8 +78,8 @@ func (w doer) Judge(m plan.Move) (action.Decision, string) {
 }
 
 // gate gives auto to a remedy that may run: by its judgement, or because an operator says so now, or has chosen it.
-func (w doer) gate(m plan.Move, j execute.Judgement) (action.Decision, string) {
-	ok, why, err := w.allowed(w.ctx, m, j)
+func (w *walker) gate(m plan.Move, j execute.Judgement) (action.Decision, string) {
+	ok, why, err := w.allowed(m, j)
 	switch {
 	case err != nil:
 		return w.refused(m, j.Decision, err.Error())
@@ -100,14 +100,14 @@ func (w *walker) refused(m plan.Move, d action.Decision, why string) (action.Dec
 }
 
 // allowed says whether a remedy may run.
-func (w *walker) allowed(ctx context.Context, m plan.Move, j execute.Judgement) (ok bool, why string, err error) {
+func (w *walker) allowed(m plan.Move, j execute.Judgement) (ok bool, why string, err error) {
 	why = j.Reason
 	switch {
 	case j.Decision == action.Auto:
 		return true, "", nil
 	case j.Decision != action.Human:
 		return false, why, nil
-	case w.yes || w.chosen(m):
+	case w.c.Bool("yes") || w.chosen(m):
 		return true, "", nil
 	case w.terminal != nil:
 		fmt.Fprintf(w.a.stderr, "\n%-9s %s\n%-9s %s\n%-9s %s\n", "run", text.Display(m.Command), "in", text.Display(j.Place.Dir), "because", text.Display(j.Reason))
@@ -115,9 +115,9 @@ func (w *walker) allowed(ctx context.Context, m plan.Move, j execute.Judgement) 
 			fmt.Fprintf(w.a.stderr, "%-9s %s\n", "then", text.Display(m.Expected))
 		}
 		fmt.Fprint(w.a.stderr, j.Diff)
-		yes, err := w.a.ask(ctx, w.terminal, "let this run")
+		yes, err := w.a.ask(w.ctx, w.terminal, "let this run")
 		if err != nil {
-			return false, "", interrupted(ctx)
+			return false, "", interrupted(w.ctx)
 		}
 		if yes {
 			return true, "", nil
@@ -144,7 +144,7 @@ func (w *walker) chosen(m plan.Move) bool {
 
 // Run carries a remedy out, as it was judged. If something has changed since, it goes through the gate again: on a
 // terminal the operator is asked once more.
-func (w doer) Run(ctx context.Context, m plan.Move) (walk.Outcome, error) {
+func (w *walker) Run(ctx context.Context, m plan.Move) (walk.Outcome, error) {
 	for range maxLooks {
 		out, err := w.x.Execute(ctx, w.order(m))
 		switch {
@@ -154,7 +154,7 @@ func (w doer) Run(ctx context.Context, m plan.Move) (walk.Outcome, error) {
 			w.say("failed: %s", text.Display(err.Error()))
 			return walk.Outcome{Text: err.Error()}, nil
 		case out.Changed == "":
-			return w.came(ctx, m, out)
+			return w.came(m, out)
 		}
 		w.say("not begun, since something has changed: %s", text.Display(out.Changed))
 		if d, why := w.gate(m, out.Now); d != action.Auto {
@@ -199,7 +199,7 @@ func (w *walker) order(m plan.Move) execute.Order {
 }
 
 // came is what came of a remedy that was begun.
-func (w *walker) came(ctx context.Context, m plan.Move, out execute.Outcome) (walk.Outcome, error) {
+func (w *walker) came(m plan.Move, out execute.Outcome) (walk.Outcome, error) {
 	if len(out.Appeared) > 0 {
 		w.say("look at what it made where superloop or git would act on it: %s", text.Display(strings.Join(out.Appeared, ", ")))
 	}
@@ -217,7 +217,7 @@ func (w *walker) came(ctx context.Context, m plan.Move, out execute.Outcome) (wa
 		exit.Code = 1
 	}
 	w.say("failed: %s", how(out))
-	f, options, err := w.look(ctx, rules.Input{Source: rules.SourceRecovery, Command: m.Command, Dir: filepath.Join(w.repo, out.Now.Place.Dir), Exit: exit,
+	f, options, err := w.look(rules.Input{Source: rules.SourceRecovery, Command: m.Command, Dir: filepath.Join(w.paths.Repo, out.Now.Place.Dir), Exit: exit,
 		Stdout: strings.NewReader(out.Output.Text()), Merged: true})
 	return walk.Outcome{Text: how(out), Failure: f, Options: options}, err
 }
@@ -247,7 +247,7 @@ func how(out execute.Outcome) string {
 
 // learn notes down whether the remedy of the first level has helped, if the command has just run again for that. Of
 // another failure than before nobody knows whether the remedy has helped, so nothing is learned of it.
-func (w *walker) learn(ctx context.Context, ok bool, now plan.Failure) {
+func (w *walker) learn(ok bool, now plan.Failure) {
 	l := w.ch.Levels[0]
 	o, chosen := l.Option(l.Chosen)
 	same := l.Failure.Signature == now.Signature && l.Failure.Handler == now.Handler
@@ -258,25 +258,22 @@ func (w *walker) learn(ctx context.Context, ok bool, now plan.Failure) {
 	if ok {
 		result = learn.Verified
 	}
-	w.x.Learn(ctx, learn.Outcome{Signature: l.Failure.Signature, Option: o.Key, Command: o.Command, Result: result, ByPerson: l.Picked || w.people[o.Key]})
+	w.x.Learn(w.ctx, learn.Outcome{Signature: l.Failure.Signature, Option: o.Key, Command: o.Command, Result: result, ByPerson: l.Picked || w.people[o.Key]})
 }
 
 // walker walks one chain: it judges each remedy, carries it out, and sees whether it helped.
 type walker struct {
 	a       *app
+	c       *cli.Context
+	ctx     context.Context // of the verb
 	k       *aid
 	x       *execute.Executor
 	spawner *proc.Spawner
 	lock    *durable.Lock
 	store   walk.Store
-	private string // where fix keeps what is its own
 	paths   layout.Paths
-	repo    string // its root, without links
 	dir     string // where the command runs
-	rel     string // the same, seen from repo
-	timeout time.Duration
-	yes     bool
-	json    bool
+	rel     string // the same, seen from the repository
 
 	terminal *os.File // where an operator can be asked, nil without one
 	ch       *plan.Chain
@@ -296,9 +293,9 @@ func (w *walker) at(dir string) error {
 	if err != nil {
 		return err
 	}
-	rel, err := filepath.Rel(w.repo, dir)
+	rel, err := filepath.Rel(w.paths.Repo, dir)
 	if err != nil || rel == ".." || strings.HasPrefix(rel, "../") {
-		return failf(exitUsage, "cd "+text.Paste(w.repo), "this folder is not in %s, the repository: remedies run in there", w.repo)
+		return failf(exitUsage, "cd "+text.Paste(w.paths.Repo), "this folder is not in %s, the repository: remedies run in there", w.paths.Repo)
 	}
 	w.dir, w.rel = dir, filepath.ToSlash(rel)
 	return nil
@@ -321,31 +318,25 @@ func (w *walker) say(format string, args ...any) {
 }
 
 // walk goes on until the chain has ended, or something that was begun has no outcome.
-func (w *walker) walk(ctx context.Context) error {
+func (w *walker) walk() error {
 	w.x.Marker, w.people = "SUPERLOOP_MARK="+w.ch.ID, map[string]bool{}
-	err := walk.Walk(ctx, w.ch, w.store, doer{w, ctx}, time.Now)
-	var lost *walk.LostError
-	var changed *walk.ChangedError
-	var held *durable.LockedError
+	err := walk.Walk(w.ctx, w.ch, w.store, w, time.Now)
+	lost, isLost := errors.AsType[*walk.LostError](err)
+	_, changed := errors.AsType[*walk.ChangedError](err)
+	_, held := errors.AsType[*durable.LockedError](err)
 	switch {
-	case ctx.Err() != nil:
-		return interrupted(ctx)
-	case errors.As(err, &lost):
+	case w.ctx.Err() != nil:
+		return interrupted(w.ctx)
+	case isLost:
 		return failf(exitHuman, "superloop chain retry "+w.ch.ID, "%w", lost)
-	case errors.As(err, &changed), errors.As(err, &held):
+	case changed, held:
 		return failf(exitHeld, "superloop chain show "+w.ch.ID, "%w", err)
 	}
 	return err
 }
 
-// doer carries out the moves of a chain. Its context is that of the walk, for what is not given one.
-type doer struct {
-	*walker
-	ctx context.Context
-}
-
 // Wait lets time pass, unless a signal comes.
-func (w doer) Wait(ctx context.Context, d time.Duration) error {
+func (w *walker) Wait(ctx context.Context, d time.Duration) error {
 	w.say("waiting for %s", render.Duration(d))
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -358,32 +349,38 @@ func (w doer) Wait(ctx context.Context, d time.Duration) error {
 }
 
 // Verify runs the goal's own command.
-func (w doer) Verify(ctx context.Context) (walk.Outcome, error) {
+func (w *walker) Verify(context.Context) (walk.Outcome, error) {
 	w.say("again: %s", text.Display(w.ch.Goal.Command))
-	r, err := w.a.runPlainly(ctx, w.spawner, w.ch.Goal.Command, w.dir, w.timeout)
+	in, err := w.runCommand(w.ch.Goal.Command)
 	if err != nil {
 		return walk.Outcome{}, err
 	}
-	w.last = r
-	if r.exit().OK() {
-		w.learn(ctx, true, plan.Failure{})
+	if in.Exit.OK() {
+		w.learn(true, plan.Failure{})
 		return walk.Outcome{OK: true}, nil
 	}
-	f, options, err := w.look(ctx, rules.Input{Source: rules.SourceCommand, Command: w.ch.Goal.Command, Dir: w.dir, Exit: r.exit(),
-		Stdout: strings.NewReader(r.stdout), Stderr: strings.NewReader(r.stderr)})
+	f, options, err := w.look(in)
 	if err == nil {
-		w.learn(ctx, false, f)
+		w.learn(false, f)
 	}
-	return walk.Outcome{Text: fmt.Sprintf("exit code %d", r.code()), Failure: f, Options: options}, err
+	return walk.Outcome{Text: fmt.Sprintf("exit code %d", w.last.code()), Failure: f, Options: options}, err
+}
+
+// runCommand runs the command that is to pass, and gives how it went as rules want it.
+func (w *walker) runCommand(command string) (rules.Input, error) {
+	r, err := w.a.runPlainly(w.ctx, w.spawner, command, w.dir, w.c.Duration("timeout"))
+	if err != nil {
+		return rules.Input{}, err
+	}
+	w.last = r
+	return rules.Input{Source: rules.SourceCommand, Command: command, Dir: w.dir, Exit: r.exit(),
+		Stdout: strings.NewReader(r.stdout), Stderr: strings.NewReader(r.stderr)}, nil
 }
 
 // look has rules look at a failure on the way.
-func (w *walker) look(ctx context.Context, in rules.Input) (plan.Failure, []plan.Choice, error) {
-	found, resolved, err := w.k.explain(ctx, in)
-	switch {
-	case ctx.Err() != nil:
-		return plan.Failure{}, nil, interrupted(ctx)
-	case err != nil:
+func (w *walker) look(in rules.Input) (plan.Failure, []plan.Choice, error) {
+	found, resolved, err := w.k.explain(w.ctx, in)
+	if err != nil {
 		return plan.Failure{}, nil, err
 	}
 	var options []plan.Choice

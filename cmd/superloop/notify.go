@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +19,6 @@ import (
 	"github.com/superloop/superloop/internal/redact"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop/config"
-	"github.com/superloop/superloop/loop/config/trust"
 	"github.com/superloop/superloop/loop/effects"
 )
 
@@ -40,14 +40,11 @@ type tried struct {
 }
 
 func (a *app) notifyTest(c *cli.Context) error {
-	if err := a.operator(); err != nil {
-		return err
-	}
 	t, err := a.trusted(c)
 	if err != nil {
 		return err
 	}
-	force, err := t.inForce()
+	force, _, err := t.inForce()
 	if err != nil {
 		return err
 	}
@@ -60,10 +57,7 @@ func (a *app) notifyTest(c *cli.Context) error {
 	var verdicts []tried
 	failed := 0
 	for _, ch := range chosen {
-		n, bad := a.channel(force, ch)
-		if len(bad) > 0 {
-			n = deadChannel{ch.Name, bad[0].Message}
-		}
+		n, _ := a.channel(force, ch)
 		v := try(c.Context, n, ch, m)
 		if c.Context.Err() != nil {
 			return c.Context.Err()
@@ -82,18 +76,6 @@ func (a *app) notifyTest(c *cli.Context) error {
 	return failedUnless(failed == 0, err)
 }
 
-// inForce is the configuration of which nothing that is held is in force.
-func (t trusted) inForce() (*config.Config, error) {
-	var damaged *trust.DamagedError
-	switch {
-	case errors.As(t.pinErr, &damaged):
-		return nil, t.unpinned()
-	case t.pinErr != nil: // the first run pins the file as it is
-		return t.file, nil
-	}
-	return trust.Apply(t.file, trust.Effective(t.pin.Section, t.section))
-}
-
 // chooseChannels are those that the flags name.
 func chooseChannels(c *cli.Context, t trusted, force *config.Config) ([]config.Channel, error) {
 	all, name := force.Channels(), c.String("channel")
@@ -102,9 +84,9 @@ func chooseChannels(c *cli.Context, t trusted, force *config.Config) ([]config.C
 	case c.Bool("all") && c.IsSet("channel"):
 		return nil, failf(exitUsage, "superloop notify test --all", "--channel and --all are both given")
 	case len(all) == 0 && len(t.file.Channels()) > 0:
-		return nil, failf(exitNotFound, "superloop config diff, then: "+t.trustLine(), "no channel of %s is in force: nobody has trusted them yet", relTo(t.repo, t.file.Path))
+		return nil, failf(exitNotFound, "superloop config diff, then: "+t.trustLine(), "no channel of %s is in force: nobody has trusted them yet", t.name())
 	case len(all) == 0:
-		return nil, failf(exitNotFound, `put "webhooks": {"on_escalation": "https://..."} into `+relTo(t.repo, t.file.Path), "there is no channel: nobody is told when a loop needs an operator")
+		return nil, failf(exitNotFound, `put "webhooks": {"on_escalation": "https://..."} into `+t.name(), "there is no channel: nobody is told when a loop needs an operator")
 	case c.Bool("all") || name == "" && len(all) == 1:
 		return all, nil
 	case name == "":
@@ -138,58 +120,40 @@ func try(ctx context.Context, n notify.Notifier, ch config.Channel, m notify.Mes
 		return v
 	}
 	v.Status, v.Reason = tryFailed, err.Error()
-	var refused *notify.PermanentError
-	switch {
-	case errors.As(err, &refused):
+	if _, refused := errors.AsType[*notify.PermanentError](err); refused {
 		v.Status = tryRefused
-	case took >= ch.Timeout:
+	} else if took >= ch.Timeout {
 		v.Status = tryTimeout
 	}
 	return v
 }
 
 func (a *app) printTry(v tried) {
-	took := render.Duration(msec(v.Duration))
-	switch v.Status {
-	case tryDelivered:
-		fmt.Fprintf(a.stdout, "%s: delivered in %s\n", v.Channel, took)
-	case tryRefused:
-		fmt.Fprintf(a.stdout, "%s: refused: %s\n", v.Channel, render.Clean(v.Reason))
-	case tryTimeout:
-		fmt.Fprintf(a.stdout, "%s: timeout after %s: %s\n", v.Channel, took, render.Clean(v.Reason))
-	default:
-		fmt.Fprintf(a.stdout, "%s: failed: %s   (a message is tried again, for a day)\n", v.Channel, render.Clean(v.Reason))
-	}
+	took, why := render.Duration(msec(v.Duration)), render.Clean(v.Reason)
+	said := map[string]string{tryDelivered: "delivered in " + took, tryRefused: "refused: " + why, tryTimeout: "timeout after " + took + ": " + why,
+		tryFailed: "failed: " + why + "   (a message is tried again, for a day)"}[v.Status]
+	fmt.Fprintf(a.stdout, "%s: %s\n", v.Channel, said)
 }
 
 func (a *app) notifyList(c *cli.Context) error {
-	repo, ids, err := a.chosenLoops(c)
+	_, loops, err := a.chosenLoops(c, false)
 	if err != nil {
 		return err
 	}
 	list := []notify.Item{}
-	for _, id := range ids {
-		paths, err := a.paths(repo, id)
-		if err != nil {
-			return err
-		}
-		items, err := notify.List(paths.Outbox())
+	for _, p := range loops {
+		items, err := notify.List(p.Outbox())
 		if err != nil {
 			return err
 		}
 		for _, it := range items {
-			if it.Loop == "" {
-				it.Loop = id
-			}
+			it.Loop = cmp.Or(it.Loop, p.id)
 			if c.Bool("all") || it.State != notify.Delivered && it.State != notify.Withdrawn {
 				list = append(list, it)
 			}
 		}
 	}
-	if c.Bool("json") {
-		return render.JSON(a.stdout, map[string]any{"messages": list})
-	}
-	return a.report("outbox", list)
+	return a.report(c, map[string]any{"messages": list}, "outbox", list)
 }
 
 // Codes of what the environment says against a configuration.
@@ -215,9 +179,6 @@ func (a *app) channels(cfg *config.Config) (set effects.Channels, problems []con
 	set = effects.Channels{First: map[notify.Kind][]string{}, Second: map[notify.Kind][]string{}}
 	for _, ch := range cfg.Channels() {
 		n, bad := a.channel(cfg, ch)
-		if len(bad) > 0 {
-			n = deadChannel{ch.Name, bad[0].Message}
-		}
 		problems = append(problems, bad...)
 		set.All = append(set.All, n)
 		line, at := set.First, 0
@@ -233,8 +194,16 @@ func (a *app) channels(cfg *config.Config) (set effects.Channels, problems []con
 	return set, append(problems, a.slackProblems(cfg)...)
 }
 
-// channel makes one channel.
+// channel makes one channel; what is wrong with it is its answer to each message.
 func (a *app) channel(cfg *config.Config, ch config.Channel) (notify.Notifier, []config.Problem) {
+	n, problems := a.liveChannel(cfg, ch)
+	if len(problems) > 0 {
+		n = deadChannel{ch.Name, problems[0].Message}
+	}
+	return n, problems
+}
+
+func (a *app) liveChannel(cfg *config.Config, ch config.Channel) (notify.Notifier, []config.Problem) {
 	at := "/escalation/channels" + token(ch.Name)
 	if ch.Name == config.OnEscalation {
 		at = "/webhooks"

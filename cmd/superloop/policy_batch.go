@@ -31,11 +31,10 @@ type judged struct {
 	Pattern string          `json:"pattern,omitempty"`
 }
 
-// policyLines answers lines; policies and directories come again and again.
+// policyLines answers lines; policies come again and again.
 type policyLines struct {
 	root     *workdir.Root
 	policies map[string]*recovery.Policy
-	dirs     map[string]string
 }
 
 func (a *app) policyBatch(c *cli.Context) error {
@@ -48,7 +47,7 @@ func (a *app) policyBatch(c *cli.Context) error {
 		return err
 	}
 	defer func() { _ = root.Close() }() // it was only looked through
-	b := &policyLines{root: root, policies: map[string]*recovery.Policy{}, dirs: map[string]string{}}
+	b := &policyLines{root, map[string]*recovery.Policy{}}
 	n := 0
 	err = batch.Lines(reading{c.Context, a.stdin}, a.stdout, maxBatchLine, func(line []byte, whole bool) any {
 		n++
@@ -58,10 +57,7 @@ func (a *app) policyBatch(c *cli.Context) error {
 		}
 		return answer
 	})
-	if c.Context.Err() != nil {
-		return interrupted(c.Context)
-	}
-	return err
+	return orInterrupted(c.Context, err)
 }
 
 // answer judges the command of a line; id is that of the line, also where it is no question.
@@ -89,7 +85,7 @@ func (b *policyLines) answer(line []byte, whole bool) (out judged, id json.RawMe
 	if dir != nil {
 		question.WorkingDir = *dir
 	}
-	if question.DirProblem, err = b.dirProblem(question.WorkingDir); err != nil {
+	if question.DirProblem, err = dirProblem(b.root, question.WorkingDir); err != nil {
 		return out, id, err
 	}
 	v := recovery.Decide(p, question, recovery.Facts{LooseOK: true, Confined: true})
@@ -100,7 +96,7 @@ func (b *policyLines) answer(line []byte, whole bool) (out judged, id json.RawMe
 	return out, id, nil
 }
 
-// enough bounds what a batch remembers.
+// enough bounds how many policies a batch remembers.
 const enough = 1000
 
 func (b *policyLines) policy(keys map[string]json.RawMessage) (*recovery.Policy, error) {
@@ -129,17 +125,6 @@ func problemLine(problems []schemas.Problem) string {
 		text += fmt.Sprintf(" (and %d more)", len(problems)-1)
 	}
 	return text
-}
-
-func (b *policyLines) dirProblem(dir string) (string, error) {
-	if why, known := b.dirs[dir]; known {
-		return why, nil
-	}
-	why, err := dirProblem(b.root, dir)
-	if err == nil && len(b.dirs) < enough {
-		b.dirs[dir] = why
-	}
-	return why, err
 }
 
 // into decodes the value of a key, if it is there and not null.

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
-	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -19,7 +19,6 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop/config"
-	"github.com/superloop/superloop/loop/config/trust"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/catalog"
 	rules "github.com/superloop/superloop/recovery/classify"
@@ -47,9 +46,9 @@ func (a *app) afterDashes(c *cli.Context) (string, error) {
 
 // shellWords is the text that a shell reads as these words.
 func shellWords(words []string) string {
-	quoted := make([]string, len(words))
-	for i, w := range words {
-		quoted[i] = text.Paste(w)
+	quoted := slices.Clone(words)
+	for i := range quoted {
+		quoted[i] = text.Paste(quoted[i])
 	}
 	return strings.Join(quoted, " ")
 }
@@ -70,12 +69,7 @@ type aid struct {
 
 // systems are the names that --system takes.
 func systems() []string {
-	var names []string
-	for name := range remedy.Presets() {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
+	return slices.Sorted(maps.Keys(remedy.Presets()))
 }
 
 // loadRemediation reads what rules know. preset is a system that is only thought of, "" for this machine.
@@ -97,7 +91,7 @@ func (a *app) loadRemediation(ctx context.Context, repo, preset string) (*aid, e
 	if preset == "" {
 		go func() { detected <- remedy.Detect(ctx, repo) }() // beside the catalog: each takes some milliseconds
 	}
-	k.cat, k.problems = catalog.Load(ctx, catalog.Options{UserDir: catalog.UserDir(), RepoDir: repo})
+	k.cat, k.problems = loadCatalog(ctx, repo)
 	var err error
 	if k.classifier, err = rules.New(k.cat, rules.Options{Redact: sandbox.Secrets(os.Environ())}); err != nil {
 		return nil, fmt.Errorf("reading what superloop knows of failures: %w", err)
@@ -105,15 +99,17 @@ func (a *app) loadRemediation(ctx context.Context, repo, preset string) (*aid, e
 	if preset == "" {
 		k.profile = <-detected
 	}
-	if ctx.Err() != nil {
-		return nil, interrupted(ctx)
-	}
-	return k, nil
+	return k, orInterrupted(ctx, nil)
+}
+
+// loadCatalog reads the embedded rules, the operator's own and the repository's.
+func loadCatalog(ctx context.Context, repo string) (*catalog.Catalog, catalog.Problems) {
+	return catalog.Load(ctx, catalog.Options{UserDir: catalog.UserDir(), RepoDir: repo})
 }
 
 // tellProblems says what of an operator's own files was left out.
-func (a *app) tellProblems(k *aid) {
-	wrong := k.problems.Errors()
+func (a *app) tellProblems(problems catalog.Problems) {
+	wrong := problems.Errors()
 	for i, p := range wrong {
 		if i == 3 {
 			fmt.Fprintf(a.stderr, "superloop: and %d more problems\n", len(wrong)-i)
@@ -140,7 +136,7 @@ func (e elsewhere) Probe(ctx context.Context, name string, captures map[string]s
 // remediationPolicy is the policy by which fixes are judged: that of the repository's configuration if there is one, as
 // far as it is trusted, else the default.
 func (a *app) remediationPolicy(c *cli.Context, k *aid) error {
-	path := filepath.Join(k.repo, ".superloop", "config.json")
+	path := configFile(k.repo)
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		if c.IsSet("loop") {
 			return failf(exitNotFound, "superloop init", "--loop %s: there is no %s", c.String("loop"), path)
@@ -153,15 +149,9 @@ func (a *app) remediationPolicy(c *cli.Context, k *aid) error {
 	if err != nil {
 		return err
 	}
-	cfg, held := t.file, 0
-	switch {
-	case t.pinErr == nil: // what a run would take: what loosens is held until an operator trusts it
-		held = len(trust.Compare(t.pin.Section, t.section).Loosening)
-		if cfg, err = trust.Apply(t.file, trust.Effective(t.pin.Section, t.section)); err != nil {
-			return err
-		}
-	case !errors.Is(t.pinErr, trust.ErrNoPin):
-		return t.unpinned()
+	cfg, differs, err := t.inForce() // what a run would take
+	if err != nil {
+		return err
 	}
 	loop, err := pickOf(c, cfg)
 	if err != nil {
@@ -175,7 +165,7 @@ func (a *app) remediationPolicy(c *cli.Context, k *aid) error {
 		p, _ = recovery.Compile(recovery.Settings{})
 	}
 	k.policy = p
-	k.from = render.PolicyFrom{Source: "config", File: relTo(k.repo, path), Loop: loop, Enabled: p.Settings.Enabled, Held: held}
+	k.from = render.PolicyFrom{Source: "config", File: relTo(k.repo, path), Loop: loop, Enabled: p.Settings.Enabled, Held: len(differs.Loosening)}
 	return nil
 }
 
@@ -208,22 +198,10 @@ func (a *app) runPlainly(ctx context.Context, s *proc.Spawner, command, dir stri
 	res, err := s.Run(ctx, proc.Spec{Argv: []string{shell, "-c", command}, Dir: dir, Env: env, Timeout: timeout, Hurry: a.hurry,
 		Log: a.stderr, LogLimit: 1 << 40, HeadTail: kept})
 	r := ran{res: res, text: command, stdout: res.Stdout.Text(), stderr: res.Stderr.Text()}
-	switch {
-	case err != nil:
+	if err != nil {
 		return r, fmt.Errorf("running %s: %w", text.Display(command), err)
-	case ctx.Err() != nil:
-		return r, interrupted(ctx)
 	}
-	return r, nil
-}
-
-// interrupted is why a verb ends whose context has ended: the signal has a code of its own.
-func interrupted(ctx context.Context) error {
-	var sig errSignal
-	if errors.As(context.Cause(ctx), &sig) {
-		return &fault{code: sig.code(), err: fmt.Errorf("ended by %s", sig)}
-	}
-	return ctx.Err()
+	return r, orInterrupted(ctx, nil)
 }
 
 // exit is how the command ended, for the classifier.
@@ -249,7 +227,7 @@ func (r ran) code() int {
 func (k *aid) explain(ctx context.Context, in rules.Input) (render.Classification, remedy.Plan, error) {
 	in.Probes = k.probes
 	f, err := k.classifier.Classify(ctx, in)
-	if err != nil {
+	if err = orInterrupted(ctx, err); err != nil {
 		return render.Classification{}, remedy.Plan{}, err
 	}
 	s := remedy.Situation{Dir: k.repo, FailedCommand: in.Command}

@@ -31,9 +31,13 @@ func (a *app) run(c *cli.Context) error {
 	if level := c.String("containment"); level != "" && !slices.Contains(proc.Levels(), proc.Level(level)) {
 		return failf(exitUsage, "superloop run --containment "+string(proc.Levels()[0]), "--containment %q is none of %v", level, proc.Levels())
 	}
-	metricsAt, err := metricsAddress(c)
-	if err != nil {
-		return err
+	metricsAt := c.String("metrics")
+	if c.IsSet("metrics") {
+		addr, err := metrics.Address(metricsAt)
+		if err != nil {
+			return failf(exitUsage, "superloop run --metrics 127.0.0.1:0", "%w", err)
+		}
+		metricsAt = addr
 	}
 	repo, err := a.repo(c)
 	if err != nil {
@@ -69,7 +73,7 @@ func (a *app) run(c *cli.Context) error {
 		return err
 	}
 	defer stop()
-	desk := a.clickDesk(repo, a.logger(c.Bool("verbose")))
+	desk := &clickDesk{app: a, repo: repo, log: a.logger(c.Bool("verbose"))}
 	defer desk.close()
 	for _, l := range todo {
 		if err := a.runLoop(c, desk, repo, cfg, l.ID); err != nil {
@@ -83,8 +87,8 @@ func (a *app) run(c *cli.Context) error {
 // agent has left it. An agent may run superloop elsewhere, as those do that work on superloop itself.
 func (a *app) notByAgent(repo string) error {
 	_, err := escalation.CheckCaller("/proc", os.Environ())
-	var agent *escalation.AgentError
-	if !errors.As(err, &agent) {
+	agent, ok := errors.AsType[*escalation.AgentError](err)
+	if !ok {
 		return err
 	}
 	entries, err := os.ReadDir(filepath.Join(repo, ".superloop", "loops"))
@@ -116,10 +120,10 @@ func warnings(cfg *config.Config) []config.Problem {
 // blindBudget warns of a bound on what a role never tells: the loop would end after that role, in the night and not
 // now.
 func blindBudget(cfg *config.Config, i int, l config.Loop) []config.Problem {
-	var list []config.Problem
 	if l.MaxCostUSD <= 0 && l.MaxTokens <= 0 {
 		return nil
 	}
+	var list []config.Problem
 	for _, role := range l.Roles {
 		r := cfg.Runners[role.Runner]
 		if agent.For(agent.CLI{Command: r.Command, Adapter: r.Adapter}).Profile().Help == nil {
@@ -203,16 +207,11 @@ func (a *app) verdict(ctx context.Context, s loop.State, cfg *config.Config, rep
 		return silent(code)
 	}
 	detail := cmp.Or(s.Detail, s.Reason)
-	var sig errSignal
-	if errors.As(context.Cause(ctx), &sig) && !s.Status.Ended() {
-		what := "paused by " + sig.Error() + ", the state is kept"
-		switch s.Status {
-		case loop.AwaitingApproval:
-			what = "left by " + sig.Error() + ", still waiting for approval"
-		case loop.AwaitingHuman:
-			what = "left by " + sig.Error() + ", still waiting for an operator: " + detail
-		case loop.RateLimited:
-			what = "left by " + sig.Error() + ", still limited: " + detail
+	if sig, ok := errors.AsType[errSignal](context.Cause(ctx)); ok && !s.Status.Ended() {
+		what, still := "paused by "+sig.Error()+", the state is kept", map[loop.Status]string{loop.AwaitingApproval: "waiting for approval",
+			loop.AwaitingHuman: "waiting for an operator: " + detail, loop.RateLimited: "limited: " + detail}[s.Status]
+		if still != "" {
+			what = "left by " + sig.Error() + ", still " + still
 		}
 		return say(sig.code(), what, "superloop run"+flags)
 	}
@@ -253,18 +252,6 @@ func (a *app) verdict(ctx context.Context, s loop.State, cfg *config.Config, rep
 	return say(exitFailed, string(s.Status)+": "+detail, "superloop status"+flags)
 }
 
-// metricsAddress is where metrics are to be served, "" for nowhere.
-func metricsAddress(c *cli.Context) (string, error) {
-	if !c.IsSet("metrics") {
-		return "", nil
-	}
-	addr, err := metrics.Address(c.String("metrics"))
-	if err != nil {
-		return "", failf(exitUsage, "superloop run --metrics 127.0.0.1:0", "%w", err)
-	}
-	return addr, nil
-}
-
 // serveMetrics tells the metrics of these loops until stop is called. That a port is in use is known before a loop
 // begins; what happens later to the server ends none.
 func (a *app) serveMetrics(addr, repo string, todo []config.Loop) (stop func(), err error) {
@@ -273,11 +260,7 @@ func (a *app) serveMetrics(addr, repo string, todo []config.Loop) (stop func(), 
 	}
 	sources := make([]metrics.Source, len(todo))
 	for i, l := range todo {
-		paths, err := a.paths(repo, l.ID)
-		if err != nil {
-			return nil, err
-		}
-		sources[i] = metrics.Source{Loop: l.ID, Journal: paths.Events()}
+		sources[i] = metrics.Source{Loop: l.ID, Journal: loopFile(repo, l.ID, "events.jsonl")}
 	}
 	s, err := metrics.Serve(addr, metrics.NewCollector(sources))
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -77,11 +76,7 @@ const (
 )
 
 func (a *app) runners(c *cli.Context) error {
-	repo, cfg, loops, err := a.configuredLoops(c)
-	if err != nil {
-		return err
-	}
-	paths, err := a.paths(repo, loops[0].ID)
+	paths, cfg, loops, err := a.configuredLoops(c)
 	if err != nil {
 		return err
 	}
@@ -100,26 +95,21 @@ func (a *app) runners(c *cli.Context) error {
 	return printRunners(a.stdout, rows, len(loops) > 1)
 }
 
-// configuredLoops are the repository, its configuration, and the loop of --loop, or all; there is at least one.
-func (a *app) configuredLoops(c *cli.Context) (string, *config.Config, []config.Loop, error) {
-	repo, ids, err := a.chosenLoops(c)
-	if err != nil {
-		return "", nil, nil, err
+// configuredLoops are the configuration, its loop of --loop or all of its loops, and the places of the first.
+func (a *app) configuredLoops(c *cli.Context) (paths layout.Paths, cfg *config.Config, loops []config.Loop, err error) {
+	repo, chosen, err := a.chosenLoops(c, false)
+	if err == nil {
+		cfg, err = a.config(repo)
 	}
-	cfg, err := a.config(repo)
 	if err != nil {
-		return "", nil, nil, err
+		return paths, nil, nil, err
 	}
-	var loops []config.Loop
-	for _, id := range ids {
-		if l, ok := cfg.Loop(id); ok {
+	for _, p := range chosen {
+		if l, ok := cfg.Loop(p.id); ok {
 			loops = append(loops, l)
 		}
 	}
-	if len(loops) == 0 {
-		return "", nil, nil, failf(exitConfig, "superloop validate", "%s has no loops", cfg.Path)
-	}
-	return repo, cfg, loops, nil
+	return chosen[0].Paths, cfg, loops, nil
 }
 
 // runnerRows are the rows, who has run most first; of one loop only those that it uses.
@@ -204,10 +194,9 @@ func (r *runnerRow) fill(health failures.Health, limit *runnerLimit, now time.Ti
 }
 
 func printRunners(w io.Writer, rows []*runnerRow, several bool) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "RUNNER\tPROVIDER\tMODEL\tUSED FOR\tSTATE\tLIMIT\tRUNS\tSUCCESS\tCOST OF ONE\tLAST SUCCESS\tWHY")
+	const heads = "RUNNER\tPROVIDER\tMODEL\tUSED FOR\tSTATE\tLIMIT\tRUNS\tSUCCESS\tCOST OF ONE\tLAST SUCCESS\tWHY"
 	or := func(text string) string { return cmp.Or(render.Clean(text), "-") }
-	for _, r := range rows {
+	return table(w, heads, rows, func(r *runnerRow) string {
 		success, price, last, limit := "-", "-", "-", "-"
 		if r.SuccessRate != nil {
 			success = fmt.Sprintf("%s of %d", percent(*r.SuccessRate), r.RecentRuns)
@@ -221,10 +210,9 @@ func printRunners(w io.Writer, rows []*runnerRow, several bool) error {
 		if r.Limit != nil {
 			limit = fmt.Sprintf("%s until %s", r.Limit.Class, r.Limit.Until.Local().Format(time.DateTime))
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n", or(r.Runner), or(r.Provider), or(r.Model), r.usedFor(several), r.stateText(), limit,
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s", or(r.Runner), or(r.Provider), or(r.Model), r.usedFor(several), r.stateText(), limit,
 			r.Runs, success, price, last, or(render.Cut(r.Why, 80)))
-	}
-	return t.Flush()
+	})
 }
 
 func (r *runnerRow) usedFor(several bool) string {

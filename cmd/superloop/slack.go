@@ -8,6 +8,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -47,11 +48,6 @@ type clickDesk struct {
 	running sync.WaitGroup
 }
 
-// clickDesk opens a desk that takes no click yet.
-func (a *app) clickDesk(repo string, log *zap.Logger) *clickDesk {
-	return &clickDesk{app: a, repo: repo, log: log}
-}
-
 // speak says where an operator is told what is wrong; nil is stderr.
 func (d *clickDesk) speak(say func(text string)) {
 	d.mu.Lock()
@@ -75,7 +71,7 @@ func (d *clickDesk) warn(format string, args ...any) {
 func (d *clickDesk) follow(cfg *config.Config) {
 	d.mu.Lock()
 	next := cfg.Escalation.Slack
-	if d.closed || same(d.force, next) {
+	if d.closed || reflect.DeepEqual(d.force, next) {
 		d.mu.Unlock()
 		return
 	}
@@ -105,11 +101,6 @@ func (d *clickDesk) may(user string) bool {
 	d.mu.Unlock()
 	file, err := d.app.config(d.repo)
 	return listed && (err != nil || slices.Contains(file.Escalation.Slack.Users, user))
-}
-
-func same(a, b config.Slack) bool {
-	return a.AppTokenEnv == b.AppTokenEnv && a.SigningSecretEnv == b.SigningSecretEnv && a.Listen == b.Listen &&
-		slices.Equal(a.Users, b.Users) && slices.Equal(a.Teams, b.Teams)
 }
 
 // close ends the desk; clicks that are being answered come to their end first, within clickGrace.
@@ -266,16 +257,16 @@ func (d *clickDesk) resolve(ctx context.Context, way string, c slack.Click) slac
 
 // refused is why an answer does not count, for the operator who clicked.
 func (d *clickDesk) refused(id string, err error) slack.Outcome {
-	var decided *escalation.DecidedError
-	var other *escalation.MismatchError
-	var late *escalation.ExpiredError
 	o := slack.Outcome{Status: slack.Failed, Text: err.Error()}
+	decided, isDecided := errors.AsType[*escalation.DecidedError](err)
+	_, other := errors.AsType[*escalation.MismatchError](err)
+	_, late := errors.AsType[*escalation.ExpiredError](err)
 	switch {
-	case errors.As(err, &decided):
+	case isDecided:
 		o = slack.Outcome{Status: slack.AlreadyDecided, By: decided.First.By.String()}
-	case errors.As(err, &late):
+	case late:
 		o = slack.Outcome{Status: slack.Expired}
-	case errors.As(err, &other):
+	case other:
 		o = slack.Outcome{Status: slack.Outdated}
 	case errors.Is(err, escalation.ErrNothingPending):
 		o = slack.Outcome{Status: slack.Unknown}
@@ -300,41 +291,35 @@ func ended(rec escalation.Record) slack.Outcome {
 
 // question finds a question of this repository's loops by its whole id, with the store of its loop; one of before too.
 // A record that cannot be believed hides no other loop's.
-func (d *clickDesk) question(id string) (escalation.Store, escalation.Record, error) {
+func (d *clickDesk) question(id string) (store escalation.Store, rec escalation.Record, err error) {
 	ids, err := d.app.loopIDs(d.repo)
 	if err != nil {
-		return escalation.Store{}, escalation.Record{}, err
+		return store, rec, err
 	}
-	var damaged error
-	var stores []escalation.Store
-	for _, loopID := range ids {
-		paths, err := d.app.paths(d.repo, loopID)
-		if err != nil {
-			return escalation.Store{}, escalation.Record{}, err
-		}
-		store := escalation.Store{Disk: d.app.disk, Dir: paths.Questions(), Loop: loopID}
-		stores = append(stores, store)
+	loops, err := d.app.places(d.repo, ids...)
+	if err != nil {
+		return store, rec, err
+	}
+	none := escalation.ErrNothingPending
+	for _, l := range loops {
+		store = d.app.questions(l)
 		rec, err := store.Load()
 		switch {
 		case err == nil && rec.Question.ID == id:
 			return store, rec, nil
 		case err != nil && !errors.Is(err, escalation.ErrNothingPending):
-			damaged = err
+			none = err
 		}
 	}
-	for _, store := range stores {
+	for _, l := range loops {
+		store = d.app.questions(l)
 		// What of the archive cannot be read is no answer to a click.
 		records, _ := store.Archive()
-		for _, rec := range records {
-			if rec.Question.ID == id {
-				return store, rec, nil
-			}
+		if i := slices.IndexFunc(records, func(r escalation.Record) bool { return r.Question.ID == id }); i >= 0 {
+			return store, records[i], nil
 		}
 	}
-	if damaged != nil {
-		return escalation.Store{}, escalation.Record{}, damaged
-	}
-	return escalation.Store{}, escalation.Record{}, escalation.ErrNothingPending
+	return store, rec, none
 }
 
 // outcomeMessage takes the place of the message that was clicked.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -9,7 +10,8 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"text/tabwriter"
+	"sync"
+	"text/template"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -17,6 +19,7 @@ import (
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/loop/journal"
 	"github.com/superloop/superloop/loop/stats"
+	"github.com/superloop/superloop/recovery/failures"
 )
 
 // groupings are the words of --by.
@@ -26,7 +29,7 @@ func (a *app) stats(c *cli.Context) error {
 	if c.Bool("all-loops") {
 		return a.statsOfLoops(c)
 	}
-	id, paths, err := a.theLoop(c)
+	p, err := a.theLoop(c)
 	if err != nil {
 		return err
 	}
@@ -37,25 +40,22 @@ func (a *app) stats(c *cli.Context) error {
 		}
 	}
 	fold := stats.New()
-	if err := journal.Read(paths.Events(), 0, fold.Add); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := journal.Read(p.Events(), 0, fold.Add); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	r := fold.Report()
-	r.LoopID = id
-	run := c.String("run")
-	if run == "all" {
-		if c.Bool("json") {
-			return render.JSON(a.stdout, r)
-		}
-		return printStats(a.stdout, id, r, r.All, by)
-	}
+	r, run := fold.Report(), c.String("run")
+	r.LoopID = p.id
 	var s stats.Section
 	at := slices.IndexFunc(r.Runs, func(s stats.Section) bool { return s.RunID == run })
 	switch {
+	case run == "all" && c.Bool("json"):
+		return render.JSON(a.stdout, r)
+	case run == "all":
+		s = r.All
 	case at >= 0:
 		s = r.Runs[at]
 	case run != "latest":
-		return failf(exitNotFound, "superloop stats --run all --loop "+id, "loop %s has no run %q", id, run)
+		return failf(exitNotFound, "superloop stats --run all --loop "+p.id, "loop %s has no run %q", p.id, run)
 	case len(r.Runs) > 0:
 		s = r.Runs[len(r.Runs)-1]
 	}
@@ -63,9 +63,9 @@ func (a *app) stats(c *cli.Context) error {
 		return render.JSON(a.stdout, struct {
 			LoopID string `json:"loop_id"`
 			stats.Section
-		}{id, s})
+		}{p.id, s})
 	}
-	return printStats(a.stdout, id, r, s, by)
+	return printStats(a.stdout, p.id, r, s, by)
 }
 
 // printStats prints one run of r, or all.
@@ -138,15 +138,14 @@ func grouped(what string, r stats.Report, s stats.Section, all bool) (string, []
 }
 
 func statsTable(w io.Writer, title string, groups []stats.Group) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "\n%s\tRUNS\tFAILED\tTIME\tINPUT\tCACHE READ\tCACHE WRITE\tOUTPUT\tCOST\n", title)
-	for _, g := range groups {
+	return table(w, "\n"+title+"\tRUNS\tFAILED\tTIME\tINPUT\tCACHE READ\tCACHE WRITE\tOUTPUT\tCOST", groups, func(g stats.Group) string {
 		k := g.Tokens
-		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", cmp.Or(render.Clean(g.Name), "(not told)"), g.Runs, g.Failures, render.Duration(msec(g.DurationMS)),
+		return fmt.Sprintf("%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s", orNotTold(g.Name), g.Runs, g.Failures, render.Duration(msec(g.DurationMS)),
 			statsTokens(k.Input), statsTokens(k.CacheRead), statsTokens(k.CacheWrite), statsTokens(k.Output), statsCost(g.Cost))
-	}
-	return t.Flush()
+	})
 }
+
+func orNotTold(name string) string { return cmp.Or(render.Clean(name), "(not told)") }
 
 func totalLine(f stats.Figures) string {
 	out := []string{count(f.Runs, "run"), fmt.Sprintf("%d failed", f.Failures)}
@@ -185,19 +184,6 @@ func statsTokens(s stats.Sum[int64]) string {
 	return sumText(s, shorten, func(n int64) string { return ">= " + shorten(n) })
 }
 
-// shorten keeps three to five digits, and never says more than there is.
-func shorten(n int64) string {
-	switch {
-	case n >= 1e9:
-		return fmt.Sprintf("%d.%02dG", n/1e9, n%1e9/1e7)
-	case n >= 1e6:
-		return fmt.Sprintf("%d.%02dM", n/1e6, n%1e6/1e4)
-	case n >= 1e4:
-		return fmt.Sprintf("%d.%dk", n/1e3, n%1e3/1e2)
-	}
-	return fmt.Sprint(n)
-}
-
 func statsCost(s stats.Sum[float64]) string {
 	return sumText(s, func(usd float64) string { return dollars(usd, math.Round) }, func(usd float64) string {
 		least := ">= " + dollars(usd, math.Floor)
@@ -208,16 +194,177 @@ func statsCost(s stats.Sum[float64]) string {
 	})
 }
 
-// dollars has four decimals below one dollar and two above; what is too little for that is not shown as nothing.
-func dollars(usd float64, round func(float64) float64) string {
-	digits, unit := 4, 1e4
-	if usd >= 1 {
-		digits, unit = 2, 1e2
+// statsOfLoops tells of every loop what became of recoveries and questions.
+func (a *app) statsOfLoops(c *cli.Context) error {
+	for _, flag := range []string{"loop", "run", "by"} {
+		if c.IsSet(flag) {
+			return failf(exitUsage, "superloop stats --all-loops", "--all-loops tells of every loop and run; it takes no --%s", flag)
+		}
 	}
-	// A whole number of cents may be a hair below itself in binary.
-	shown := round(math.Round(usd*1e9)/1e9*unit+1e-6) / unit
-	if shown == 0 && usd > 0 {
-		return "<$0.0001"
+	_, loops, err := a.chosenLoops(c, false)
+	if err != nil {
+		return err
 	}
-	return fmt.Sprintf("$%.*f", digits, shown)
+	type row struct {
+		LoopID   string         `json:"loop_id"`
+		Recovery stats.Recovery `json:"recovery"`
+	}
+	rows, folds := make([]row, len(loops)), make([]*stats.Fold, len(loops))
+	var failures failures.Fold
+	for i, p := range loops {
+		folds[i] = stats.New()
+		if err := journal.Read(p.Events(), 0, func(ev journal.Event) error {
+			failures.Add(stats.RecordOf(ev))
+			return folds[i].Add(ev)
+		}); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("loop %s: %w", p.id, err)
+		}
+		rows[i] = row{p.id, stats.Merge(folds[i])}
+	}
+	whole := stats.Merge(folds...)
+	if c.Bool("json") {
+		return render.JSON(a.stdout, map[string]any{"loops": rows, "whole": whole, "failures": failures.Figures()})
+	}
+	heads := "LOOP\t" + proposalHeads + "\tQUESTIONS\tOPEN"
+	if err := table(a.stdout, heads, append(rows, row{"(all)", whole}), func(r row) string {
+		e := r.Recovery.Escalations
+		return fmt.Sprintf("%s\t%s\t%d\t%d", r.LoopID, proposalCells(r.Recovery.Proposals), e.Opened, e.Open)
+	}); err != nil {
+		return err
+	}
+	if err := proposalTable(a.stdout, "CATEGORY", whole.ByCategory); err != nil {
+		return err
+	}
+	if lines := recoveryLines(whole); len(lines) > 0 {
+		fmt.Fprintf(a.stdout, "\n%s\n", strings.Join(lines, "\n"))
+	}
+	return printFailures(a.stdout, failures.Figures())
+}
+
+const proposalHeads = "PROPOSED\tAUTO\tHUMAN\tDENIED\tINVALID\tSTALE\tRAN\tVERIFIED"
+
+func proposalCells(p stats.Proposals) string {
+	return fmt.Sprintf("%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d", p.Proposed, p.ToRun, p.ToHuman, p.Denied, p.Invalid, p.Stale, p.Executed, p.Verified)
+}
+
+// proposalTable prints nothing where nothing was proposed.
+func proposalTable(w io.Writer, title string, groups []stats.ProposalGroup) error {
+	if len(groups) == 0 {
+		return nil
+	}
+	return table(w, "\n"+title+"\t"+proposalHeads, groups, func(g stats.ProposalGroup) string {
+		return orNotTold(g.Name) + "\t" + proposalCells(g.Proposals)
+	})
+}
+
+// printFailures tells what failed and what followed; nothing where no failure was answered, no environment found broken
+// and nobody alarmed.
+func printFailures(w io.Writer, f failures.Figures) error {
+	if f.Failures == 0 && f.Prevented == 0 && f.Tripped == 0 && len(f.Alerts) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w)
+	for _, line := range sentences(f, "failures", "answered", "reassignments", "fixes", "causes", "times", "prevention", "alerts") {
+		fmt.Fprintln(w, line)
+	}
+	for _, t := range []struct {
+		title string
+		rates []failures.Rate
+	}{{"ROLE", f.ByRole}, {"RUNNER", f.ByRunner}, {"HOUR (UTC)", f.ByHour}} {
+		if len(t.rates) == 0 {
+			continue
+		}
+		if err := table(w, "\n"+t.title+"\tRUNS\tFAILED\tRATE", t.rates, func(r failures.Rate) string {
+			return fmt.Sprintf("%s\t%d\t%d\t%s", orNotTold(r.Name), r.Runs, r.Failures, percent(r.Rate))
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// statsText has what stats says in words; the head of the file has its syntax.
+//
+//go:embed stats.txt
+var statsText string
+
+var statsSentences = sync.OnceValue(func() *template.Template {
+	return render.Sentences(statsText, template.FuncMap{
+		"count": count, "percent": percent, "spread": spreadText, "tallied": tallied,
+		"ms":         func(n int64) string { return render.Duration(msec(n)) },
+		"twoDigits":  func(n float64) string { return fmt.Sprintf("%.2f", n) },
+		"triedAgain": func(f failures.Figures) int { return max(0, f.Failures-f.Reassigned-f.Analysed-f.Escalated-f.Waited) },
+		"helped": func(r failures.Rate) string {
+			return fmt.Sprintf("%d of %d helped (%s)", r.Runs-r.Failures, r.Runs, percent(1-r.Rate))
+		},
+		"types": func(e stats.Escalations) string {
+			var types []string
+			for _, t := range e.ByType {
+				types = append(types, fmt.Sprintf("%d %s", t.Count, render.Clean(t.Name)))
+			}
+			return strings.Join(types, ", ")
+		},
+		"list": func(by string, parts ...string) string {
+			return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), by)
+		},
+		"after": func(what string, s failures.Spread) string {
+			if s.Count == 0 {
+				return ""
+			}
+			return what + " after " + timesText(s)
+		},
+		"news": func(n int, what, became string) string {
+			if n == 0 {
+				return ""
+			}
+			return count(n, what) + " " + became
+		},
+	})
+})
+
+// sentences are those of stats.txt with these names, without the empty ones.
+func sentences(data any, names ...string) []string {
+	var out []string
+	for _, name := range names {
+		var b strings.Builder
+		if err := statsSentences().ExecuteTemplate(&b, name, data); err != nil {
+			b.WriteString(err.Error())
+		}
+		if b.Len() > 0 {
+			out = append(out, b.String())
+		}
+	}
+	return out
+}
+
+// recoveryLines are what became of recoveries and questions; nothing where there were none.
+func recoveryLines(r stats.Recovery) []string {
+	return sentences(r, "recoveries", "automatic", "approved", "remediation", "questions")
+}
+
+func tallied(rates []failures.Rate) string {
+	var out []string
+	for _, r := range rates {
+		out = append(out, fmt.Sprintf("%d %s", r.Runs, cmp.Or(render.Clean(r.Name), "not told")))
+	}
+	return strings.Join(out, ", ")
+}
+
+// spreadText is one duration, or the median of several and how far they go.
+func spreadText(s stats.Spread) string {
+	switch s.Count {
+	case 0:
+		return "-"
+	case 1:
+		return render.Duration(msec(*s.MaxMS))
+	}
+	return fmt.Sprintf("%s (median; 90 %%: %s, max %s)", render.Duration(msec(*s.MedianMS)), render.Duration(msec(*s.P90MS)), render.Duration(msec(*s.MaxMS)))
+}
+
+// timesText is spreadText of what may take far less than a second.
+func timesText(s failures.Spread) string {
+	if s.Count == 1 {
+		return shortTime(s.Worst)
+	}
+	return fmt.Sprintf("%s (median; 90 %%: %s, max %s)", shortTime(s.Median), shortTime(s.P90), shortTime(s.Worst))
 }

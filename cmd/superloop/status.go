@@ -2,14 +2,13 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -41,11 +40,11 @@ type openQuestion struct {
 }
 
 // questionOf reads the record of what the loop waits for; nil if there is none, or it is about something else.
-func (a *app) questionOf(p layout.Paths, v loop.View) *openQuestion {
+func (a *app) questionOf(p place, v loop.View) *openQuestion {
 	if v.Human == nil {
 		return nil
 	}
-	rec, err := escalation.Store{Disk: a.disk, Dir: p.Questions(), Loop: v.LoopID}.Load()
+	rec, err := a.questions(p).Load()
 	if err != nil || rec.Question.ID != v.Human.Question {
 		return nil
 	}
@@ -56,27 +55,15 @@ func (a *app) questionOf(p layout.Paths, v loop.View) *openQuestion {
 	return &q
 }
 
-// chosenLoops are the repository and its loops: that of --loop, or all.
-func (a *app) chosenLoops(c *cli.Context) (repo string, ids []string, err error) {
-	if repo, err = a.repo(c); err != nil {
-		return "", nil, err
-	}
-	if ids, err = a.loopIDs(repo); err != nil || !c.IsSet("loop") {
-		return repo, ids, err
-	}
-	id, err := pick(c, ids)
-	return repo, []string{id}, err
-}
-
 func (a *app) status(c *cli.Context) error {
-	repo, ids, err := a.chosenLoops(c)
+	_, loops, err := a.chosenLoops(c, false)
 	if err != nil {
 		return err
 	}
 	if c.Bool("watch") {
-		return a.watchStatus(c, repo, ids)
+		return a.watchStatus(c, loops)
 	}
-	all, err := a.standings(repo, ids)
+	all, err := a.standings(loops)
 	if err != nil {
 		return err
 	}
@@ -106,36 +93,29 @@ func (a *app) supervisor(p layout.Paths) (*local.Holder, bool) {
 	return nil, false
 }
 
-func (a *app) standings(repo string, ids []string) ([]standing, error) {
+func (a *app) standings(loops []place) ([]standing, error) {
 	var all []standing
-	for _, id := range ids {
-		paths, err := a.paths(repo, id)
-		if err != nil {
-			return nil, err
-		}
-		s := standing{}
-		s.View, err = local.ReadView(paths)
+	for _, p := range loops {
+		view, err := local.ReadView(p.Paths)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			s.View = loop.View{Version: loop.StateVersion, LoopID: id, Status: loop.Pending}
+			view = loop.View{Version: loop.StateVersion, LoopID: p.id, Status: loop.Pending}
 		case err != nil:
-			return nil, failf(exitFailed, "superloop events --verify --loop "+id, "reading %s: %w; the journal holds the truth, the next run writes it anew", paths.File("state.json"), err)
+			return nil, failf(exitFailed, "superloop events --verify --loop "+p.id, "reading %s: %w; the journal holds the truth, the next run writes it anew", p.File("state.json"), err)
 		}
-		s.Supervisor, _ = a.supervisor(paths)
-		s.Question = a.questionOf(paths, s.View)
-		s.Next = next(s, a.decided(paths, s.View))
+		s := standing{View: view, Question: a.questionOf(p, view)}
+		s.Supervisor, _ = a.supervisor(p.Paths)
+		s.Next = next(s, decided(p, view))
 		all = append(all, s)
 	}
 	return all, nil
 }
 
 // decided is the answer that waits for a supervisor, if there is one.
-func (a *app) decided(p layout.Paths, v loop.View) *control.Intent {
-	ins, _ := control.Submitted(p) // an unreadable file is the supervisor's to report
-	for _, in := range ins {
-		if in.RunID == v.RunID {
-			return &in
-		}
+func decided(p place, v loop.View) *control.Intent {
+	ins, _ := control.Submitted(p.Paths) // an unreadable file is the supervisor's to report
+	if i := slices.IndexFunc(ins, func(in control.Intent) bool { return in.RunID == v.RunID }); i >= 0 {
+		return &ins[i]
 	}
 	return nil
 }
@@ -172,12 +152,11 @@ func next(s standing, decided *control.Intent) string {
 }
 
 func printStanding(w io.Writer, s standing, now time.Time) {
-	fmt.Fprintf(w, "%s: %s", s.LoopID, s.Status)
-	if s.Status == loop.Pending {
-		fmt.Fprintf(w, ", has not run yet\n")
-	} else {
-		fmt.Fprintf(w, "%s\n", where(s, now))
+	at := ", has not run yet"
+	if s.Status != loop.Pending {
+		at = where(s, now)
 	}
+	fmt.Fprintf(w, "%s: %s%s\n", s.LoopID, s.Status, at)
 	line := func(name, value string) {
 		if value != "" {
 			fmt.Fprintf(w, "  %-11s %s\n", name, render.Clean(value))
@@ -265,13 +244,13 @@ func gatesLine(v loop.View) string {
 }
 
 // watchStatus shows the loops again whenever state.json changes, and each second on a terminal, where the clock moves.
-func (a *app) watchStatus(c *cli.Context, repo string, ids []string) error {
+func (a *app) watchStatus(c *cli.Context, loops []place) error {
 	tty := ttyOf(a.stdout) != nil
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
 	last := ""
 	for {
-		all, err := a.standings(repo, ids)
+		all, err := a.standings(loops)
 		if err != nil {
 			return err
 		}
@@ -305,21 +284,18 @@ func (a *app) watchStatus(c *cli.Context, repo string, ids []string) error {
 		}
 		select {
 		case <-c.Context.Done():
-			if errors.Is(c.Context.Err(), context.Canceled) {
-				return nil
-			}
-			return c.Context.Err()
+			return nil
 		case <-tick.C:
 		}
 	}
 }
 
 func (a *app) list(c *cli.Context) error {
-	repo, ids, err := a.chosenLoops(c)
+	_, loops, err := a.chosenLoops(c, false)
 	if err != nil {
 		return err
 	}
-	all, err := a.standings(repo, ids)
+	all, err := a.standings(loops)
 	if err != nil {
 		return err
 	}
@@ -337,9 +313,7 @@ func (a *app) list(c *cli.Context) error {
 		}
 		return render.JSON(a.stdout, map[string]any{"loops": rows})
 	}
-	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ID\tSTATUS\tITERATION\tLAST CHANGE\tSUPERVISOR")
-	for _, s := range all {
+	return table(a.stdout, "ID\tSTATUS\tITERATION\tLAST CHANGE\tSUPERVISOR", all, func(s standing) string {
 		iteration, last, pid := "-", "-", "-"
 		if s.Iteration > 0 {
 			iteration = fmt.Sprint(s.Iteration)
@@ -351,7 +325,6 @@ func (a *app) list(c *cli.Context) error {
 		if s.Supervisor != nil {
 			pid = fmt.Sprintf("pid %d", s.Supervisor.PID)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", s.LoopID, s.Status, iteration, last, pid)
-	}
-	return w.Flush()
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s", s.LoopID, s.Status, iteration, last, pid)
+	})
 }

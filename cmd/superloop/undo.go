@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +10,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -18,21 +18,20 @@ import (
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop"
-	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/loop/local"
 	"github.com/superloop/superloop/recovery/undo"
 )
 
 func (a *app) undo(c *cli.Context) error {
-	id, paths, err := a.theLoop(c)
+	p, err := a.theLoop(c)
 	if err != nil {
 		return err
 	}
-	n := c.Int("recovery")
+	id, n := p.id, c.Int("recovery")
 	if c.IsSet("recovery") && n < 1 {
 		return failf(exitUsage, "superloop undo --list --loop "+id, "--recovery %d: recoveries are counted from 1", n)
 	}
-	store := undo.Store{Disk: a.disk, Dir: paths.Undo()}
+	store := undo.Store{Disk: a.disk, Dir: p.Undo()}
 	all, err := store.List()
 	if err != nil {
 		return err
@@ -56,7 +55,7 @@ func (a *app) undo(c *cli.Context) error {
 	if info, err := os.Stat(set.Repo); err != nil || !info.IsDir() {
 		return failf(exitNotFound, "superloop undo --list --loop "+id, "the work tree %s, in which recovery %d ran, is gone", set.Repo, set.Label.Recovery)
 	}
-	if err := a.idle(id, paths); err != nil {
+	if err := a.idle(p); err != nil {
 		return err
 	}
 	report, err := store.Restore(c.Context, set.ID, undo.Options{Force: c.Bool("force")})
@@ -73,16 +72,16 @@ func setsOf(all []undo.Kept, id string, n int) []undo.Kept {
 
 // idle refuses while a supervisor lets something work in the work tree. One that waits for an operator or for a provider
 // does not, and one that begins again meanwhile works on a tree that is as after a recovery, or as before it.
-func (a *app) idle(id string, paths layout.Paths) error {
-	holder, alive := a.supervisor(paths)
+func (a *app) idle(p place) error {
+	holder, alive := a.supervisor(p.Paths)
 	if !alive {
 		return nil
 	}
-	view, err := local.ReadView(paths)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	view, err := local.ReadView(p.Paths)
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return err
-	}
-	if err == nil && !atWork(view.Status) {
+	case err == nil && !atWork(view.Status):
 		return nil
 	}
 	what := "at work"
@@ -92,8 +91,8 @@ func (a *app) idle(id string, paths layout.Paths) error {
 	case view.Role != "":
 		what = "running the " + view.Role
 	}
-	return failf(exitHeld, "superloop status --watch --loop "+id+"   (or superloop cancel --loop "+id+", and then superloop undo)",
-		"a supervisor (%s) is %s in loop %s; undo would change files under its hands", holder, what, id)
+	return failf(exitHeld, fmt.Sprintf("superloop status --watch --loop %[1]s   (or superloop cancel --loop %[1]s, and then superloop undo)", p.id),
+		"a supervisor (%s) is %s in loop %s; undo would change files under its hands", holder, what, p.id)
 }
 
 // atWork reports whether a supervisor of a loop in this status has something work in the work tree, or is about to.
@@ -125,9 +124,9 @@ func (a *app) tellUndo(asJSON bool, id string, set undo.Kept, r undo.Report) err
 // undone is how the verb ends after Restore.
 func undone(id string, set undo.Kept, r undo.Report, forced bool, err error) error {
 	again := fmt.Sprintf("superloop undo --loop %s --recovery %d", id, set.Label.Recovery)
-	var held *durable.LockedError
+	_, held := errors.AsType[*durable.LockedError](err)
 	switch {
-	case errors.As(err, &held):
+	case held:
 		return failf(exitHeld, again, "undoing recovery %d of loop %s: %w", set.Label.Recovery, id, err)
 	case errors.Is(err, context.Canceled):
 		return &fault{code: exitInterrupted, err: err, hint: again + "   (goes on with what is missing)"}
@@ -137,7 +136,7 @@ func undone(id string, set undo.Kept, r undo.Report, forced bool, err error) err
 		return nil
 	}
 	var not []string
-	for _, n := range append(append([]undo.Named{}, r.Conflicts...), r.Failed...) {
+	for _, n := range slices.Concat(r.Conflicts, r.Failed) {
 		not = append(not, render.Clean(n.Path))
 	}
 	hint := again + "   (tries again what failed)"
@@ -147,15 +146,10 @@ func undone(id string, set undo.Kept, r undo.Report, forced bool, err error) err
 	case set.Ref != "":
 		hint = fmt.Sprintf("git -C %s diff %s   (what differs from what was kept of tracked files)", text.Paste(set.Repo), set.Ref)
 	}
-	return failf(exitFailed, hint, "not put back: %s", strings.Join(first(not, 5), ", "))
-}
-
-// first cuts a list for a message, and says how many more there are.
-func first(list []string, n int) []string {
-	if len(list) <= n {
-		return list
+	if most := 5; len(not) > most {
+		not = append(not[:most], fmt.Sprintf("and %d more", len(not)-most))
 	}
-	return append(append([]string{}, list[:n]...), fmt.Sprintf("and %d more", len(list)-n))
+	return failf(exitFailed, hint, "not put back: %s", strings.Join(not, ", "))
 }
 
 func printSets(w io.Writer, id string, sets []undo.Kept) error {
@@ -163,17 +157,14 @@ func printSets(w io.Writer, id string, sets []undo.Kept) error {
 		fmt.Fprintf(w, "%s: nothing is kept\n", id)
 		return nil
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "RECOVERY\tRUN\tWHEN\tKEPT\tNOT KEPT\tCOMMAND")
-	for _, k := range sets {
+	return table(w, "RECOVERY\tRUN\tWHEN\tKEPT\tNOT KEPT\tCOMMAND", sets, func(k undo.Kept) string {
 		not := "-"
 		if len(k.NotKept) > 0 {
 			not = count(len(k.NotKept), "path")
 		}
-		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%s\n", k.Label.Recovery, render.Clean(k.Label.Run), k.Time.Local().Format(time.DateTime), keptLine(k), not,
+		return fmt.Sprintf("%d\t%s\t%s\t%s\t%s\t%s", k.Label.Recovery, render.Clean(k.Label.Run), k.Time.Local().Format(time.DateTime), keptLine(k), not,
 			render.Cut(render.Clean(k.Label.Command), 60))
-	}
-	return t.Flush()
+	})
 }
 
 // keptLine says in a few words what a set has.
@@ -197,10 +188,7 @@ func keptLine(k undo.Kept) string {
 	if k.Bytes > 0 {
 		out = append(out, render.Bytes(k.Bytes))
 	}
-	if len(out) == 0 {
-		return "nothing"
-	}
-	return strings.Join(out, ", ")
+	return cmp.Or(strings.Join(out, ", "), "nothing")
 }
 
 // maxShown bounds each group of paths that an operator is shown.
@@ -209,9 +197,9 @@ const maxShown = 40
 func printUndo(w io.Writer, id string, set undo.Kept, r undo.Report) {
 	fmt.Fprintf(w, "%s: recovery %d of run %s, %s\n", id, set.Label.Recovery, render.Clean(set.Label.Run), render.Cut(render.Clean(set.Label.Command), 120))
 	plain := func(list []string) []undo.Named {
-		var out []undo.Named
-		for _, p := range list {
-			out = append(out, undo.Named{Path: p})
+		out := make([]undo.Named, len(list))
+		for i, p := range list {
+			out[i].Path = p
 		}
 		return out
 	}

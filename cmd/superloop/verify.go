@@ -74,19 +74,19 @@ type toolRunner struct {
 	timeout time.Duration
 	hurry   <-chan struct{}
 	runs    []checkRun
+	shown   []render.CheckRun // the same, as an operator sees them
 }
 
 // Run runs one command.
 func (r *toolRunner) Run(ctx context.Context, argv []string) (verify.Run, error) {
 	res, err := r.spawner.Run(ctx, proc.Spec{Argv: argv, Env: os.Environ(), Timeout: r.timeout, Grace: time.Second, Hurry: r.hurry, HeadTail: 128 << 10})
-	switch {
-	case err != nil:
-		return verify.Run{}, err
-	case ctx.Err() != nil:
-		return verify.Run{}, interrupted(ctx)
+	if err != nil || ctx.Err() != nil {
+		return verify.Run{}, cmp.Or(err, interrupted(ctx))
 	}
-	run := verify.RunOf(res)
-	r.runs = append(r.runs, checkRun{Command: shellWords(argv), ExitCode: res.Code, Signal: res.Signal, TimedOut: run.Exit.TimedOut, Stdout: run.Stdout, Stderr: run.Stderr})
+	run, command := verify.RunOf(res), shellWords(argv)
+	r.runs = append(r.runs, checkRun{command, res.Code, res.Signal, run.Exit.TimedOut, run.Stdout, run.Stderr})
+	r.shown = append(r.shown, render.CheckRun{Command: command, Output: strings.TrimSpace(run.Stdout + run.Stderr),
+		Exit: render.Exit{Code: res.Code, Signal: res.Signal, TimedOut: run.Exit.TimedOut, NotStarted: run.Exit.NotStarted}})
 	return run, nil
 }
 
@@ -98,11 +98,7 @@ func (a *app) verifyTool(c *cli.Context) error {
 	case c.Bool("batch") && (len(names) > 0 || c.IsSet("command")):
 		return failf(exitUsage, "superloop verify --batch < FILE", "--batch judges the lines of stdin, which name their tools")
 	case c.Bool("batch"):
-		err := verify.Batch(reading{c.Context, a.stdin}, a.stdout)
-		if c.Context.Err() != nil {
-			return interrupted(c.Context)
-		}
-		return err
+		return orInterrupted(c.Context, verify.Batch(reading{c.Context, a.stdin}, a.stdout))
 	case len(names) == 0:
 		return failf(exitUsage, "superloop verify git", "which tool?")
 	case len(names) > 1:
@@ -128,7 +124,7 @@ func (a *app) verifyTool(c *cli.Context) error {
 	case err != nil:
 		return err
 	}
-	return a.tellVerified(c, tool, label, out, r.runs)
+	return a.tellVerified(c, tool, label, out, r)
 }
 
 // toolOf is what is to be verified: a recipe, or a program.
@@ -156,8 +152,8 @@ func (a *app) toolOf(c *cli.Context, name string) (verify.Tool, string, error) {
 	return t, label, nil
 }
 
-func (a *app) tellVerified(c *cli.Context, t verify.Tool, label string, out verify.Outcome, runs []checkRun) error {
-	missing := !out.Works && len(runs) > 0 && runs[0].ExitCode < 0 && runs[0].Signal == "" && !runs[0].TimedOut
+func (a *app) tellVerified(c *cli.Context, t verify.Tool, label string, out verify.Outcome, r *toolRunner) error {
+	missing := !out.Works && len(r.shown) > 0 && r.shown[0].Exit.NotStarted
 	repaired := out.Works && out.Repair != nil && out.Repair.Succeeded
 	var err error
 	if c.Bool("json") {
@@ -173,10 +169,10 @@ func (a *app) tellVerified(c *cli.Context, t verify.Tool, label string, out veri
 			Repair   *verify.RepairMetadata `json:"repair"`
 			Analysis verify.Analysis        `json:"analysis"`
 			Runs     []checkRun             `json:"runs"`
-		}{t.ID, label, t.CLI, out.Works, repaired, out.Why, t.Verify, out.Verify, out.Repair, out.Analysis, runs}
+		}{t.ID, label, t.CLI, out.Works, repaired, out.Why, t.Verify, out.Verify, out.Repair, out.Analysis, r.runs}
 		err = render.JSON(a.stdout, view)
 	} else {
-		err = a.write(func(w io.Writer) { render.Verification(w, t.ID, label, out, shownRuns(runs)) })
+		err = a.write(func(w io.Writer) { render.Verification(w, t.ID, label, out, r.shown) })
 	}
 	switch {
 	case err != nil:
@@ -187,14 +183,4 @@ func (a *app) tellVerified(c *cli.Context, t verify.Tool, label string, out veri
 		return silent(exitFailed)
 	}
 	return nil
-}
-
-// shownRuns are the runs as an operator sees them.
-func shownRuns(runs []checkRun) []render.CheckRun {
-	var out []render.CheckRun
-	for _, r := range runs {
-		out = append(out, render.CheckRun{Command: r.Command, Exit: render.Exit{Code: r.ExitCode, Signal: r.Signal, TimedOut: r.TimedOut, NotStarted: r.ExitCode < 0 && r.Signal == "" && !r.TimedOut},
-			Output: strings.TrimSpace(r.Stdout + r.Stderr)})
-	}
-	return out
 }

@@ -4,12 +4,14 @@ import (
 	_ "embed"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"strings"
 	"sync"
+	"text/tabwriter"
 	"text/template"
 	"time"
 
@@ -53,6 +55,56 @@ func failedRole(s loop.State) string {
 	return "reviewer"
 }
 
+// table prints rows, whose cells are parted by tabs, below their heads.
+func table[T any](w io.Writer, heads string, rows []T, cells func(T) string) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, heads)
+	for _, r := range rows {
+		fmt.Fprintln(t, cells(r))
+	}
+	return t.Flush()
+}
+
+func percent(share float64) string { return fmt.Sprintf("%.0f %%", share*100) }
+
+// shorten keeps three to five digits, and never says more than there is.
+func shorten(n int64) string {
+	switch {
+	case n >= 1e9:
+		return fmt.Sprintf("%d.%02dG", n/1e9, n%1e9/1e7)
+	case n >= 1e6:
+		return fmt.Sprintf("%d.%02dM", n/1e6, n%1e6/1e4)
+	case n >= 1e4:
+		return fmt.Sprintf("%d.%dk", n/1e3, n%1e3/1e2)
+	}
+	return fmt.Sprint(n)
+}
+
+// dollars has four decimals below one dollar and two above; what is too little for that is not shown as nothing.
+func dollars(usd float64, round func(float64) float64) string {
+	digits, unit := 4, 1e4
+	if usd >= 1 {
+		digits, unit = 2, 1e2
+	}
+	// A whole number of cents may be a hair below itself in binary.
+	shown := round(math.Round(usd*1e9)/1e9*unit+1e-6) / unit
+	if shown == 0 && usd > 0 {
+		return "<$0.0001"
+	}
+	return fmt.Sprintf("$%.*f", digits, shown)
+}
+
+// shortTime is a time that may be far less than a second.
+func shortTime(ms int64) string {
+	switch {
+	case ms < 1:
+		return "<1ms"
+	case ms < 1000:
+		return fmt.Sprintf("%dms", ms)
+	}
+	return render.Duration(msec(ms))
+}
+
 // columns is the width of a terminal, 80 when it does not say.
 func columns(f *os.File) int {
 	if ws, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); err == nil && ws.Col > 0 {
@@ -87,11 +139,8 @@ func version() string {
 }
 
 func (a *app) version(c *cli.Context) error {
-	if c.Bool("json") {
-		return render.JSON(a.stdout, map[string]string{"version": version(), "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH})
-	}
-	_, err := fmt.Fprintf(a.stdout, "superloop %s (%s, %s/%s)\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
-	return err
+	return a.told(c, map[string]string{"version": version(), "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH},
+		"superloop %s (%s, %s/%s)\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // reportsText has what policy check, inbox and notify list print.
@@ -109,8 +158,11 @@ var reports = sync.OnceValue(func() *template.Template {
 	}).Parse(reportsText))
 })
 
-// report prints a part of reports.tmpl.
-func (a *app) report(name string, data any) error {
+// report prints a part of reports.tmpl, or with --json the facts.
+func (a *app) report(c *cli.Context, facts any, name string, data any) error {
+	if c.Bool("json") {
+		return render.JSON(a.stdout, facts)
+	}
 	var failed error
 	err := a.write(func(w io.Writer) { failed = reports().ExecuteTemplate(w, name, data) })
 	if failed != nil {
