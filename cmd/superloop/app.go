@@ -30,7 +30,7 @@ import (
 
 func main() {
 	local.Main()
-	os.Exit(run(os.Args, os.Stdin, os.Stdout, os.Stderr))
+	os.Exit(newApp(durable.OS(), os.Stdin, os.Stdout, os.Stderr).main(os.Args))
 }
 
 // app is one invocation: its streams, its environment and its signals. Nothing below main reads os.Args, os.Stdout or
@@ -57,16 +57,6 @@ func (e errSignal) code() int {
 		return exitTerminated
 	}
 	return exitInterrupted
-}
-
-// run is main without the process: it returns the exit code.
-func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	return runOn(durable.OS(), args, stdin, stdout, stderr)
-}
-
-// runOn is run on a given disk, which tests give faults to.
-func runOn(disk durable.Disk, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	return newApp(disk, stdin, stdout, stderr).main(args)
 }
 
 func newApp(disk durable.Disk, stdin io.Reader, stdout, stderr io.Writer) *app {

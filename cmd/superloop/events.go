@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,24 +31,15 @@ type filter struct {
 }
 
 func (f filter) pass(ev journal.Event) bool {
-	if f.c.IsSet("iteration") && ev.Iteration != f.c.Int("iteration") {
+	switch role := f.c.String("role"); {
+	case f.c.IsSet("iteration") && ev.Iteration != f.c.Int("iteration"), f.run != "" && ev.RunID != f.run,
+		!f.since.IsZero() && ev.Timestamp.Before(f.since), role != "" && render.Role(ev) != role:
 		return false
 	}
-	if f.run != "" && ev.RunID != f.run {
-		return false
-	}
-	if !f.since.IsZero() && ev.Timestamp.Before(f.since) {
-		return false
-	}
-	if role := f.c.String("role"); role != "" && render.Role(ev) != role {
-		return false
-	}
-	for _, g := range f.globs {
-		if ok, _ := path.Match(g, ev.Event); ok { // the pattern was checked
-			return true
-		}
-	}
-	return len(f.globs) == 0
+	return len(f.globs) == 0 || slices.ContainsFunc(f.globs, func(glob string) bool {
+		ok, _ := path.Match(glob, ev.Event) // the pattern was checked
+		return ok
+	})
 }
 
 func (a *app) events(c *cli.Context) error {

@@ -86,6 +86,31 @@ func orInterrupted(ctx context.Context, err error) error {
 	return err
 }
 
+// reading ends with its context: between lines nothing else would notice.
+type reading struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (r reading) Read(p []byte) (int, error) {
+	type got struct {
+		n   int
+		err error
+	}
+	done := make(chan got, 1)
+	buf := make([]byte, len(p))
+	go func() {
+		n, err := r.r.Read(buf)
+		done <- got{n, err}
+	}()
+	select {
+	case g := <-done:
+		return copy(p, buf[:g.n]), g.err
+	case <-r.ctx.Done():
+		return 0, r.ctx.Err()
+	}
+}
+
 // classify is the one table from errors to exit codes.
 func classify(err error) *fault {
 	if f, ok := errors.AsType[*fault](err); ok {

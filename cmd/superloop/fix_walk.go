@@ -79,15 +79,30 @@ func (w *walker) Judge(m plan.Move) (action.Decision, string) {
 
 // gate gives auto to a remedy that may run: by its judgement, or because an operator says so now, or has chosen it.
 func (w *walker) gate(m plan.Move, j execute.Judgement) (action.Decision, string) {
-	ok, why, err := w.allowed(m, j)
+	asked := j.Decision == action.Human && !w.c.Bool("yes") && !w.chosen(m)
 	switch {
-	case err != nil:
-		return w.refused(m, j.Decision, err.Error())
-	case ok:
-		w.approved = j
-		return action.Auto, ""
+	case j.Decision != action.Auto && j.Decision != action.Human:
+		return w.refused(m, j.Decision, j.Reason)
+	case asked && w.terminal == nil:
+		w.asks = true
+		w.waiting = append(w.waiting, waiting{Option: m.ID, Command: m.Command, Why: j.Reason})
+		return w.refused(m, j.Decision, j.Reason)
+	case asked:
+		fmt.Fprintf(w.a.stderr, "\n%-9s %s\n%-9s %s\n%-9s %s\n", "run", text.Display(m.Command), "in", text.Display(j.Place.Dir), "because", text.Display(j.Reason))
+		if m.Expected != "" {
+			fmt.Fprintf(w.a.stderr, "%-9s %s\n", "then", text.Display(m.Expected))
+		}
+		fmt.Fprint(w.a.stderr, j.Diff)
+		yes, err := w.a.ask(w.ctx, w.terminal, "let this run")
+		if err != nil {
+			return w.refused(m, j.Decision, interrupted(w.ctx).Error())
+		}
+		if !yes {
+			return w.refused(m, j.Decision, "an operator said no")
+		}
 	}
-	return w.refused(m, j.Decision, why)
+	w.approved = j
+	return action.Auto, ""
 }
 
 // refused says that a remedy does not run. Whatever is not an operator's to decide is denied.
@@ -97,36 +112,6 @@ func (w *walker) refused(m plan.Move, d action.Decision, why string) (action.Dec
 		return action.Human, why
 	}
 	return action.Deny, why
-}
-
-// allowed says whether a remedy may run.
-func (w *walker) allowed(m plan.Move, j execute.Judgement) (ok bool, why string, err error) {
-	why = j.Reason
-	switch {
-	case j.Decision == action.Auto:
-		return true, "", nil
-	case j.Decision != action.Human:
-		return false, why, nil
-	case w.c.Bool("yes") || w.chosen(m):
-		return true, "", nil
-	case w.terminal != nil:
-		fmt.Fprintf(w.a.stderr, "\n%-9s %s\n%-9s %s\n%-9s %s\n", "run", text.Display(m.Command), "in", text.Display(j.Place.Dir), "because", text.Display(j.Reason))
-		if m.Expected != "" {
-			fmt.Fprintf(w.a.stderr, "%-9s %s\n", "then", text.Display(m.Expected))
-		}
-		fmt.Fprint(w.a.stderr, j.Diff)
-		yes, err := w.a.ask(w.ctx, w.terminal, "let this run")
-		if err != nil {
-			return false, "", interrupted(w.ctx)
-		}
-		if yes {
-			return true, "", nil
-		}
-		return false, "an operator said no", nil
-	}
-	w.asks = true
-	w.waiting = append(w.waiting, waiting{Option: m.ID, Command: m.Command, Why: j.Reason})
-	return false, why, nil
 }
 
 // chosen reports whether an operator has chosen the remedy, or the one that needs it.

@@ -2,11 +2,13 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
+	"regexp"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
@@ -62,14 +64,18 @@ func (a *app) policyBatch(c *cli.Context) error {
 
 // answer judges the command of a line; id is that of the line, also where it is no question.
 func (b *policyLines) answer(line []byte, whole bool) (out judged, id json.RawMessage, err error) {
-	if !whole {
-		return out, peekID(line), errors.New(batch.TooLong(maxBatchLine))
-	}
 	keys, err := strictObject(line, "id", "auto_approve", "require_human", "on_unknown", "command", "working_dir")
-	if err != nil {
-		return out, peekID(line), err
+	if utf8.Valid(keys["id"]) {
+		id = keys["id"]
 	}
-	id = keys["id"]
+	switch {
+	case !whole:
+		return out, id, errors.New(batch.TooLong(maxBatchLine))
+	case !utf8.Valid(line):
+		return out, id, errors.New("the line is not UTF-8")
+	case err != nil:
+		return out, id, err
+	}
 	var command, dir *string
 	if err := errors.Join(into(keys, "command", &command), into(keys, "working_dir", &dir)); err != nil {
 		return out, id, err
@@ -143,90 +149,47 @@ func into(keys map[string]json.RawMessage, key string, dst any) error {
 }
 
 // strictObject reads a JSON object and gives the values of the named keys; other keys are passed over. It refuses what
-// two readers could read differently: a named key that stands twice, bytes that are not UTF-8, anything after the end.
+// two readers could read differently: a named key that stands twice, anything after the end. Next to an error are the
+// keys that were read before it.
 func strictObject(line []byte, names ...string) (map[string]json.RawMessage, error) {
-	if !utf8.Valid(line) {
-		return nil, errors.New("the line is not UTF-8")
-	}
+	keys := map[string]json.RawMessage{}
 	dec := json.NewDecoder(bytes.NewReader(line))
 	if start, err := dec.Token(); err != nil || start != json.Delim('{') {
-		return nil, errors.New("the line is not a JSON object")
+		return keys, errors.New("the line is not a JSON object")
 	}
-	keys := map[string]json.RawMessage{}
+	var twice error
 	for dec.More() {
 		var raw json.RawMessage
-		name, err := dec.Token()
+		token, err := dec.Token()
 		if err == nil {
 			err = dec.Decode(&raw)
 		}
 		switch {
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-			return nil, errors.New("the line is cut short")
+			return keys, cmp.Or(twice, errors.New("the line is cut short"))
 		case err != nil:
-			return nil, fmt.Errorf("the line is not JSON: %w", err)
+			return keys, cmp.Or(twice, fmt.Errorf("the line is not JSON: %w", err))
 		}
-		for _, n := range names {
-			if n != name {
-				continue
-			}
-			if _, twice := keys[n]; twice {
-				return nil, fmt.Errorf("the key %q stands here twice", n)
-			}
-			keys[n] = raw
+		name, _ := token.(string)
+		if _, again := keys[name]; again {
+			twice = cmp.Or(twice, fmt.Errorf("the key %q stands here twice", name))
+		} else if slices.Contains(names, name) {
+			keys[name] = raw
 		}
 	}
 	if _, err := dec.Token(); err != nil {
-		return nil, errors.New("the line is cut short")
+		return keys, cmp.Or(twice, errors.New("the line is cut short"))
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("something stands after the object")
+		return keys, cmp.Or(twice, errors.New("something stands after the object"))
 	}
-	return keys, nil
+	return keys, twice
 }
 
-// peekID finds the id in a line that is not whole, if it stands early enough; else nil.
-func peekID(line []byte) json.RawMessage {
-	dec := json.NewDecoder(bytes.NewReader(line))
-	if start, err := dec.Token(); err != nil || start != json.Delim('{') {
-		return nil
-	}
-	for dec.More() {
-		var raw json.RawMessage
-		name, err := dec.Token()
-		if err != nil || dec.Decode(&raw) != nil {
-			break
-		}
-		if name == "id" && utf8.Valid(raw) {
-			return raw
-		}
-	}
-	return nil
-}
+// escapes are those of JSON text: a surrogate pair, half of one (its first group), or any other.
+var escapes = regexp.MustCompile(`(?i)\\ud[89ab]..\\ud[c-f]..|(\\ud[89a-f]..)|\\.`)
 
 // loneSurrogate reports whether JSON text escapes half of a surrogate pair, which decoders replace without a word.
 func loneSurrogate(raw []byte) bool {
-	high := false
-	for i := 0; i < len(raw); i++ {
-		if raw[i] != '\\' {
-			if high {
-				return true
-			}
-			continue
-		}
-		var unit uint64
-		escaped := i+5 < len(raw) && raw[i+1] == 'u'
-		if escaped {
-			unit, _ = strconv.ParseUint(string(raw[i+2:i+6]), 16, 16) // valid JSON, so it is a number
-		}
-		i++
-		if escaped {
-			i += 4
-		}
-		low := escaped && unit >= 0xdc00 && unit <= 0xdfff
-		if high != low {
-			return true
-		}
-		high = escaped && unit >= 0xd800 && unit <= 0xdbff
-	}
-	return high
+	return slices.ContainsFunc(escapes.FindAllSubmatch(raw, -1), func(m [][]byte) bool { return m[1] != nil })
 }

@@ -127,9 +127,14 @@ func (d *clickDesk) channels(cfg *config.Config) effects.Channels {
 	return set
 }
 
-// clicks judges what comes by one way.
-func (d *clickDesk) clicks(s config.Slack, way string) (*slack.Clicks, error) {
-	return slack.NewClicks(slack.ClicksOptions{
+// listen takes clicks by one way until what begin gives has ended; the secret is in a variable. The way is recorded with
+// the answer.
+func (d *clickDesk) listen(s config.Slack, way, variable, trouble string, begin func(redact.Secret, *slack.Clicks) (serve func(), err error)) {
+	secret := redact.Secret(d.app.env(variable))
+	if secret == "" {
+		return // run has warned of it
+	}
+	clicks, err := slack.NewClicks(slack.ClicksOptions{
 		Users: s.Users, Teams: s.Teams, AnswerHosts: d.app.slack.hosts,
 		Resolve: func(ctx context.Context, c slack.Click) slack.Outcome { return d.resolve(ctx, way, c) },
 		OnClick: func(c slack.Click, o slack.Outcome, err error) {
@@ -137,74 +142,62 @@ func (d *clickDesk) clicks(s config.Slack, way string) (*slack.Clicks, error) {
 				zap.String("escalation", c.ID), zap.String("status", string(o.Status)), zap.Error(err))
 		},
 	})
-}
-
-// The ways by which clicks come, as they are recorded with the answer.
-const (
-	bySocket    = "socket_mode"
-	bySignature = "signature"
-)
-
-// socket listens through Socket Mode until ctx ends.
-func (d *clickDesk) socket(ctx context.Context, s config.Slack) {
-	token := d.app.env(s.AppTokenEnv)
-	if token == "" {
-		return // run has warned of it
-	}
-	clicks, err := d.clicks(s, bySocket)
 	if err != nil {
 		d.warn("nobody can answer in Slack: %v", err)
 		return
 	}
-	socket, err := slack.NewSocket(slack.SocketOptions{AppToken: redact.Secret(token), Clicks: clicks, APIURL: d.app.slack.api,
-		OnState: func(up bool, reason string) {
-			d.log.Info("Slack's Socket Mode", zap.Bool("connected", up), zap.String("reason", reason))
-		}})
+	serve, err := begin(secret, clicks)
 	if err != nil {
-		d.warn("nobody can answer in Slack: %s: %v", s.AppTokenEnv, err)
+		d.warn("%s: %v", trouble, err)
 		return
 	}
 	d.running.Go(func() {
 		defer d.leave(clicks)
-		if err := socket.Run(ctx); err != nil {
-			d.warn("nobody can answer in Slack: %v", err)
+		serve()
+	})
+}
+
+// socket listens through Socket Mode until ctx ends.
+func (d *clickDesk) socket(ctx context.Context, s config.Slack) {
+	const trouble = "nobody can answer in Slack"
+	d.listen(s, "socket_mode", s.AppTokenEnv, trouble, func(token redact.Secret, clicks *slack.Clicks) (func(), error) {
+		socket, err := slack.NewSocket(slack.SocketOptions{AppToken: token, Clicks: clicks, APIURL: d.app.slack.api, OnState: func(up bool, reason string) {
+			d.log.Info("Slack's Socket Mode", zap.Bool("connected", up), zap.String("reason", reason))
+		}})
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", s.AppTokenEnv, err)
 		}
+		return func() {
+			if err := socket.Run(ctx); err != nil {
+				d.warn("%s: %v", trouble, err)
+			}
+		}, nil
 	})
 }
 
 // endpoint listens at the loopback address until ctx ends.
 func (d *clickDesk) endpoint(ctx context.Context, s config.Slack) {
-	secret := d.app.env(s.SigningSecretEnv)
-	if secret == "" {
-		return // run has warned of it
-	}
-	clicks, err := d.clicks(s, bySignature)
-	if err != nil {
-		d.warn("nobody can answer in Slack: %v", err)
-		return
-	}
-	handler, err := slack.NewHandler(redact.Secret(secret), clicks)
-	if err != nil {
-		d.warn("no clicks are taken at %s: %s: %v", s.Listen, s.SigningSecretEnv, err)
-		return
-	}
-	listener, err := net.Listen("tcp", s.Listen)
-	if err != nil {
-		d.warn("no clicks are taken at %s: %v", s.Listen, err)
-		return
-	}
-	d.log.Info("clicks in Slack are taken", zap.Stringer("address", listener.Addr()))
-	server := &http.Server{Handler: handler, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: time.Minute,
-		MaxHeaderBytes: 64 << 10, ErrorLog: log.New(io.Discard, "", 0)}
-	d.mu.Lock()
-	// At once, so that the next configuration can have the address.
-	d.stop = append(d.stop, func() { _ = listener.Close(); _ = server.Close() })
-	d.mu.Unlock()
-	d.running.Go(func() {
-		defer d.leave(clicks)
-		if err := server.Serve(listener); ctx.Err() == nil {
-			d.warn("no more clicks are taken at %s: %v", s.Listen, notify.OneLine(err.Error(), 200))
+	d.listen(s, "signature", s.SigningSecretEnv, "no clicks are taken at "+s.Listen, func(secret redact.Secret, clicks *slack.Clicks) (func(), error) {
+		handler, err := slack.NewHandler(secret, clicks)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", s.SigningSecretEnv, err)
 		}
+		listener, err := net.Listen("tcp", s.Listen)
+		if err != nil {
+			return nil, err
+		}
+		d.log.Info("clicks in Slack are taken", zap.Stringer("address", listener.Addr()))
+		server := &http.Server{Handler: handler, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: time.Minute,
+			MaxHeaderBytes: 64 << 10, ErrorLog: log.New(io.Discard, "", 0)}
+		d.mu.Lock()
+		// At once, so that the next configuration can have the address.
+		d.stop = append(d.stop, func() { _ = listener.Close(); _ = server.Close() })
+		d.mu.Unlock()
+		return func() {
+			if err := server.Serve(listener); ctx.Err() == nil {
+				d.warn("no more clicks are taken at %s: %v", s.Listen, notify.OneLine(err.Error(), 200))
+			}
+		}, nil
 	})
 }
 

@@ -100,44 +100,26 @@ func printStats(w io.Writer, id string, r stats.Report, s stats.Section, by []st
 	return printFailures(w, s.Failures)
 }
 
-// statsTables prints the table of one grouping, if there is anything for it.
+// statsTables prints the table of one grouping, if there is anything for it. Iterations of several runs are told apart by
+// their runs.
 func statsTables(w io.Writer, what string, r stats.Report, s stats.Section, all bool) error {
+	title, groups := strings.ToUpper(what), map[string][]stats.Group{"role": s.ByRole, "model": s.ByModel, "runner": s.ByRunner, "iteration": s.ByIteration}[what]
 	switch {
 	case what == "category":
-		return proposalTable(w, "CATEGORY", s.Recovery.ByCategory)
+		return proposalTable(w, title, s.Recovery.ByCategory)
 	case what == "source":
-		return proposalTable(w, "SOURCE", s.Recovery.BySource)
+		return proposalTable(w, title, s.Recovery.BySource)
 	case s.Total.Runs == 0:
 		return nil
-	}
-	title, groups := grouped(what, r, s, all)
-	return statsTable(w, title, groups)
-}
-
-// grouped is a table's title and rows. Iterations of several runs are told apart by their runs.
-func grouped(what string, r stats.Report, s stats.Section, all bool) (string, []stats.Group) {
-	switch what {
-	case "role":
-		return "ROLE", s.ByRole
-	case "model":
-		return "MODEL", s.ByModel
-	case "runner":
-		return "RUNNER", s.ByRunner
-	}
-	if !all {
-		return "ITERATION", s.ByIteration
-	}
-	var rows []stats.Group
-	for _, run := range r.Runs {
-		for _, g := range run.ByIteration {
-			g.Name = run.RunID + " " + g.Name
-			rows = append(rows, g)
+	case what == "iteration" && all:
+		title, groups = "RUN, ITERATION", nil
+		for _, run := range r.Runs {
+			for _, g := range run.ByIteration {
+				g.Name = run.RunID + " " + g.Name
+				groups = append(groups, g)
+			}
 		}
 	}
-	return "RUN, ITERATION", rows
-}
-
-func statsTable(w io.Writer, title string, groups []stats.Group) error {
 	return table(w, "\n"+title+"\tRUNS\tFAILED\tTIME\tINPUT\tCACHE READ\tCACHE WRITE\tOUTPUT\tCOST", groups, func(g stats.Group) string {
 		k := g.Tokens
 		return fmt.Sprintf("%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s", orNotTold(g.Name), g.Runs, g.Failures, render.Duration(msec(g.DurationMS)),
