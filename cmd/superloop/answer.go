@@ -329,8 +329,7 @@ func (a *app) cancel(c *cli.Context) error {
 	} else if repo, cfg, wrong := a.configured(c); wrong != nil {
 		err = wrong
 	} else { // no supervisor runs the loop: this is one itself, for as long as that takes
-		err = local.Cancel(c.Context, local.Options{Repo: repo, Config: cfg, LoopID: p.id, Version: version(),
-			StateHome: a.env("XDG_STATE_HOME"), Disk: a.disk, Log: a.logger(false)})
+		err = local.Cancel(c.Context, a.options(c, repo, cfg, p.id))
 	}
 	if err != nil {
 		return err

@@ -22,6 +22,7 @@ import (
 	"github.com/mattn/go-isatty"
 	"github.com/urfave/cli/v2"
 
+	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/layout"
@@ -83,9 +84,12 @@ func (a *app) main(args []string) int {
 	return f.code
 }
 
-// write writes the text that a verb was asked for, at once. Text that a full disk does not take is an error of the
-// verb: whoever reads the file would not know.
-func (a *app) write(text func(io.Writer)) error {
+// write prints what a verb was asked for: with --json the facts, else the text, at once. What a full disk does not take
+// is an error of the verb: whoever reads the file would not know.
+func (a *app) write(c *cli.Context, facts any, text func(io.Writer)) error {
+	if c.Bool("json") {
+		return render.JSON(a.stdout, facts)
+	}
 	var b bytes.Buffer
 	text(&b)
 	_, err := a.stdout.Write(b.Bytes())

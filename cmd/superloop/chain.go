@@ -24,98 +24,83 @@ import (
 	"github.com/superloop/superloop/recovery/undo"
 )
 
-// listedChain is a line of chain list.
-type listedChain struct {
-	render.ChainLine
-	chain plan.Chain
-}
-
-func listed(c plan.Chain, loopID string) listedChain {
-	return listedChain{render.ChainLine{ID: c.ID, Loop: loopID, Status: string(c.Status), Held: c.Running != nil, Command: c.Goal.Command,
-		Depth: c.Depth(), Attempts: c.Attempts, Why: c.Why, Updated: c.UpdatedAt}, c}
-}
-
 // chains are those of fix, or of a loop, the newest last.
-func (a *app) chains(c *cli.Context) ([]listedChain, error) {
-	var id string
+func (a *app) chains(c *cli.Context) (all []walk.Entry, loopID string, err error) {
 	var store walk.Store
 	var current *plan.Chain
 	if c.IsSet("loop") {
 		p, err := a.theLoop(c)
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		view, err := local.ReadView(p.Paths)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
+			return nil, "", err
 		}
-		if id, store = p.id, (walk.Store{Disk: a.disk, Dir: p.File("chains")}); view.Recovery != nil {
+		if loopID, store = p.id, (walk.Store{Disk: a.disk, Dir: p.File("chains")}); view.Recovery != nil {
 			current = view.Recovery.Plan
 		}
 	} else {
 		_, paths, err := a.private(c)
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		store = a.fixStore(paths)
 	}
-	entries, err := store.List()
-	out := []listedChain{}
-	for _, e := range entries {
-		if l := listed(e.Chain, id); current == nil || current.ID != l.ID { // what is being walked is newer than any file of it
-			if e.Err != nil {
-				l.Error = e.Err.Error()
-			}
-			out = append(out, l)
-		}
+	all, err = store.List()
+	if current != nil { // it is newer than any file of it
+		all = slices.DeleteFunc(all, func(e walk.Entry) bool { return e.Chain.ID == current.ID })
+		all = append(all, walk.Entry{Chain: *current})
 	}
-	if current != nil {
-		out = append(out, listed(*current, id))
-	}
-	return out, err
+	return all, loopID, err
 }
 
 func (a *app) chainList(c *cli.Context) error {
-	all, err := a.chains(c)
+	all, loopID, err := a.chains(c)
 	if err != nil {
 		return err
 	}
-	lines := make([]render.ChainLine, len(all))
-	for i, l := range all {
-		lines[i] = l.ChainLine
+	whole, lines := true, make([]render.ChainLine, len(all))
+	for i, e := range all {
+		ch := e.Chain
+		lines[i] = render.ChainLine{ID: ch.ID, Loop: loopID, Status: string(ch.Status), Held: ch.Running != nil, Command: ch.Goal.Command,
+			Depth: ch.Depth(), Attempts: ch.Attempts, Why: ch.Why, Updated: ch.UpdatedAt}
+		if e.Err != nil {
+			whole, lines[i].Error = false, e.Err.Error()
+		}
 	}
 	if c.Bool("json") {
 		err = render.JSON(a.stdout, map[string]any{"chains": lines})
 	} else {
 		err = render.Chains(a.stdout, lines)
 	}
-	return failedUnless(!slices.ContainsFunc(lines, func(l render.ChainLine) bool { return l.Error != "" }), err)
+	return failedUnless(whole, err)
 }
 
 // oneChain is the chain of that id, or the newest.
-func (a *app) oneChain(c *cli.Context, id string) (listedChain, error) {
-	all, err := a.chains(c)
+func (a *app) oneChain(c *cli.Context, id string) (plan.Chain, error) {
+	all, _, err := a.chains(c)
 	if err != nil {
-		return listedChain{}, err
+		return plan.Chain{}, err
 	}
 	what := "superloop fix has opened no chain here"
 	if c.IsSet("loop") {
 		what = "loop " + c.String("loop") + " has no chain now"
 	}
 	if len(all) == 0 && id == "" {
-		return listedChain{}, failf(exitNothing, "superloop fix -- npm test", "%s", what)
+		return plan.Chain{}, failf(exitNothing, "superloop fix -- npm test", "%s", what)
 	}
 	i := len(all) - 1
 	if id != "" {
-		i = slices.IndexFunc(all, func(l listedChain) bool { return l.ID == id })
+		i = slices.IndexFunc(all, func(e walk.Entry) bool { return e.Chain.ID == id })
 	}
 	if i < 0 {
-		return listedChain{}, failf(exitNotFound, "superloop chain list", "there is no chain %q", id)
+		return plan.Chain{}, failf(exitNotFound, "superloop chain list", "there is no chain %q", id)
 	}
-	if all[i].Error != "" {
-		return listedChain{}, failf(exitFailed, "superloop chain list", "%s", all[i].Error)
+	if err := all[i].Err; err != nil {
+		return plan.Chain{}, failf(exitFailed, "superloop chain list", "%w", err)
 	}
-	return all[i], nil
+	return all[i].Chain, nil
 }
 
 func (a *app) chainShow(c *cli.Context) error {
@@ -130,7 +115,7 @@ func (a *app) chainShow(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return a.tellChain(c, l.chain, "Chain %s\n%s", l.ID, plan.Describe(l.chain, a.width()))
+	return a.tellChain(c, l, "Chain %s\n%s", l.ID, plan.Describe(l, a.width()))
 }
 
 // tellChain prints a chain with --json, else the text.
@@ -226,7 +211,7 @@ func (w *walker) goOn(id string, change func(*plan.Chain, time.Time) error) erro
 	if err != nil {
 		return heldElsewhere(err)
 	}
-	w.ch = &ch
+	w.ch, w.command = &ch, ch.Goal.Command
 	dir := filepath.Join(w.paths.Repo, filepath.FromSlash(ch.Goal.Dir))
 	if err := w.at(dir); err != nil {
 		return failf(exitNotFound, "superloop chain cancel "+id, "the folder in which %s failed is gone: %w", render.Clean(ch.Goal.Command), err)
@@ -263,10 +248,8 @@ func (a *app) showQuestion(c *cli.Context, none error) error {
 		return err
 	}
 	rec := q.rec
-	if c.Bool("json") {
-		return render.JSON(a.stdout, map[string]any{"loop_id": rec.Question.Loop, "question": rec.Question.ID, "reason": rec.Question.Reason, "options": remedies(rec)})
-	}
-	return a.write(func(w io.Writer) {
+	facts := map[string]any{"loop_id": rec.Question.Loop, "question": rec.Question.ID, "reason": rec.Question.Reason, "options": remedies(rec)}
+	return a.write(c, facts, func(w io.Writer) {
 		fmt.Fprintf(w, "%s waits for an operator: %s\n", render.Clean(rec.Question.Loop), render.Clean(rec.Question.Reason))
 		for _, o := range remedies(rec) {
 			fmt.Fprintf(w, "  %s: %s\n      %s\n", render.Clean(o.ID), render.Clean(o.Label), text.Display(o.Command))

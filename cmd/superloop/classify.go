@@ -89,7 +89,7 @@ func (a *app) classifyOne(c *cli.Context, text string, isTold bool) error {
 		if err != nil {
 			return err
 		}
-	} else if err := a.madeInput(c, &in); err != nil {
+	} else if in, err = a.madeInput(c, text, dir); err != nil {
 		return err
 	}
 	found, _, err := k.explain(c.Context, in)
@@ -99,10 +99,7 @@ func (a *app) classifyOne(c *cli.Context, text string, isTold bool) error {
 	case err != nil:
 		return err
 	}
-	if c.Bool("json") {
-		return render.JSON(a.stdout, found)
-	}
-	return a.write(found.Text)
+	return a.write(c, found, found.Text)
 }
 
 // said is a command in a message.
@@ -160,23 +157,19 @@ func (a *app) toldInput(c *cli.Context, in *rules.Input) (files []*os.File, err 
 }
 
 // madeInput runs the command to see how it fails.
-func (a *app) madeInput(c *cli.Context, in *rules.Input) error {
+func (a *app) madeInput(c *cli.Context, command, dir string) (rules.Input, error) {
 	if c.Duration("timeout") <= 0 {
-		return failf(exitUsage, typed(c)+" --timeout 10m -- "+in.Command, "--timeout %s: a time above 0 is needed", c.Duration("timeout"))
+		return rules.Input{}, failf(exitUsage, typed(c)+" --timeout 10m -- "+command, "--timeout %s: a time above 0 is needed", c.Duration("timeout"))
 	}
 	s, err := proc.Start(proc.Options{})
 	if err != nil {
-		return fmt.Errorf("running %s: %w", said(in.Command), err)
+		return rules.Input{}, fmt.Errorf("running %s: %w", said(command), err)
 	}
-	r, err := a.runPlainly(c.Context, s, in.Command, in.Dir, c.Duration("timeout"))
-	if err := errors.Join(err, s.Close()); err != nil {
-		return err
-	}
-	in.Exit, in.Stdout, in.Stderr = r.exit(), strings.NewReader(r.stdout), strings.NewReader(r.stderr)
-	if r.res.Stdout.Truncated || r.res.Stderr.Truncated {
+	in, res, err := a.runPlainly(c.Context, s, command, dir, c.Duration("timeout"))
+	if err == nil && (res.Stdout.Truncated || res.Stderr.Truncated) {
 		fmt.Fprintf(a.stderr, "superloop: of each stream the first and the last %s were looked at\n", render.Bytes(kept))
 	}
-	return nil
+	return in, errors.Join(err, s.Close())
 }
 
 // batchSystem is what a batch works fixes out for that names no system: an answer must not depend on the machine that

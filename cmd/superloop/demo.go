@@ -61,9 +61,8 @@ Its build is broken by what is installed. No agent is allowed to mend that.
 		return err
 	}
 	progress := a.progress(c.Bool("json"))
-	o := local.Options{Repo: dir, Config: cfg, LoopID: demo.LoopID, Version: version(),
-		StateHome: a.env("XDG_STATE_HOME"), Disk: a.disk, Hurry: a.hurry, Observer: progress, Log: a.logger(false),
-		By: a.who(c), LookPath: lookPath(a.env), ExitOnEscalation: c.Bool("exit-on-escalation")}
+	o := a.options(c, dir, cfg, demo.LoopID)
+	o.Observer = progress
 	if !o.ExitOnEscalation {
 		desk := &demoDesk{app: a, ctx: c.Context, Progress: progress, talk: progress.Talk, dir: dir, exe: exe, auto: c.Bool("auto-answer")}
 		if c.Bool("json") {

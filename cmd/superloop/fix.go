@@ -148,7 +148,8 @@ func (a *app) nobodyAtWork(repo string) error {
 
 // begin runs the command, and walks a chain of fixes if rules know some.
 func (w *walker) begin(text string, limit int, dry bool) error {
-	in, err := w.runCommand(text)
+	w.command = text
+	in, err := w.runCommand()
 	if err != nil {
 		return err
 	}
@@ -226,11 +227,7 @@ func (w *walker) reportChain(out fixed, walked error) error {
 
 // report prints what came of it and gives the exit code.
 func (w *walker) report(out fixed) error {
-	out.ExitCode = w.last.code()
-	out.Command = w.last.text
-	if w.ch != nil {
-		out.Command = w.ch.Goal.Command
-	}
+	out.ExitCode, out.Command = shellCode(w.last), w.command
 	if !w.c.Bool("json") {
 		w.print(out)
 	} else if err := render.JSON(w.a.stdout, out); err != nil {

@@ -262,8 +262,9 @@ type walker struct {
 
 	terminal *os.File // where an operator can be asked, nil without one
 	ch       *plan.Chain
-	last     ran // the command, the last time
-	used     int // fixes that ran by themselves
+	command  string
+	last     proc.Result // of the command
+	used     int         // fixes that ran by themselves
 	waiting  []waiting
 	asks     bool     // there is one among them that --yes would run
 	kept     []string // sets of undo
@@ -336,7 +337,7 @@ func (w *walker) Wait(ctx context.Context, d time.Duration) error {
 // Verify runs the goal's own command.
 func (w *walker) Verify(context.Context) (walk.Outcome, error) {
 	w.say("again: %s", text.Display(w.ch.Goal.Command))
-	in, err := w.runCommand(w.ch.Goal.Command)
+	in, err := w.runCommand()
 	if err != nil {
 		return walk.Outcome{}, err
 	}
@@ -348,18 +349,16 @@ func (w *walker) Verify(context.Context) (walk.Outcome, error) {
 	if err == nil {
 		w.learn(false, f)
 	}
-	return walk.Outcome{Text: fmt.Sprintf("exit code %d", w.last.code()), Failure: f, Options: options}, err
+	return walk.Outcome{Text: fmt.Sprintf("exit code %d", shellCode(w.last)), Failure: f, Options: options}, err
 }
 
-// runCommand runs the command that is to pass, and gives how it went as rules want it.
-func (w *walker) runCommand(command string) (rules.Input, error) {
-	r, err := w.a.runPlainly(w.ctx, w.spawner, command, w.dir, w.c.Duration("timeout"))
-	if err != nil {
-		return rules.Input{}, err
+// runCommand runs the command that is to pass.
+func (w *walker) runCommand() (rules.Input, error) {
+	in, res, err := w.a.runPlainly(w.ctx, w.spawner, w.command, w.dir, w.c.Duration("timeout"))
+	if err == nil {
+		w.last = res
 	}
-	w.last = r
-	return rules.Input{Source: rules.SourceCommand, Command: command, Dir: w.dir, Exit: r.exit(),
-		Stdout: strings.NewReader(r.stdout), Stderr: strings.NewReader(r.stderr)}, nil
+	return in, err
 }
 
 // look has rules look at a failure on the way.

@@ -175,52 +175,40 @@ func defaultPolicy() *recovery.Policy {
 	return p
 }
 
-// ran is how a command went.
-type ran struct {
-	res    proc.Result
-	text   string // the command
-	stdout string
-	stderr string
-}
-
 // kept bounds what is kept of each stream of a command: its first and its last bytes.
 const kept = 8 << 20
 
-// runPlainly runs a command of the operator's as their shell would, its output going to stderr.
-func (a *app) runPlainly(ctx context.Context, s *proc.Spawner, command, dir string, timeout time.Duration) (ran, error) {
+// runPlainly runs a command of the operator's as their shell would, its output going to stderr, and gives how it went as
+// rules want it.
+func (a *app) runPlainly(ctx context.Context, s *proc.Spawner, command, dir string, timeout time.Duration) (rules.Input, proc.Result, error) {
 	env := os.Environ()
 	shell, err := proc.LookPath("bash", env)
 	if err != nil {
 		if shell, err = proc.LookPath("sh", env); err != nil {
-			return ran{}, failf(exitNotFound, "", "running %s: %w", text.Display(command), err)
+			return rules.Input{}, proc.Result{}, failf(exitNotFound, "", "running %s: %w", text.Display(command), err)
 		}
 	}
 	res, err := s.Run(ctx, proc.Spec{Argv: []string{shell, "-c", command}, Dir: dir, Env: env, Timeout: timeout, Hurry: a.hurry,
 		Log: a.stderr, LogLimit: 1 << 40, HeadTail: kept})
-	r := ran{res: res, text: command, stdout: res.Stdout.Text(), stderr: res.Stderr.Text()}
 	if err != nil {
-		return r, fmt.Errorf("running %s: %w", text.Display(command), err)
+		return rules.Input{}, res, fmt.Errorf("running %s: %w", text.Display(command), err)
 	}
-	return r, orInterrupted(ctx, nil)
+	exit := rules.Exit{Code: max(res.Code, 0), Signal: res.Signal, TimedOut: res.Ended == proc.TimedOut, NotStarted: res.Ended == proc.NotStarted, Duration: res.Duration}
+	return rules.Input{Source: rules.SourceCommand, Command: command, Dir: dir, Exit: exit, Stdout: strings.NewReader(res.Stdout.Text()),
+		Stderr: strings.NewReader(res.Stderr.Text())}, res, orInterrupted(ctx, nil)
 }
 
-// exit is how the command ended, for the classifier.
-func (r ran) exit() rules.Exit {
-	return rules.Exit{Code: max(r.res.Code, 0), Signal: r.res.Signal, TimedOut: r.res.Ended == proc.TimedOut,
-		NotStarted: r.res.Ended == proc.NotStarted, Duration: r.res.Duration}
-}
-
-// code is the exit code with which a shell would have ended for the command.
-func (r ran) code() int {
+// shellCode is the exit code with which a shell would have ended for a command.
+func shellCode(r proc.Result) int {
 	switch {
-	case r.res.Ended == proc.TimedOut:
+	case r.Ended == proc.TimedOut:
 		return 124
-	case r.res.Signal != "":
-		return 128 + int(unix.SignalNum(r.res.Signal))
-	case r.res.Code < 0:
+	case r.Signal != "":
+		return 128 + int(unix.SignalNum(r.Signal))
+	case r.Code < 0:
 		return exitFailed
 	}
-	return r.res.Code
+	return r.Code
 }
 
 // explain has rules look at a failure: what it is, and what fixes it here.

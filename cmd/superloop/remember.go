@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -47,16 +48,16 @@ func (a *app) rememberable(c *cli.Context, rec escalation.Record, req escalation
 		return nil, err
 	}
 	if t.pinErr == nil && !trust.Compare(t.pin.Section, t.section).Empty() {
-		return nil, failf(exitFailed, "superloop config diff", "--remember: %s differs from what is trusted; decide about that first", relTo(t.repo, t.file.Path))
+		return nil, failf(exitFailed, "superloop config diff", "--remember: %s differs from what is trusted; decide about that first", t.name())
 	}
 	policy, _ := t.file.Policy(rec.Question.Loop)
 	if policy == nil {
-		return nil, failf(exitFailed, "", "--remember: %s has no recovery section", relTo(t.repo, t.file.Path))
+		return nil, failf(exitFailed, "", "--remember: %s has no recovery section", t.name())
 	}
 	if _, listed := policy.Listed(command); listed {
 		return nil, nil
 	}
-	r := remembering{config: filepath.Join(t.repo, ".superloop", "config.json"), store: t.store}
+	r := remembering{config: configFile(t.repo), store: t.store}
 	info, err := os.Stat(r.config)
 	if err != nil {
 		return nil, err
@@ -65,12 +66,7 @@ func (a *app) rememberable(c *cli.Context, rec escalation.Record, req escalation
 	if r.was, err = os.ReadFile(r.config); err != nil {
 		return nil, err
 	}
-	own := ""
-	for i, l := range t.file.Loops {
-		if l.ID == rec.Question.Loop {
-			own = fmt.Sprintf("/loops/%d/recovery", i)
-		}
-	}
+	own := fmt.Sprintf("/loops/%d/recovery", slices.IndexFunc(t.file.Loops, func(l config.Loop) bool { return l.ID == rec.Question.Loop }))
 	if r.next, err = insertEntry(r.was, policy, command, own); err != nil {
 		return nil, err
 	}
@@ -179,26 +175,18 @@ func insertEntry(data []byte, p *recovery.Policy, command, own string) ([]byte, 
 	if len(rest) > 0 && rest[0] != ']' && rest[0] != '}' {
 		text = append(text, ", "...)
 	}
-	out := append([]byte(nil), data[:offset+1]...)
-	out = append(out, text...)
-	return append(out, data[offset+1:]...), nil
+	return slices.Concat(data[:offset+1], text, data[offset+1:]), nil
 }
 
 // offsetOf is the place of a line and column as schemas.Document counts them: from 1, columns in characters.
 func offsetOf(data []byte, line, col int) int {
-	at := 0
-	for ; line > 1; line-- {
-		i := bytes.IndexByte(data[at:], '\n')
-		if i < 0 {
-			return -1
-		}
-		at += i + 1
-	}
+	lines := bytes.SplitAfterN(data, []byte("\n"), line)
+	at := len(data) - len(lines[len(lines)-1])
 	for ; col > 1 && at < len(data); col-- {
 		_, size := utf8.DecodeRune(data[at:])
 		at += size
 	}
-	if at >= len(data) {
+	if len(lines) < line || at >= len(data) {
 		return -1
 	}
 	return at

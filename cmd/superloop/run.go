@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 	"go.uber.org/zap"
@@ -148,20 +149,22 @@ func (a *app) runLoop(c *cli.Context, desk *clickDesk, repo string, cfg *config.
 		desk.speak(progress.Talk)
 		defer desk.speak(nil)
 	}
-	o := local.Options{
-		Repo: repo, Config: cfg, LoopID: id, Version: version(), StateHome: a.env("XDG_STATE_HOME"),
-		Disk: a.disk, Fast: c.Bool("fast"), Fresh: c.Bool("fresh"),
-		ExitOnEscalation: c.Bool("exit-on-escalation"), Containment: proc.Level(c.String("containment")),
-		Hurry: a.hurry, Observer: progress, Log: a.logger(c.Bool("verbose")),
-		TrustConfig: c.Bool("trust-config"), By: a.who(c), AcceptLoose: c.Bool("i-accept"), Unprotected: c.Bool("unprotected"), LookPath: lookPath(a.env),
-		Environ: without(cfg.SecretNames()), Channels: desk.channels,
-	}
+	o := a.options(c, repo, cfg, id)
+	o.Observer, o.Channels, o.Environ = progress, desk.channels, without(cfg.SecretNames())
+	o.Fast, o.Fresh, o.Containment = c.Bool("fast"), c.Bool("fresh"), proc.Level(c.String("containment"))
+	o.TrustConfig, o.AcceptLoose, o.Unprotected = c.Bool("trust-config"), c.Bool("i-accept"), c.Bool("unprotected")
 	s, err := local.Run(c.Context, o)
 	progress.Close()
 	if err != nil {
 		return err
 	}
 	return a.verdict(c.Context, s, cfg, repo, c.Bool("json"))
+}
+
+// options are those with which every verb starts a supervisor.
+func (a *app) options(c *cli.Context, repo string, cfg *config.Config, id string) local.Options {
+	return local.Options{Repo: repo, Config: cfg, LoopID: id, Version: version(), StateHome: a.env("XDG_STATE_HOME"), Disk: a.disk,
+		Hurry: a.hurry, Log: a.logger(c.Bool("verbose")), By: a.who(c), LookPath: lookPath(a.env), ExitOnEscalation: c.Bool("exit-on-escalation")}
 }
 
 // progress chooses how a run is shown: talk goes to stderr, data to stdout.
@@ -245,7 +248,11 @@ func (a *app) verdict(ctx context.Context, s loop.State, cfg *config.Config, rep
 	case loop.StuckEnd:
 		return say(exitStuck, "stuck: "+detail, "read "+relTo(repo, loopFile(repo, s.LoopID, "stuck-report.md"))+", then: superloop run"+flags)
 	case loop.Failed:
-		return say(exitFailed, "failed: "+detail, "superloop logs"+flags+" --role "+failedRole(s)+", then: superloop run"+flags)
+		role, ok := strings.CutPrefix(s.At, "role:")
+		if !ok {
+			role = "reviewer" // its log explains what else ends a loop
+		}
+		return say(exitFailed, "failed: "+detail, "superloop logs"+flags+" --role "+role+", then: superloop run"+flags)
 	case loop.Cancelled:
 		return say(exitFailed, "cancelled", "superloop run"+flags)
 	}

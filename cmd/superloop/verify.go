@@ -155,25 +155,20 @@ func (a *app) toolOf(c *cli.Context, name string) (verify.Tool, string, error) {
 func (a *app) tellVerified(c *cli.Context, t verify.Tool, label string, out verify.Outcome, r *toolRunner) error {
 	missing := !out.Works && len(r.shown) > 0 && r.shown[0].Exit.NotStarted
 	repaired := out.Works && out.Repair != nil && out.Repair.Succeeded
-	var err error
-	if c.Bool("json") {
-		view := struct {
-			Tool     string                 `json:"tool"`
-			Label    string                 `json:"label,omitempty"`
-			CLI      string                 `json:"cli"`
-			Works    bool                   `json:"works"`
-			Repaired bool                   `json:"repaired"`
-			Why      string                 `json:"why"`
-			Check    catalog.Verify         `json:"check"`
-			Verify   catalog.Verify         `json:"verify"`
-			Repair   *verify.RepairMetadata `json:"repair"`
-			Analysis verify.Analysis        `json:"analysis"`
-			Runs     []checkRun             `json:"runs"`
-		}{t.ID, label, t.CLI, out.Works, repaired, out.Why, t.Verify, out.Verify, out.Repair, out.Analysis, r.runs}
-		err = render.JSON(a.stdout, view)
-	} else {
-		err = a.write(func(w io.Writer) { render.Verification(w, t.ID, label, out, r.shown) })
-	}
+	view := struct {
+		Tool     string                 `json:"tool"`
+		Label    string                 `json:"label,omitempty"`
+		CLI      string                 `json:"cli"`
+		Works    bool                   `json:"works"`
+		Repaired bool                   `json:"repaired"`
+		Why      string                 `json:"why"`
+		Check    catalog.Verify         `json:"check"`
+		Verify   catalog.Verify         `json:"verify"`
+		Repair   *verify.RepairMetadata `json:"repair"`
+		Analysis verify.Analysis        `json:"analysis"`
+		Runs     []checkRun             `json:"runs"`
+	}{t.ID, label, t.CLI, out.Works, repaired, out.Why, t.Verify, out.Verify, out.Repair, out.Analysis, r.runs}
+	err := a.write(c, view, func(w io.Writer) { render.Verification(w, t.ID, label, out, r.shown) })
 	switch {
 	case err != nil:
 		return err

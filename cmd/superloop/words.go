@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"io"
@@ -20,7 +21,6 @@ import (
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/internal/text"
-	"github.com/superloop/superloop/loop"
 )
 
 func msec(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
@@ -45,14 +45,6 @@ func relTo(repo, path string) string {
 		}
 	}
 	return path
-}
-
-// failedRole is the role whose log explains a failed loop.
-func failedRole(s loop.State) string {
-	if role, ok := strings.CutPrefix(s.At, "role:"); ok {
-		return role
-	}
-	return "reviewer"
 }
 
 // table prints rows, whose cells are parted by tabs, below their heads.
@@ -114,15 +106,7 @@ func columns(f *os.File) int {
 }
 
 // typed is the verb as it is typed, with the program and the verb above it: "superloop config diff".
-func typed(c *cli.Context) string {
-	if c.Command != nil && strings.HasPrefix(c.Command.HelpName, "superloop ") {
-		return c.Command.HelpName
-	}
-	if c.Command == nil || c.Command.Name == "" || c.Command.Name == "superloop" {
-		return "superloop"
-	}
-	return "superloop " + c.Command.Name
-}
+func typed(c *cli.Context) string { return cmp.Or(c.Command.HelpName, "superloop") }
 
 // release is set by the release build (-ldflags "-X main.release=1.2.3").
 var release string
@@ -160,13 +144,7 @@ var reports = sync.OnceValue(func() *template.Template {
 
 // report prints a part of reports.tmpl, or with --json the facts.
 func (a *app) report(c *cli.Context, facts any, name string, data any) error {
-	if c.Bool("json") {
-		return render.JSON(a.stdout, facts)
-	}
 	var failed error
-	err := a.write(func(w io.Writer) { failed = reports().ExecuteTemplate(w, name, data) })
-	if failed != nil {
-		return failed
-	}
-	return err
+	err := a.write(c, facts, func(w io.Writer) { failed = reports().ExecuteTemplate(w, name, data) })
+	return cmp.Or(failed, err)
 }
