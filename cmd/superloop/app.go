@@ -96,6 +96,11 @@ func (a *app) write(c *cli.Context, facts any, text func(io.Writer)) error {
 	return err
 }
 
+// told is write with a short text.
+func (a *app) told(c *cli.Context, facts any, format string, args ...any) error {
+	return a.write(c, facts, func(w io.Writer) { fmt.Fprintf(w, format, args...) })
+}
+
 // signals: the first SIGINT or SIGTERM ends the context with its name as the cause, the second closes hurry.
 func (a *app) signals() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())

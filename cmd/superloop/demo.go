@@ -123,7 +123,7 @@ func (d *demoDesk) Event(ev journal.Event, s loop.State) {
 	}
 }
 
-// answer shows the question that the event is about and approves it: in the same way, and by the same record, as a
+// answer shows the question that the event is about and approves it: in the same way, and by the same record, as an
 // operator's process would.
 func (d *demoDesk) answer(event json.RawMessage) error {
 	var asked struct {

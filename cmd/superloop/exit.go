@@ -8,9 +8,6 @@ import (
 	"io"
 	"strings"
 
-	"github.com/urfave/cli/v2"
-
-	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/journal"
@@ -58,15 +55,6 @@ func failedUnless(well bool, err error) error {
 	if err == nil && !well {
 		return silent(exitFailed)
 	}
-	return err
-}
-
-// told prints what a verb has done or found: with --json the facts, else the text.
-func (a *app) told(c *cli.Context, facts any, format string, args ...any) error {
-	if c.Bool("json") {
-		return render.JSON(a.stdout, facts)
-	}
-	_, err := fmt.Fprintf(a.stdout, format, args...)
 	return err
 }
 

@@ -174,7 +174,7 @@ func kindsOf(tell string) [2][]notify.Kind {
 }
 
 // channels makes the channels of a configuration. One that cannot work is there too: its messages fail with the reason,
-// where people look for them. problems say the same, with the places in the file.
+// where people look for them. problems say the same, with the places in the file, and what clicks in Slack lack.
 func (a *app) channels(cfg *config.Config) (set effects.Channels, problems []config.Problem) {
 	set = effects.Channels{First: map[notify.Kind][]string{}, Second: map[notify.Kind][]string{}}
 	for _, ch := range cfg.Channels() {
@@ -191,7 +191,13 @@ func (a *app) channels(cfg *config.Config) (set effects.Channels, problems []con
 			}
 		}
 	}
-	return set, append(problems, a.slackProblems(cfg)...)
+	if s := cfg.Escalation.Slack; s.AppTokenEnv != "" {
+		a.secret("/escalation/slack/app_token_env", s.AppTokenEnv, &problems)
+	}
+	if s := cfg.Escalation.Slack; s.Listen != "" {
+		a.secret("/escalation/slack/signing_secret_env", s.SigningSecretEnv, &problems)
+	}
+	return set, problems
 }
 
 // channel makes one channel; what is wrong with it is its answer to each message.
@@ -249,19 +255,6 @@ func (a *app) secret(at, name string, problems *[]config.Problem) redact.Secret 
 			Message: fmt.Sprintf("the variable %s is not set in superloop's environment", name)})
 	}
 	return redact.Secret(value)
-}
-
-// slackProblems are what the environment lacks for clicks.
-func (a *app) slackProblems(cfg *config.Config) []config.Problem {
-	var problems []config.Problem
-	s := cfg.Escalation.Slack
-	if s.AppTokenEnv != "" {
-		a.secret("/escalation/slack/app_token_env", s.AppTokenEnv, &problems)
-	}
-	if s.Listen != "" {
-		a.secret("/escalation/slack/signing_secret_env", s.SigningSecretEnv, &problems)
-	}
-	return problems
 }
 
 // without is superloop's environment without some variables.

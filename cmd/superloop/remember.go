@@ -98,7 +98,7 @@ func (a *app) remember(r *remembering, by string) error {
 }
 
 // looseEntry says why a command must not get into auto_approve by a flag of an operator in a hurry: lint calls it an error
-// there, or it hands a program's text to an interpreter, or to what runs something with other rights or elsewhere. A
+// there, or it hands a program's text to an interpreter, or to what runs something with other rights or elsewhere. An
 // operator can still write such an entry, and trust it.
 func looseEntry(cfg *config.Config, loop, command string) string {
 	policy, _ := cfg.Policy(loop)

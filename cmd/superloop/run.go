@@ -108,28 +108,20 @@ func (a *app) notByAgent(repo string) error {
 	return nil
 }
 
-// warnings are what an operator should read before the night: what the loader found, and what will end a loop in the
-// night.
+// warnings are what an operator should read before the night: what the loader found, and bounds on what a role never
+// tells, which would end the loop after that role, in the night and not now.
 func warnings(cfg *config.Config) []config.Problem {
 	list := slices.Clone(cfg.Warnings)
 	for i, l := range cfg.Loops {
-		list = append(list, blindBudget(cfg, i, l)...)
-	}
-	return list
-}
-
-// blindBudget warns of a bound on what a role never tells: the loop would end after that role, in the night and not
-// now.
-func blindBudget(cfg *config.Config, i int, l config.Loop) []config.Problem {
-	if l.MaxCostUSD <= 0 && l.MaxTokens <= 0 {
-		return nil
-	}
-	var list []config.Problem
-	for _, role := range l.Roles {
-		r := cfg.Runners[role.Runner]
-		if agent.For(agent.CLI{Command: r.Command, Adapter: r.Adapter}).Profile().Help == nil {
-			list = append(list, config.Problem{Pointer: fmt.Sprintf("/loops/%d", i), Code: "blind_budget",
-				Message: fmt.Sprintf("max_cost_usd and max_tokens cannot be kept: the %s's runner %s does not tell what it uses, so the loop will end after it", role.Name, role.Runner)})
+		if l.MaxCostUSD <= 0 && l.MaxTokens <= 0 {
+			continue
+		}
+		for _, role := range l.Roles {
+			r := cfg.Runners[role.Runner]
+			if agent.For(agent.CLI{Command: r.Command, Adapter: r.Adapter}).Profile().Help == nil {
+				list = append(list, config.Problem{Pointer: fmt.Sprintf("/loops/%d", i), Code: "blind_budget",
+					Message: fmt.Sprintf("max_cost_usd and max_tokens cannot be kept: the %s's runner %s does not tell what it uses, so the loop will end after it", role.Name, role.Runner)})
+			}
 		}
 	}
 	return list
