@@ -216,7 +216,7 @@ func TestSentencesHasEveryEventOfTheLoop(t *testing.T) {
 	}
 }
 
-// eventsInSource are the keys of factDecoders, those that note and
+// eventsInSource are the keys of loop.inputs, those that note and
 // record are given, and those assigned to a variable named event.
 func eventsInSource(t *testing.T) map[string]bool {
 	t.Helper()
@@ -250,7 +250,7 @@ func eventsInSource(t *testing.T) map[string]bool {
 			ast.Inspect(decl, func(n ast.Node) bool {
 				switch n := n.(type) {
 				case *ast.ValueSpec:
-					if n.Names[0].Name == "factDecoders" {
+					if n.Names[0].Name == "inputs" {
 						for _, e := range n.Values[0].(*ast.CompositeLit).Elts {
 							add(e.(*ast.KeyValueExpr).Key)
 						}
