@@ -5,6 +5,7 @@ package proc
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -33,6 +34,7 @@ func launched(argv []string) int {
 type insider struct {
 	*Spawner
 	alive *os.File // closing it is a change of what was prepared
+	watch *os.File // its other end
 	done  int
 }
 
@@ -43,24 +45,28 @@ func insideOf(t testing.TB, s *Spawner) *insider {
 	if in.Spawner, err = s.Inside(in.launch); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { in.alive.Close() })
+	t.Cleanup(in.close)
 	return in
+}
+
+func (in *insider) close() {
+	in.alive.Close()
+	in.watch.Close()
 }
 
 func (in *insider) launch(b Become) (Launch, error) {
 	if in.alive != nil {
-		in.alive.Close()
+		in.close()
 	}
-	watch, alive, err := os.Pipe()
-	if err != nil {
+	var err error
+	if in.watch, in.alive, err = os.Pipe(); err != nil {
 		return Launch{}, err
 	}
-	in.alive = alive
 	return Launch{
-		Argv: append([]string{"/proc/self/exe", launchedArg}, b.Argv...), Env: b.Env, Files: []*os.File{watch},
+		Argv: append([]string{"/proc/self/exe", launchedArg}, b.Argv...), Env: b.Env, Files: []*os.File{in.watch},
 		Done: func(err error) error {
 			in.done++
-			return errors.Join(err, watch.Close())
+			return err
 		},
 	}, nil
 }
@@ -117,9 +123,11 @@ func TestInsideIsPreparedAnew(t *testing.T) {
 		in := insideOf(t, s)
 		count := filepath.Join(t.TempDir(), "count")
 		for i, change := range []func(){func() {}, func() {
-			syscall.ForkLock.Lock() // a child of another test would hold it until its exec
-			defer syscall.ForkLock.Unlock()
 			in.alive.Close()
+			// A child of another test may hold it until its exec.
+			if n, err := in.watch.Read(make([]byte, 1)); n != 0 || err != io.EOF {
+				t.Error(n, err)
+			}
 		}, func() {}, func() {
 			if err := in.Renew(); err != nil {
 				t.Error(err)

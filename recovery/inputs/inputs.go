@@ -103,11 +103,12 @@ func Inputs(t Tree, q Query) ([]Input, error) {
 }
 
 func newReader(t Tree, q Query) (*reader, error) {
-	dir, ok := q.WorkingDir, true
+	dir := q.WorkingDir
 	if !path.IsAbs(dir) {
 		dir = "./" + dir
 	}
-	if dir, ok = Inside(q.Repo, ".", dir); !ok {
+	dir, ok := Inside(q.Repo, ".", dir)
+	if !ok {
 		return nil, fmt.Errorf("finding the inputs: the working directory %q is not in the repository", q.WorkingDir)
 	}
 	r := &reader{tree: t, query: q, programs: table(), found: map[key]Input{}, files: map[string]*content{}, dirs: map[string]*listing{},
