@@ -25,6 +25,7 @@ type Watches struct {
 	armed map[string]bool // the directories that the file system tells of
 	All   []*watcher
 	turn  int // the next one of All to be told to look
+	due   int // the looks that are due, in parts of 1/turns
 }
 
 // watcher is who wants to know.
@@ -140,10 +141,7 @@ func (w *Watches) tell(ev fsnotify.Event) {
 func (w *Watches) next() {
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
-	for range (min(len(w.All), rechecked) + turns - 1) / turns {
-		if len(w.All) == 0 {
-			return
-		}
+	for w.due += min(len(w.All), rechecked); w.due >= turns && len(w.All) > 0; w.due -= turns {
 		w.turn %= len(w.All)
 		one := w.All[w.turn]
 		if one.ctx.Err() != nil {

@@ -72,7 +72,7 @@ func TestWatches(t *testing.T) {
 // in a second, and of many a hundred do.
 func TestWatchesTurns(t *testing.T) {
 	t.Parallel()
-	for n, want := range map[int]int{1: 30, 50: 150, 1000: 300} {
+	for n, want := range map[int]int{1: 3, 50: 150, 1000: 300} {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			w := &Watches{dirs: map[string][]*watcher{}, armed: map[string]bool{}}
