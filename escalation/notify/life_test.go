@@ -25,19 +25,21 @@ type step struct {
 	wait             time.Duration
 }
 
-var lives = rapid.Custom(func(t *rapid.T) life {
-	return life{
-		answers:  rapid.SliceOfN(rapid.SampledFrom([]error{nil, &TemporaryError{Reason: "500"}, &TemporaryError{Reason: "429", RetryAfter: 3 * time.Hour}, &PermanentError{"404"}, errors.New("odd"), panics("oops")}), 0, 40).Draw(t, "answers"),
-		attempts: rapid.IntRange(1, 12).Draw(t, "attempts"),
-		steps: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) step {
-			return step{
-				rapid.SampledFrom([]string{"enqueue", "enqueue", "enqueue", "wait", "wait", "restart", "gone", "back", "withdraw", "retry"}).Draw(t, "what"),
-				rapid.SampledFrom([]string{"e1", "e2", "e3"}).Draw(t, "escalation"), rapid.Bool().Draw(t, "resolved"),
-				time.Duration(rapid.Int64Range(0, int64(4*time.Hour)).Draw(t, "wait")),
-			}
-		}), 1, 30).Draw(t, "steps"),
-	}
-})
+func lives() *rapid.Generator[life] {
+	return rapid.Custom(func(t *rapid.T) life {
+		return life{
+			answers:  rapid.SliceOfN(rapid.SampledFrom([]error{nil, &TemporaryError{Reason: "500"}, &TemporaryError{Reason: "429", RetryAfter: 3 * time.Hour}, &PermanentError{"404"}, errors.New("odd"), panics("oops")}), 0, 40).Draw(t, "answers"),
+			attempts: rapid.IntRange(1, 12).Draw(t, "attempts"),
+			steps: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) step {
+				return step{
+					rapid.SampledFrom([]string{"enqueue", "enqueue", "enqueue", "wait", "wait", "restart", "gone", "back", "withdraw", "retry"}).Draw(t, "what"),
+					rapid.SampledFrom([]string{"e1", "e2", "e3"}).Draw(t, "escalation"), rapid.Bool().Draw(t, "resolved"),
+					time.Duration(rapid.Int64Range(0, int64(4*time.Hour)).Draw(t, "wait")),
+				}
+			}), 1, 30).Draw(t, "steps"),
+		}
+	})
+}
 
 // TestALongLife lets an outbox live through days of restarts, failures, changes of the configuration and withdrawals, in
 // any order.
@@ -46,7 +48,7 @@ func TestALongLife(t *testing.T) {
 	root, n := t.TempDir(), 0
 	rapid.Check(t, func(rt *rapid.T) {
 		n++
-		l := lives.Draw(rt, "life")
+		l := lives().Draw(rt, "life")
 		var problem error
 		synctest.Test(t, func(t *testing.T) { problem = l.live(t, filepath.Join(root, fmt.Sprint(n))) })
 		if problem != nil {

@@ -43,20 +43,22 @@ func TestVisible(t *testing.T) {
 }
 
 // hostile makes strings of what deceives readers, and of anything else.
-var hostile = rapid.Custom(func(t *rapid.T) string {
-	parts := rapid.SliceOf(rapid.OneOf(
-		rapid.SampledFrom([]string{"\u202e", "\u2066", "\u200b", "\x1b[31m", "\r", "\x00", "    ", "\n\n\n\n", "<!channel>", "<http://x|Approve>",
-			"```", "&amp;", "\xff", "\u3164", "\U000e0020", "*bold*", "@here", "\u0301\u0301\u0301\u0301\u0301"}),
-		rapid.String(),
-		rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) }),
-	)).Draw(t, "parts")
-	return strings.Join(parts, "")
-})
+func hostile() *rapid.Generator[string] {
+	return rapid.Custom(func(t *rapid.T) string {
+		parts := rapid.SliceOf(rapid.OneOf(
+			rapid.SampledFrom([]string{"\u202e", "\u2066", "\u200b", "\x1b[31m", "\r", "\x00", "    ", "\n\n\n\n", "<!channel>", "<http://x|Approve>",
+				"```", "&amp;", "\xff", "\u3164", "\U000e0020", "*bold*", "@here", "\u0301\u0301\u0301\u0301\u0301"}),
+			rapid.String(),
+			rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) }),
+		)).Draw(t, "parts")
+		return strings.Join(parts, "")
+	})
+}
 
 func TestVisibleHoldsItsPromise(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		s := hostile.Draw(t, "s")
+		s := hostile().Draw(t, "s")
 		text, marks := Visible(s)
 		if marks == 0 && text != s {
 			t.Fatalf("no marks, but %q became %q", s, text)
@@ -91,7 +93,7 @@ func TestBodyIsInert(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		m := opened("e1")
-		m.Command, m.RootCause, m.Loop, m.Note = hostile.Draw(t, "command"), hostile.Draw(t, "cause"), hostile.Draw(t, "loop"), hostile.Draw(t, "note")
+		m.Command, m.RootCause, m.Loop, m.Note = hostile().Draw(t, "command"), hostile().Draw(t, "cause"), hostile().Draw(t, "loop"), hostile().Draw(t, "note")
 		body, err := Body(m)
 		if err != nil {
 			t.Fatal(err)

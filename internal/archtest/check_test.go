@@ -133,6 +133,9 @@ func checkTest(rel string, src []byte) (problems []string) {
 	for _, at := range timed(f, importNames(f)) {
 		problems = append(problems, fmt.Sprintf("%s: a test that fails when the machine is busy: leave time limits to go test, look for the thing itself, or put it into a bubble of synctest; speed is for benchmarks", fset.Position(at)))
 	}
+	for _, at := range shared(f, importNames(f)) {
+		problems = append(problems, fmt.Sprintf("%s: parallel tests that share a generator of rapid race for its name; let a function make it", fset.Position(at)))
+	}
 	return append(problems, waivers(fset, f)...)
 }
 
@@ -146,6 +149,28 @@ func waivers(fset *token.FileSet, f *ast.File) (problems []string) {
 		}
 	}
 	return problems
+}
+
+// shared are the generators of rapid that variables of the package hold.
+func shared(f *ast.File, names map[string]string) (places []token.Pos) {
+	for _, d := range f.Decls {
+		if vars, ok := d.(*ast.GenDecl); !ok || vars.Tok != token.VAR {
+			continue
+		}
+		ast.Inspect(d, func(n ast.Node) bool {
+			if call, ok := n.(*ast.CallExpr); ok {
+				if sel, ok := call.Fun.(*ast.SelectorExpr); ok {
+					if id, ok := sel.X.(*ast.Ident); ok && names[id.Name] == "pgregory.net/rapid" {
+						places = append(places, n.Pos())
+						return false
+					}
+				}
+			}
+			_, function := n.(*ast.FuncLit)
+			return !function
+		})
+	}
+	return places
 }
 
 // timed are the places where a test holds the clock against an upper bound, outside

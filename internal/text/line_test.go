@@ -15,15 +15,17 @@ import (
 var control = regexp.MustCompile("\x1b(?:\\[[0-?]*[ -/]*[@-~]?|[\\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\\\)?|[ -/]*[0-~]?)")
 
 // pieces are what terminals and shells take for something else.
-var pieces = rapid.Custom(func(t *rapid.T) string {
-	return strings.Join(rapid.SliceOf(rapid.OneOf(rapid.SampledFrom([]string{"\x1b", "\x1b[", "\x1b[31;1m", "\x1b]0;title\a", "\x1b]8;;x\x1b\\", "\x1bP", "\x1b(B", "\a", "\\",
-		"\u202e", "\u200b", "\r", "\n", "\t", "  ", "\x00", "\xff", "\u2028", "\ue000", "'", "$(x)", "%", "-", "=", "^", "~", "a", "0", "?", "@"}), rapid.String())).Draw(t, "pieces"), "")
-})
+func pieces() *rapid.Generator[string] {
+	return rapid.Custom(func(t *rapid.T) string {
+		return strings.Join(rapid.SliceOf(rapid.OneOf(rapid.SampledFrom([]string{"\x1b", "\x1b[", "\x1b[31;1m", "\x1b]0;title\a", "\x1b]8;;x\x1b\\", "\x1bP", "\x1b(B", "\a", "\\",
+			"\u202e", "\u200b", "\r", "\n", "\t", "  ", "\x00", "\xff", "\u2028", "\ue000", "'", "$(x)", "%", "-", "=", "^", "~", "a", "0", "?", "@"}), rapid.String())).Draw(t, "pieces"), "")
+	})
+}
 
 func TestUncoloured(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		s := pieces.Draw(t, "text")
+		s := pieces().Draw(t, "text")
 		if got, want := Uncoloured(s), control.ReplaceAllString(s, ""); got != want {
 			t.Fatalf("%q: %q, want %q", s, got, want)
 		}
@@ -49,7 +51,7 @@ func TestLine(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		most := rapid.IntRange(0, 30).Draw(t, "most")
-		got := Line(pieces.Draw(t, "text"), most)
+		got := Line(pieces().Draw(t, "text"), most)
 		bad := func(r rune) bool { return !unicode.IsPrint(r) }
 		if !utf8.ValidString(got) || utf8.RuneCountInString(got) > most || strings.Contains(got, "  ") || strings.ContainsFunc(got, unicode.IsControl) ||
 			strings.ContainsFunc(got, func(r rune) bool { return bad(r) && unicode.In(r, unicode.Cf, unicode.Co, unicode.Zl, unicode.Zp) }) {
@@ -83,7 +85,7 @@ func TestCutAndHead(t *testing.T) {
 func TestWordsAreReadBack(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		argv := rapid.SliceOfN(rapid.Map(pieces, func(s string) string { return strings.ReplaceAll(s, "\x00", "") }), 1, 4).Draw(t, "argv")
+		argv := rapid.SliceOfN(rapid.Map(pieces(), func(s string) string { return strings.ReplaceAll(s, "\x00", "") }), 1, 4).Draw(t, "argv")
 		pasted := make([]string, len(argv))
 		for i, a := range argv {
 			argv[i] = strings.TrimRight(a, "\n") + "."
