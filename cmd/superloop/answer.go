@@ -49,19 +49,19 @@ func (a *app) answer(c *cli.Context, method escalation.Method) error {
 		if list, err = a.rememberable(c, q.rec, req); err != nil {
 			return err
 		}
-		req.ID = cmp.Or(req.ID, q.rec.Question.ID) // what is remembered is what is approved
+		req.ID = cmp.Or(req.ID, q.rec.Question.ID) // the command that is remembered is the command that is approved
 	}
 	return a.submit(c, q, req, list)
 }
 
-// asked is the question of a loop, as it stands on the disk.
+// asked is a loop with its store of questions and the record of its latest question.
 type asked struct {
 	place
 	store escalation.Store
 	rec   escalation.Record
 }
 
-// question is that of --loop, or of the only loop.
+// question reads the question of the loop that --loop names, or of the repository's only loop.
 func (a *app) question(c *cli.Context) (q asked, err error) {
 	if q.place, err = a.theLoop(c); err == nil {
 		q.store = a.questions(q.place)
@@ -70,7 +70,7 @@ func (a *app) question(c *cli.Context) (q asked, err error) {
 	return q, err
 }
 
-// questions are those of a loop.
+// questions returns the store that holds the questions of a loop.
 func (a *app) questions(p place) escalation.Store {
 	return escalation.Store{Disk: a.disk, Dir: p.Questions(), Loop: p.id}
 }
@@ -79,13 +79,13 @@ func (a *app) answerOf(c *cli.Context, method escalation.Method) escalation.Answ
 	return escalation.AnswerRequest{Method: method, Note: c.String("note"), By: byProcess(a.who(c))}
 }
 
-// byProcess is who answers by a process of this user.
+// byProcess describes an operator who answers by a command: the user's name, and the uid of this process.
 func byProcess(user string) escalation.By {
 	uid := os.Getuid()
 	return escalation.By{Channel: escalation.CLI, UID: &uid, User: user, Method: "process"}
 }
 
-// submit records an answer, then what it adds to auto_approve (nil: nothing), and tells it.
+// submit records an answer, then adds the command of list (nil: none) to auto_approve, and prints what the answer does.
 func (a *app) submit(c *cli.Context, q asked, req escalation.AnswerRequest, list *remembering) error {
 	rec, err := q.store.Answer(c.Context, req)
 	if err != nil {
@@ -99,12 +99,12 @@ func (a *app) submit(c *cli.Context, q asked, req escalation.AnswerRequest, list
 	return a.told(c, rec, "%s: %s\n%s", q.id, answerText(rec), a.takenUp(q.place, "the answer"))
 }
 
-// askPatience bounds the time between a loop's saying that it asks and the question's being there: a few writes to a
-// disk, which may be busy.
+// askPatience bounds the time between the moment in which a loop announces a question and the moment in which the
+// question is on the disk. A few writes lie between the two, and the disk may be busy.
 const askPatience = 2 * time.Second
 
-// presentQuestion reads the loop's question. A loop that says that it asks, and whose question is not on the disk yet,
-// is being heard a moment too early.
+// presentQuestion reads the loop's question. If a supervisor has announced a question in state.json and has not written
+// it to the disk yet, presentQuestion waits for the question, for askPatience at most.
 func (a *app) presentQuestion(ctx context.Context, q asked) (escalation.Record, error) {
 	limit := time.Now().Add(askPatience)
 	return awaitQuestion(ctx, q.store, func(rec escalation.Record) bool {
@@ -118,7 +118,8 @@ func (a *app) presentQuestion(ctx context.Context, q asked) (escalation.Record, 
 	})
 }
 
-// awaitQuestion reads a loop's question until it is the right one, or cannot be read; before the first one it is empty.
+// awaitQuestion reads a loop's question again and again, until right accepts the record, reading fails, or ctx ends.
+// right gets an empty record while there is no question.
 func awaitQuestion(ctx context.Context, store escalation.Store, right func(escalation.Record) bool) (escalation.Record, error) {
 	look := time.NewTicker(5 * time.Millisecond)
 	defer look.Stop()
@@ -135,8 +136,9 @@ func awaitQuestion(ctx context.Context, store escalation.Store, right func(escal
 	}
 }
 
-// confirm shows what would run and asks, where there is a terminal; what was shown is what is approved then, whatever
-// has taken its place meanwhile. An operator's own command is judged first: one that cannot run at all is refused.
+// confirm shows an operator on a terminal the command that would run, and asks for a yes, unless --json or --yes is
+// given. After a yes, req names the record that was shown, so no record that has replaced it is approved. confirm
+// judges the command of --edit first, and refuses one that cannot run at all.
 func (a *app) confirm(c *cli.Context, rec escalation.Record, req *escalation.AnswerRequest) error {
 	verdict := ""
 	if req.Edit != nil {
@@ -169,13 +171,13 @@ func (a *app) confirm(c *cli.Context, rec escalation.Record, req *escalation.Ans
 	return nil
 }
 
-// ask wants a "y" from the terminal. A signal ends the wait, and with it the process: what still reads then is of no
-// account.
+// ask prints a question to stderr and reports whether the answer from in is "y" or "yes". A signal ends the wait and
+// then the process, so nothing ends the goroutine that still reads.
 func (a *app) ask(ctx context.Context, in io.Reader, what string) (bool, error) {
 	fmt.Fprintf(a.stderr, "%s? [y/N] ", what)
 	typed := make(chan string, 1)
 	go func() {
-		line, _ := bufio.NewReader(in).ReadString('\n') // what was typed before an error counts
+		line, _ := bufio.NewReader(in).ReadString('\n') // the text before a read error is the answer
 		typed <- line
 	}()
 	select {
@@ -188,7 +190,7 @@ func (a *app) ask(ctx context.Context, in io.Reader, what string) (bool, error) 
 	}
 }
 
-// notAnswered is why an answer does not count.
+// notAnswered turns the error of an answer that was not accepted into a fault that tells the operator why.
 func (a *app) notAnswered(q asked, err error) error {
 	if q.id == "" {
 		return err // there is no such loop
@@ -220,7 +222,7 @@ func hasNotRun(id string) error {
 	return failf(exitNothing, "superloop run --loop "+id, "loop %s has not run yet", id)
 }
 
-// answerText says what an answer makes of the loop.
+// answerText says who has answered, and what the loop does after this answer.
 func answerText(rec escalation.Record) string {
 	by, method := render.Clean(rec.Answer.By.User), rec.Answer.Method
 	completion := rec.Question.Type == escalation.CompletionApproval
@@ -239,7 +241,8 @@ func answerText(rec escalation.Record) string {
 	return fmt.Sprintf("repaired by %s, the loop looks again and goes on", by)
 }
 
-// takenUp says what to type for the loop to take something up; "" if a supervisor does that.
+// takenUp returns the hint that the next run of the loop takes something up, for example an answer. It returns "" while
+// a supervisor runs the loop, because that supervisor takes it up.
 func (a *app) takenUp(p place, what string) string {
 	if _, alive := a.supervisor(p.Paths); alive {
 		return ""
@@ -247,7 +250,7 @@ func (a *app) takenUp(p place, what string) string {
 	return fmt.Sprintf("next: superloop run --loop %s   (no supervisor is running; the next run takes %s up)\n", p.id, what)
 }
 
-// inboxItem is what inbox --json prints of one question.
+// inboxItem is one question in the output of inbox --json.
 type inboxItem struct {
 	Loop    string             `json:"loop_id"`
 	Repo    string             `json:"repo"`
@@ -278,7 +281,7 @@ func (a *app) inbox(c *cli.Context) error {
 			Since: q.Created, Waiting: it.Waiting.Milliseconds(), Blocks: q.Blocking(), Lapsed: it.Lapsed, Actions: it.Record.Actions()}
 		if q.Command != nil {
 			x.Command = string(q.Command.Text)
-		} else { // what approve-recovery would show of a command, there is nothing else to show it
+		} else { // approve-recovery shows them for a command; for other questions only inbox does
 			x.Errors, x.Details = q.Errors, q.Details
 		}
 		list = append(list, x)
@@ -292,11 +295,11 @@ func (a *app) inbox(c *cli.Context) error {
 	return nil
 }
 
-// judgeEdit says what the policy makes of an operator's own command: an operator may run what it would not let run by itself.
-// What could not run at all (too long, not UTF-8, no command) is refused before it counts as the answer.
+// judgeEdit judges the command of --edit by the loop's policy. An operator may approve it whatever the verdict is, but
+// judgeEdit refuses a command that cannot run at all (too long, not UTF-8, empty): the question stays open.
 func (a *app) judgeEdit(c *cli.Context, rec escalation.Record, text string) (recovery.Verdict, error) {
-	policy, _ := recovery.Compile(recovery.Settings{}) // nothing in it can be wrong
-	// A configuration that cannot be read now is the supervisor's to report.
+	policy, _ := recovery.Compile(recovery.Settings{}) // empty settings always compile
+	// The supervisor reports a configuration that cannot be read. Here the empty policy judges then.
 	if _, cfg, err := a.configured(c); err == nil {
 		if p, problems := cfg.Policy(rec.Question.Loop); p != nil && len(problems) == 0 {
 			policy = p
@@ -309,7 +312,7 @@ func (a *app) judgeEdit(c *cli.Context, rec escalation.Record, text string) (rec
 	return v, nil
 }
 
-// cancelPatience bounds how long cancel waits for a supervisor to end what it runs: the grace of a role and some more.
+// cancelPatience bounds how long cancel waits until a supervisor has ended the running role, which gets some seconds.
 const cancelPatience = 30 * time.Second
 
 func (a *app) cancel(c *cli.Context) error {
@@ -328,7 +331,7 @@ func (a *app) cancel(c *cli.Context) error {
 		err = awaitCancel(c.Context, p, in.ID)
 	} else if repo, cfg, wrong := a.configured(c); wrong != nil {
 		err = wrong
-	} else { // no supervisor runs the loop: this is one itself, for as long as that takes
+	} else { // no supervisor runs the loop: this process supervises it until it is cancelled
 		err = local.Cancel(c.Context, a.options(c, repo, cfg, p.id))
 	}
 	if err != nil {
@@ -338,7 +341,7 @@ func (a *app) cancel(c *cli.Context) error {
 		"%[1]s: cancelled by %[2]s\nnext: superloop run --loop %[1]s   (goes on where it stood; --fresh starts anew)\n", p.id, in.By)
 }
 
-// awaitCancel follows the journal until the supervisor has recorded the end.
+// awaitCancel follows the journal until the supervisor has carried out the intent, for cancelPatience at most.
 func awaitCancel(ctx context.Context, p place, intent string) error {
 	ctx, stop := context.WithTimeout(ctx, cancelPatience)
 	defer stop()
@@ -374,7 +377,7 @@ func (a *app) kick(c *cli.Context) error {
 	return a.told(c, in, "%s: kicked by %s, %s is tried again\n%s", p.id, in.By, view.Pending.Role, a.takenUp(p, "it"))
 }
 
-// wish leaves the supervisor of a loop a wish.
+// wish writes a control intent (a kick or a cancellation) for the supervisor of a loop, the present one or the next.
 func (a *app) wish(c *cli.Context, p place, kind string, view loop.View) (control.Intent, error) {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // does not fail on any system that Go runs on
@@ -382,7 +385,7 @@ func (a *app) wish(c *cli.Context, p place, kind string, view loop.View) (contro
 	return in, control.Submit(a.disk, p.Paths, in)
 }
 
-// waitingLoop is the loop that a wish is about: --loop, or the only one, with what state.json says of it.
+// waitingLoop returns the loop of --loop, or the only one, and its state.json. It fails if the loop has not run yet.
 func (a *app) waitingLoop(c *cli.Context) (place, loop.View, error) {
 	p, err := a.theLoop(c)
 	if err != nil {

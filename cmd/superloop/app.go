@@ -34,8 +34,8 @@ func main() {
 	os.Exit(newApp(durable.OS(), os.Stdin, os.Stdout, os.Stderr).main(os.Args))
 }
 
-// app is one invocation: its streams, its environment and its signals. Nothing below main reads os.Args, os.Stdout or
-// the environment by itself.
+// app is one invocation of the program: its streams, its environment variables and its signals. The verbs use them in
+// place of os.Args, os.Stdout and os.Getenv.
 type app struct {
 	stdin  io.Reader
 	stdout io.Writer
@@ -43,12 +43,12 @@ type app struct {
 	env    func(string) string
 	disk   durable.Disk
 	hurry  chan struct{} // closed by the second signal
-	json   bool          // the verb's --json, known once its flags are read
+	json   bool          // --json is among the arguments
 	args   []string      // the invocation as it was typed
 	slack  slackSide     // empty outside of tests
 }
 
-// errSignal is why the context of a run ended.
+// errSignal is the cause of a context that a signal has ended.
 type errSignal struct{ sig os.Signal }
 
 func (e errSignal) Error() string { return e.sig.String() }
@@ -64,14 +64,14 @@ func newApp(disk durable.Disk, stdin io.Reader, stdout, stderr io.Writer) *app {
 	return &app{stdin: stdin, stdout: stdout, stderr: stderr, env: os.Getenv, disk: disk, hurry: make(chan struct{})}
 }
 
-// main is one invocation of the program; it gives the exit code.
+// main runs the verb that args name and returns the exit code of the process.
 func (a *app) main(args []string) int {
 	ctx, stop := a.signals()
 	defer stop()
 	a.args = args
 	for _, arg := range args {
 		if arg == "--" {
-			break // what follows is another program's
+			break // the arguments after -- belong to another program
 		}
 		a.json = a.json || arg == "--json" || arg == "-json"
 	}
@@ -84,8 +84,8 @@ func (a *app) main(args []string) int {
 	return f.code
 }
 
-// write prints what a verb was asked for: with --json the facts, else the text, at once. What a full disk does not take
-// is an error of the verb: whoever reads the file would not know.
+// write prints the result of a verb: facts as JSON with --json, otherwise text, in one write. A failed write (a full
+// disk) is an error of the verb, because whoever reads the file would not see that a part is missing.
 func (a *app) write(c *cli.Context, facts any, text func(io.Writer)) error {
 	if c.Bool("json") {
 		return render.JSON(a.stdout, facts)
@@ -96,12 +96,13 @@ func (a *app) write(c *cli.Context, facts any, text func(io.Writer)) error {
 	return err
 }
 
-// told is write with a short text.
+// told is write with a formatted text.
 func (a *app) told(c *cli.Context, facts any, format string, args ...any) error {
 	return a.write(c, facts, func(w io.Writer) { fmt.Fprintf(w, format, args...) })
 }
 
-// signals: the first SIGINT or SIGTERM ends the context with its name as the cause, the second closes hurry.
+// signals returns a context that the first SIGINT, SIGTERM or SIGHUP ends, with an errSignal as its cause. The second
+// signal closes hurry. The function that signals returns stops the handling of signals.
 func (a *app) signals() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	ch := make(chan os.Signal, 2)
@@ -162,7 +163,8 @@ func (a *app) nearest(name string) string {
 	return ""
 }
 
-// finish gives a command what all have: usage errors with exit code 2, no stray arguments, completion of loop ids.
+// finish gives a command and its subcommands what all commands share: usage errors end with exit code 2, and a command
+// without ArgsUsage refuses arguments.
 func (a *app) finish(cmd *cli.Command) {
 	cmd.OnUsageError = usageError
 	cmd.HideHelpCommand = true
@@ -179,8 +181,8 @@ func (a *app) finish(cmd *cli.Command) {
 	}
 }
 
-// asFlag is the command line that the user probably meant: a lone argument is most often the loop's id, or the runner's
-// name, and flags after it were not read.
+// asFlag returns the command line that the operator probably meant, for a hint. A lone argument is most often the id of
+// a loop or the name of a runner. The flag parser stops at such an argument and does not read the flags after it.
 func (a *app) asFlag(c *cli.Context) string {
 	for _, f := range c.Command.Flags {
 		if name := f.Names()[0]; name == "loop" || name == "runner" {
@@ -195,7 +197,8 @@ func usageError(c *cli.Context, err error, _ bool) error {
 	return &fault{code: exitUsage, err: err, hint: typed(c) + " --help"}
 }
 
-// repo is the repository that a verb works on: --repo, or the nearest folder above it that holds .superloop.
+// repo returns the repository that a verb works on: the folder of --repo, or without --repo the nearest folder that
+// holds .superloop, from the current folder upwards. If no folder holds it, repo returns the current folder.
 func (a *app) repo(c *cli.Context) (string, error) {
 	dir, err := filepath.Abs(c.String("repo"))
 	if err != nil {
@@ -218,12 +221,12 @@ func (a *app) repo(c *cli.Context) (string, error) {
 	}
 }
 
-// configFile is the repository's configuration.
+// configFile returns the path of the repository's configuration.
 func configFile(repo string) string { return filepath.Join(repo, ".superloop", "config.json") }
 
 func (a *app) config(repo string) (*config.Config, error) { return config.Load(configFile(repo)) }
 
-// configured is the repository that a verb works on, and its configuration.
+// configured returns the repository that a verb works on, and its configuration.
 func (a *app) configured(c *cli.Context) (string, *config.Config, error) {
 	repo, err := a.repo(c)
 	if err != nil {
@@ -233,8 +236,8 @@ func (a *app) configured(c *cli.Context) (string, *config.Config, error) {
 	return repo, cfg, err
 }
 
-// loopIDs are the loops of the repository, in the configuration's order. It reads no more than that: verbs that only
-// look must be quick, and must work while somebody is editing the rest.
+// loopIDs returns the ids of the repository's loops, in the configuration's order. It does not check the rest of the
+// configuration: verbs that only show something must be quick, and must work while somebody edits the file.
 func (a *app) loopIDs(repo string) ([]string, error) {
 	path := configFile(repo)
 	data, err := os.ReadFile(path)
@@ -262,7 +265,7 @@ func (a *app) loopIDs(repo string) ([]string, error) {
 	return ids, nil
 }
 
-// pick is the loop that a verb is about: --loop, or the only one.
+// pick returns the loop that a verb is about: the loop of --loop, which must be one of ids, or the only one of ids.
 func pick(c *cli.Context, ids []string) (string, error) {
 	id := c.String("loop")
 	if id == "" {
@@ -281,7 +284,7 @@ func (a *app) paths(repo, id string) (layout.Paths, error) {
 	return layout.NewPaths(repo, id, a.env("XDG_STATE_HOME"))
 }
 
-// place is a loop, and where its files are.
+// place is a loop and the paths of its files.
 type place struct {
 	layout.Paths
 	id string
@@ -299,7 +302,8 @@ func (a *app) places(repo string, ids ...string) ([]place, error) {
 	return out, nil
 }
 
-// chosenLoops are the repository and its loops: that of --loop, or all. With one, it is that of --loop or the only one.
+// chosenLoops returns the repository and the loops that a verb is about: the loop of --loop, or all loops without the
+// flag. If one is true, it returns a single loop: that of --loop, or the repository's only one.
 func (a *app) chosenLoops(c *cli.Context, one bool) (repo string, loops []place, err error) {
 	if repo, err = a.repo(c); err != nil {
 		return "", nil, err
@@ -315,7 +319,7 @@ func (a *app) chosenLoops(c *cli.Context, one bool) (repo string, loops []place,
 	return repo, loops, err
 }
 
-// theLoop is --loop, or the only loop.
+// theLoop returns the loop of --loop, or the repository's only loop.
 func (a *app) theLoop(c *cli.Context) (place, error) {
 	_, loops, err := a.chosenLoops(c, true)
 	if err != nil {
@@ -324,7 +328,8 @@ func (a *app) theLoop(c *cli.Context) (place, error) {
 	return loops[0], nil
 }
 
-// private is the repository and the places of its private state, which all of its loops share.
+// private returns the repository and the paths of its private state. The caller may use only the paths that all of the
+// repository's loops share.
 func (a *app) private(c *cli.Context) (string, layout.Paths, error) {
 	repo, err := a.repo(c)
 	if err != nil {
@@ -334,7 +339,7 @@ func (a *app) private(c *cli.Context) (string, layout.Paths, error) {
 	return repo, paths, err
 }
 
-// pickOf is the loop of --loop, which the configuration must have; "" without the flag.
+// pickOf returns the loop of --loop, which must be in cfg. It returns "" without the flag.
 func pickOf(c *cli.Context, cfg *config.Config) (string, error) {
 	if !c.IsSet("loop") {
 		return "", nil
@@ -346,7 +351,7 @@ func pickOf(c *cli.Context, cfg *config.Config) (string, error) {
 	return pick(c, ids)
 }
 
-// ttyOf is a stream that is a terminal, else nil.
+// ttyOf returns the stream if it is a terminal, else nil.
 func ttyOf(stream any) *os.File {
 	if f, ok := stream.(*os.File); ok && isatty.IsTerminal(f.Fd()) {
 		return f
@@ -354,7 +359,7 @@ func ttyOf(stream any) *os.File {
 	return nil
 }
 
-// width is how many columns stdout has, 0 if it is no terminal.
+// width returns the number of columns of stdout, 0 if stdout is no terminal.
 func (a *app) width() int {
 	if f := ttyOf(a.stdout); f != nil {
 		return columns(f)
@@ -362,7 +367,7 @@ func (a *app) width() int {
 	return 0
 }
 
-// who is the operator at the keyboard, for --by.
+// who returns the name of the operator: --by, else the user in the environment, else the uid.
 func (a *app) who(c *cli.Context) string {
 	return cmp.Or(c.String("by"), a.env("SUDO_USER"), a.env("USER"), a.env("LOGNAME"), fmt.Sprintf("uid %d", os.Getuid()))
 }

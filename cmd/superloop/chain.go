@@ -24,7 +24,8 @@ import (
 	"github.com/superloop/superloop/recovery/undo"
 )
 
-// chains are those of fix, or of a loop, the newest last.
+// chains lists the chains (remediation plans) of superloop fix, the newest last. With --loop it lists the chains of
+// that loop instead, and returns the loop's id.
 func (a *app) chains(c *cli.Context) (all []walk.Entry, loopID string, err error) {
 	var store walk.Store
 	var current *plan.Chain
@@ -48,7 +49,7 @@ func (a *app) chains(c *cli.Context) (all []walk.Entry, loopID string, err error
 		store = a.fixStore(paths)
 	}
 	all, err = store.List()
-	if current != nil { // it is newer than any file of it
+	if current != nil { // the chain in the loop's state is newer than its file
 		all = slices.DeleteFunc(all, func(e walk.Entry) bool { return e.Chain.ID == current.ID })
 		all = append(all, walk.Entry{Chain: *current})
 	}
@@ -77,7 +78,7 @@ func (a *app) chainList(c *cli.Context) error {
 	return failedUnless(whole, err)
 }
 
-// oneChain is the chain of that id, or the newest.
+// oneChain returns the chain with this id, or the newest chain if id is "".
 func (a *app) oneChain(c *cli.Context, id string) (plan.Chain, error) {
 	all, _, err := a.chains(c)
 	if err != nil {
@@ -118,7 +119,7 @@ func (a *app) chainShow(c *cli.Context) error {
 	return a.tellChain(c, l, "Chain %s\n%s", l.ID, plan.Describe(l, a.width()))
 }
 
-// tellChain prints a chain with --json, else the text.
+// tellChain prints a chain as JSON with --json, otherwise the formatted text.
 func (a *app) tellChain(c *cli.Context, ch plan.Chain, text string, args ...any) error {
 	body, err := plan.Response(ch)
 	if err != nil {
@@ -127,7 +128,7 @@ func (a *app) tellChain(c *cli.Context, ch plan.Chain, text string, args ...any)
 	return a.told(c, json.RawMessage(body), text, args...)
 }
 
-// atMost are the arguments of a verb, filled up to n with "".
+// atMost returns the arguments of a verb, filled up with "" to n. More than n arguments are a usage error.
 func atMost(c *cli.Context, n int) ([]string, error) {
 	args, err := words(c)
 	if err == nil && len(args) > n {
@@ -178,7 +179,7 @@ func (a *app) chainRetry(c *cli.Context) error {
 		switch {
 		case ch.Running != nil:
 			err = ch.Again(now)
-		case ch.Status == plan.Open && !c.IsSet("depth"): // it was broken off between two moves
+		case ch.Status == plan.Open && !c.IsSet("depth"): // the last walk ended between two moves: walking on is enough
 		default:
 			err = ch.Retry(c.Int("depth"), now)
 		}
@@ -189,7 +190,7 @@ func (a *app) chainRetry(c *cli.Context) error {
 	})
 }
 
-// goOn has an operator's word changed into a chain of fix, and walks it.
+// goOn applies an operator's change to a chain of superloop fix and then walks the chain.
 func (a *app) goOn(c *cli.Context, id string, change func(*plan.Chain, time.Time) error) error {
 	if c.Duration("timeout") <= 0 {
 		return failf(exitUsage, typed(c)+" --timeout 30m", "--timeout %s: a time above 0 is needed", c.Duration("timeout"))
@@ -226,7 +227,7 @@ func heldElsewhere(err error) error {
 	return err
 }
 
-// pending is the question of a loop that waits for an operator.
+// pending returns the open question of a loop. Without an open question it fails with the reason.
 func (a *app) pending(c *cli.Context) (asked, error) {
 	q, err := a.question(c)
 	if err == nil && q.rec.State != escalation.Pending {
@@ -238,7 +239,7 @@ func (a *app) pending(c *cli.Context) (asked, error) {
 	return q, err
 }
 
-// showQuestion shows the options of a loop that waits; none is what to say if it does not.
+// showQuestion prints the options of the question that a loop waits for. It returns none if the loop does not wait.
 func (a *app) showQuestion(c *cli.Context, none error) error {
 	q, err := a.pending(c)
 	if err != nil {
@@ -258,13 +259,13 @@ func (a *app) showQuestion(c *cli.Context, none error) error {
 	})
 }
 
-// remedies are the options of a question that have a command.
+// remedies returns those options of a question that have a command.
 func remedies(rec escalation.Record) []escalation.Option {
 	without := func(o escalation.Option) bool { return o.Command == "" }
 	return slices.DeleteFunc(orEmpty(slices.Clone(rec.Question.Options)), without)
 }
 
-// chooseInLoop answers a loop's question with one of its options, as approve-recovery --edit does.
+// chooseInLoop approves the command of one option of a loop's question, as approve-recovery --edit does.
 func (a *app) chooseInLoop(c *cli.Context, question, option string) error {
 	q, err := a.pending(c)
 	if err != nil {
@@ -285,7 +286,7 @@ func (a *app) chooseInLoop(c *cli.Context, question, option string) error {
 		return failf(exitNotFound, "superloop approve-recovery --loop "+text.Paste(loopID), "loop %s has no option %q: %s", loopID, option, has)
 	}
 	req := a.answerOf(c, escalation.Approve)
-	req.ID = cmp.Or(question, rec.Question.ID) // what was looked at is what is answered
+	req.ID = cmp.Or(question, rec.Question.ID) // the answer is for the question whose options were read
 	if cmd := rec.Question.Command; cmd == nil || string(cmd.Text) != options[i].Command {
 		req.Edit = &escalation.EditedCommand{Text: []byte(options[i].Command)}
 	}
@@ -326,7 +327,7 @@ func (a *app) chainCancel(c *cli.Context) error {
 	return a.tellChain(c, ch, "chain %s is cancelled\n", ch.ID)
 }
 
-// chainUndo puts back what the fixes of a chain overwrote, the last one first.
+// chainUndo restores the files that the remedies of a chain overwrote, the last remedy first.
 func (a *app) chainUndo(c *cli.Context) error {
 	args, err := atMost(c, 1)
 	if err != nil {

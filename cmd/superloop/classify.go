@@ -23,7 +23,7 @@ import (
 	"github.com/superloop/superloop/recovery/remedy"
 )
 
-// told are the flags that describe a failure, so that no command is run.
+// told lists the flags that describe a failure. With one of them superloop runs no command.
 var told = [...]string{"exit", "signal", "timed-out", "stdout", "stderr"}
 
 func (a *app) classifyFailure(c *cli.Context) error {
@@ -83,7 +83,7 @@ func (a *app) classifyOne(c *cli.Context, text string, isTold bool) error {
 		files, err := a.toldInput(c, &in)
 		defer func() {
 			for _, f := range files {
-				_ = f.Close() // it was only read
+				_ = f.Close() // the file was only read
 			}
 		}()
 		if err != nil {
@@ -102,7 +102,7 @@ func (a *app) classifyOne(c *cli.Context, text string, isTold bool) error {
 	return a.write(c, found, found.Text)
 }
 
-// said is a command in a message.
+// said shortens a command for a message and makes it safe for a terminal.
 func said(text string) string {
 	if text == "" {
 		return "the command"
@@ -110,7 +110,7 @@ func said(text string) string {
 	return render.Cut(render.Clean(text), 120)
 }
 
-// theDir is --dir, absolute.
+// theDir returns the absolute path of --dir, which must be a folder.
 func theDir(c *cli.Context) (string, error) {
 	dir, err := filepath.Abs(c.String("dir"))
 	if err != nil {
@@ -122,7 +122,8 @@ func theDir(c *cli.Context) (string, error) {
 	return dir, nil
 }
 
-// toldInput reads how a command ended and what it printed from the flags.
+// toldInput fills in how the command ended and what it printed, as the flags say. The caller closes files, also after
+// an error.
 func (a *app) toldInput(c *cli.Context, in *rules.Input) (files []*os.File, err error) {
 	open := func(flag string) (io.Reader, error) {
 		switch path := c.String(flag); path {
@@ -151,12 +152,12 @@ func (a *app) toldInput(c *cli.Context, in *rules.Input) (files []*os.File, err 
 		in.Exit.Signal = "SIG" + strings.TrimPrefix(s, "SIG")
 	}
 	if !c.IsSet("exit") && in.Exit.OK() {
-		in.Exit.Code = 1 // it is told of because it failed
+		in.Exit.Code = 1 // the flags describe a failure, so exit code 0 is none
 	}
 	return files, err
 }
 
-// madeInput runs the command to see how it fails.
+// madeInput runs the command and returns its end and its output as the input of the classifier.
 func (a *app) madeInput(c *cli.Context, command, dir string) (rules.Input, error) {
 	if c.Duration("timeout") <= 0 {
 		return rules.Input{}, failf(exitUsage, typed(c)+" --timeout 10m -- "+command, "--timeout %s: a time above 0 is needed", c.Duration("timeout"))
@@ -172,11 +173,11 @@ func (a *app) madeInput(c *cli.Context, command, dir string) (rules.Input, error
 	return in, errors.Join(err, s.Close())
 }
 
-// batchSystem is what a batch works fixes out for that names no system: an answer must not depend on the machine that
-// gives it.
+// batchSystem is the system for which a batch resolves remedies if neither --system nor --dir is given: an answer must
+// not depend on the machine that gives it.
 const batchSystem = "debian12"
 
-// classifyBatch answers the lines of stdin.
+// classifyBatch classifies the failures on stdin, one JSON object a line, and prints one answer a line.
 func (a *app) classifyBatch(c *cli.Context) error {
 	repo, err := a.repo(c)
 	if err != nil {
@@ -205,7 +206,7 @@ func (a *app) classifyBatch(c *cli.Context) error {
 	return orInterrupted(c.Context, err)
 }
 
-// lintProblem is one thing that is wrong with the rules.
+// lintProblem is an error or a warning that classify --lint reports about the rules.
 type lintProblem struct {
 	File    string `json:"file"`
 	Line    int    `json:"line"`
@@ -296,7 +297,7 @@ func (a *app) classifyLint(c *cli.Context) error {
 	return err
 }
 
-// listedHandler is a handler as --list names it.
+// listedHandler is a handler in the output of classify --list --json.
 type listedHandler struct {
 	ID       string         `json:"id"`
 	Label    string         `json:"label"`

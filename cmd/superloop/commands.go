@@ -14,13 +14,13 @@ import (
 	"github.com/superloop/superloop/escalation"
 )
 
-// verbsText has the verbs in the order in which help lists them, with their flags and what help says of them; the head
-// of the file has its syntax.
+// verbsText holds the verbs with their flags and help texts, in the order in which help lists them. The head of the
+// file describes its syntax.
 //
 //go:embed verbs.txt
 var verbsText string
 
-// commands are the verbs. What each does is here, and what help says of it is in verbs.txt.
+// commands returns the verbs. It binds each verb of verbs.txt to the function that carries it out.
 func (a *app) commands() []*cli.Command {
 	answer := func(method escalation.Method) cli.ActionFunc {
 		return a.byOperator(func(c *cli.Context) error {
@@ -57,7 +57,7 @@ func (a *app) commands() []*cli.Command {
 		switch {
 		case isSub:
 			cmd.Action, cmd.Name = actions[cmd.Name], sub
-			last := all[len(all)-1] // a verb is followed by its parts
+			last := all[len(all)-1] // in verbs.txt a verb stands above its subcommands
 			if last.Name == parent {
 				last.Subcommands = append(last.Subcommands, cmd)
 			}
@@ -69,7 +69,7 @@ func (a *app) commands() []*cli.Command {
 	return all
 }
 
-// operator refuses a process that superloop itself has started: an agent may ask, and never answer.
+// operator refuses a process that descends from something that superloop runs: an agent may ask, and never answer.
 func (a *app) operator() error {
 	_, err := escalation.CheckCaller("/proc", os.Environ())
 	if agent, ok := errors.AsType[*escalation.AgentError](err); ok {
@@ -78,7 +78,7 @@ func (a *app) operator() error {
 	return err
 }
 
-// byOperator is a verb that no agent may carry out.
+// byOperator wraps a verb so that it refuses to run for an agent.
 func (a *app) byOperator(verb cli.ActionFunc) cli.ActionFunc {
 	return func(c *cli.Context) error {
 		if err := a.operator(); err != nil {
@@ -88,7 +88,7 @@ func (a *app) byOperator(verb cli.ActionFunc) cli.ActionFunc {
 	}
 }
 
-// readVerb reads a block of verbs.txt.
+// readVerb parses the block of one verb in verbs.txt.
 func readVerb(block string) *cli.Command {
 	facts, description, _ := strings.Cut(block, "\n\n")
 	lines := strings.Split(strings.TrimSpace(facts), "\n")
@@ -104,7 +104,7 @@ func readVerb(block string) *cli.Command {
 	return cmd
 }
 
-// readFlag reads a line "--NAME[,ALIAS] TYPE [DEFAULT]: USAGE".
+// readFlag parses a line of verbs.txt: "--NAME[,ALIAS] TYPE [DEFAULT]: USAGE".
 func readFlag(line string) cli.Flag {
 	head, usage, _ := strings.Cut(line, ": ")
 	words := append(strings.Fields(strings.TrimPrefix(head, "--")), "", "")
@@ -126,7 +126,7 @@ func readFlag(line string) cli.Flag {
 	return &cli.BoolFlag{Name: names[0], Aliases: names[1:], Usage: usage}
 }
 
-// group is what a verb does that only has parts: it names them.
+// group is the action of a verb that has only subcommands: it names them and ends with exit code 2.
 func group(c *cli.Context) error {
 	name := c.Command.Name
 	switch {
@@ -143,8 +143,8 @@ func group(c *cli.Context) error {
 	return silent(exitUsage)
 }
 
-// completions are the scripts. They ask the program itself: what can stand at a place is known here, and the ids of
-// loops come from the repository at hand.
+// completions holds the completion scripts. They ask superloop __complete for verbs, flags and the ids of the
+// repository's loops.
 //
 //go:embed completion/superloop.*
 var completions embed.FS
@@ -158,7 +158,7 @@ func (a *app) completion(c *cli.Context) error {
 	return err
 }
 
-// complete is what the completion scripts ask.
+// complete prints words for the completion scripts, one a line: the verbs, the flags of a verb, or the ids of loops.
 func (a *app) complete(c *cli.Context) error {
 	var lines []string
 	for _, cmd := range a.commands() {

@@ -14,7 +14,8 @@ import (
 	"github.com/superloop/superloop/loop/config/trust"
 )
 
-// trusted is what the verbs about trust look at: the file, what of it is a matter of trust, and the pin.
+// trusted holds the inputs of the verbs about trust: the configuration file, the section of it that needs an operator's
+// trust, and the pin of the section that was trusted last.
 type trusted struct {
 	repo    string
 	file    *config.Config
@@ -22,7 +23,7 @@ type trusted struct {
 	digest  string
 	store   trust.Store
 	pin     trust.Pin
-	// pinErr is nil, trust.ErrNoPin or a *trust.DamagedError; the pin is empty then.
+	// pinErr is nil, trust.ErrNoPin or a *trust.DamagedError. After an error the pin is empty.
 	pinErr error
 }
 
@@ -43,7 +44,7 @@ func (a *app) trusted(c *cli.Context) (t trusted, err error) {
 	return t, nil
 }
 
-// unpinned is the answer of a verb that needs a pin.
+// unpinned returns the fault of a verb that needs a pin, nil if there is a pin.
 func (t trusted) unpinned() error {
 	if damaged, ok := errors.AsType[*trust.DamagedError](t.pinErr); ok {
 		return &fault{code: exitConfig, err: damaged, hint: damaged.Hint()}
@@ -54,8 +55,9 @@ func (t trusted) unpinned() error {
 	return nil
 }
 
-// inForce is the configuration of which nothing that is held is in force, and how the file differs from the pin.
-// Without a pin it is the file, which the first run pins as it is.
+// inForce returns the configuration in force, which is the file without the changes that superloop holds until an
+// operator trusts them. It also returns how the file differs from the pin. Without a pin the whole file is in force,
+// because the first run pins it as it is.
 func (t trusted) inForce() (*config.Config, trust.Diff, error) {
 	switch {
 	case errors.Is(t.pinErr, trust.ErrNoPin):
@@ -67,7 +69,7 @@ func (t trusted) inForce() (*config.Config, trust.Diff, error) {
 	return cfg, trust.Compare(t.pin.Section, t.section), err
 }
 
-// name is the file as it is said.
+// name returns the path of the file for a message.
 func (t trusted) name() string { return relTo(t.repo, t.file.Path) }
 
 func (a *app) configDiff(c *cli.Context) error {
@@ -93,7 +95,7 @@ func (a *app) configDiff(c *cli.Context) error {
 	return nil
 }
 
-// report is what config diff and config trust print as JSON.
+// report returns the JSON object of config diff and config trust, which config show adapts.
 func (t trusted) report(d trust.Diff, done bool) map[string]any {
 	out := map[string]any{"config": t.file.Path, "pin": t.store.Path, "digest": t.digest, "trusted": done,
 		"tightening": orEmpty(d.Tightening), "loosening": orEmpty(d.Loosening)}
@@ -103,13 +105,13 @@ func (t trusted) report(d trust.Diff, done bool) map[string]any {
 	return out
 }
 
-// trustLine is the command line that trusts exactly this file. Half of the digest is enough: nobody can make two files
-// that agree in it.
+// trustLine returns the command that trusts exactly this version of the file. Half of the digest is enough: nobody can
+// make another file with the same half.
 func (t trusted) trustLine() string {
 	return "superloop config trust --digest " + t.digest[:32]
 }
 
-// pinnedBy says how the pin came to be.
+// pinnedBy says when, how and by whom the section was pinned.
 func pinnedBy(p trust.Pin) string {
 	who := ""
 	if p.By != "" {
@@ -122,7 +124,7 @@ func pinnedBy(p trust.Pin) string {
 	return fmt.Sprintf("pinned %s %s%s", p.At.Local().Format(time.DateTime), how, who)
 }
 
-// showDiff prints what tightens and what loosens, whole: an operator decides by it.
+// showDiff prints the changes that tighten and those that loosen. It cuts nothing, because an operator decides by them.
 func (a *app) showDiff(d trust.Diff) {
 	show := func(what string, list []trust.Change) {
 		for _, c := range list {
@@ -142,7 +144,7 @@ func (a *app) showDiff(d trust.Diff) {
 	show("loosens", d.Loosening)
 }
 
-// ascii writes a value as JSON in which nothing can hide: what is not printable ASCII is escaped. Nothing is cut.
+// ascii writes a value as JSON and escapes all that is not printable ASCII, so nothing can hide in it. It cuts nothing.
 func ascii(v any) string {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
@@ -153,7 +155,7 @@ func ascii(v any) string {
 	return asciiText(strings.TrimSuffix(b.String(), "\n"))
 }
 
-// asciiText escapes what is not printable ASCII as JSON does.
+// asciiText escapes each character that is not printable ASCII as JSON does (\uXXXX).
 func asciiText(s string) string {
 	var b strings.Builder
 	for _, r := range s {
@@ -190,8 +192,8 @@ func (a *app) validate(c *cli.Context) error {
 	default:
 		warned = warnings(cfg)
 		for _, p := range cfg.Check(repo, lookPath(a.env)) {
-			// A program that this machine lacks is no fault of the file, which may be meant for another; run and doctor
-			// insist on it.
+			// A program that this machine lacks is only a warning, because the file may be meant for another machine. The
+			// verbs run and doctor insist on the program.
 			if p.Code == config.CodeNotFound && strings.HasPrefix(p.Pointer, "/runners/") {
 				warned = append(warned, p)
 			} else {
@@ -220,7 +222,7 @@ func (a *app) validate(c *cli.Context) error {
 	return err
 }
 
-// orEmpty makes an absent list [] in JSON.
+// orEmpty returns an empty list for nil, so that JSON shows [] and not null.
 func orEmpty[T any](list []T) []T {
 	if list == nil {
 		return []T{}

@@ -18,13 +18,13 @@ import (
 	"github.com/superloop/superloop/schemas"
 )
 
-// shownValue is a value that is in force.
+// shownValue is one value in the output of config show --json.
 type shownValue struct {
 	Path  string `json:"path"`
 	Value any    `json:"value"`
 	From  string `json:"from"` // file, default or pin
 	Line  int    `json:"line,omitempty"`
-	File  any    `json:"file,omitempty"` // what the file says, when that is held
+	File  any    `json:"file,omitempty"` // the file's value, while superloop holds it until an operator trusts it
 }
 
 func (a *app) configShow(c *cli.Context) error {
@@ -73,7 +73,9 @@ func (a *app) configShow(c *cli.Context) error {
 	return nil
 }
 
-// values are those of force with their origins. A value is the file's when force says what the file does.
+// values returns the values of force with their origins. The origin of a value is "pin" if file has another value.
+// Otherwise it is "file" where the file states the value, and "default" where it does not. A value that only file has
+// is listed as held.
 func (a *app) values(file, force *config.Config) ([]shownValue, error) {
 	data, err := os.ReadFile(file.Path)
 	if err != nil {
@@ -110,14 +112,14 @@ func (a *app) values(file, force *config.Config) ([]shownValue, error) {
 		}
 		out = append(out, v)
 	}
-	for _, w := range says { // held whole: it is not in force at all
+	for _, w := range says { // only the file has the value: superloop holds all of it
 		out = append(out, shownValue{Path: w.path, From: "pin", File: w.shown()})
 	}
 	slices.SortStableFunc(out, func(a, b shownValue) int { return strings.Compare(a.Path, b.Path) })
 	return out, nil
 }
 
-// shortestDigest is how much of a digest names it, in hex digits.
+// shortestDigest is the number of hex digits that --digest needs at least.
 const shortestDigest = 8
 
 func (a *app) configTrust(c *cli.Context) error {
@@ -137,7 +139,7 @@ func (a *app) configTrust(c *cli.Context) error {
 	if err := a.mayTrust(c, t, d); err != nil {
 		return err
 	}
-	// What was shown is pinned, whatever the file says by now.
+	// superloop pins the section that it has shown, even if the file has changed meanwhile.
 	pin, err := t.store.Save(trust.Pin{Section: t.section, At: time.Now(), How: trust.Trusted, By: a.who(c), Config: t.file.Path})
 	if err != nil {
 		return err
@@ -146,8 +148,9 @@ func (a *app) configTrust(c *cli.Context) error {
 	return a.told(c, t.report(d, true), "trusted by %s: %s\n", render.Clean(pin.By), t.digest)
 }
 
-// mayTrust shows what is to be trusted and asks, where there is something to ask: without a pin nothing is held, and
-// the first run would pin the same.
+// mayTrust shows the changes that are to be trusted and asks the operator to confirm them. Without a pin it does not
+// ask: superloop holds no change then, and the first run would pin the same section. It does not ask either with --yes,
+// or with --digest where there is no terminal.
 func (a *app) mayTrust(c *cli.Context, t trusted, d trust.Diff) error {
 	asJSON := c.Bool("json")
 	damaged, isDamaged := errors.AsType[*trust.DamagedError](t.pinErr)

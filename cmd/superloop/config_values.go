@@ -15,10 +15,10 @@ import (
 
 // setting is one value of a configuration.
 type setting struct {
-	path    string // a JSON pointer with a loop's id in the place of its index, as in config.Change
+	path    string // a JSON pointer with a loop's id in place of its index, as in config.Change
 	value   any
 	secret  bool
-	origins []string // the places of the file that it may be from; the first that is there wins
+	origins []string // JSON pointers to where the file may state the value; the first that exists counts
 }
 
 func (s setting) shown() any {
@@ -34,13 +34,14 @@ type settings struct {
 	list []setting
 }
 
-// keyed is a value and the key that it has below some path.
+// keyed is a value with its key, such as "tests/mode", below some JSON pointer.
 type keyed struct {
 	name  string
 	value any
 }
 
-// settingsOf are all values of a configuration, the defaults included. doc is the file that it was made of.
+// settingsOf returns all values of a configuration, including the defaults. doc is the file that the configuration was
+// loaded from.
 func settingsOf(c *config.Config, doc *schemas.Document) ([]setting, error) {
 	section, err := trust.Of(c)
 	if err != nil {
@@ -68,7 +69,7 @@ func token(s string) string {
 	return "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(s)
 }
 
-// value adds a value that is not secret, and that one of the origins gives.
+// value adds a value that is not secret. origins are the JSON pointers to where the file may state it.
 func (s *settings) value(path string, value any, origins ...string) {
 	s.list = append(s.list, setting{path: path, value: value, origins: origins})
 }
@@ -77,7 +78,7 @@ func (s *settings) secret(path string, value any, origin string) {
 	s.list = append(s.list, setting{path, value, true, []string{origin}})
 }
 
-// values adds the values below a path, each with the places of the file below which it may stand under the same key.
+// values adds several values below path. The file may state each of them under the same key below each pointer of at.
 func (s *settings) values(path string, list []keyed, at ...string) {
 	for _, k := range list {
 		origins := make([]string, len(at))
@@ -88,7 +89,7 @@ func (s *settings) values(path string, list []keyed, at ...string) {
 	}
 }
 
-// raw is a value as the file has it.
+// raw adds the value at ptr exactly as the file has it. It adds nothing if the file has no such value.
 func (s *settings) raw(path, ptr string) {
 	var v any
 	if raw := s.doc.Raw(ptr, nil); raw != nil && json.Unmarshal(raw, &v) == nil {
@@ -100,7 +101,7 @@ func (s *settings) runner(r config.Runner) {
 	path := "/runners" + token(r.Name)
 	at := path
 	if _, _, ok := s.doc.Position(at); !ok {
-		at = "/runner" // the oldest way to write the only one
+		at = "/runner" // the oldest syntax has a single runner, under this key
 	}
 	s.values(path, []keyed{
 		{"command", r.Command}, {"args", orEmpty(r.Args)}, {"fast_args", r.FastArgs}, {"prompt_mode", r.PromptMode},
@@ -111,7 +112,7 @@ func (s *settings) runner(r config.Runner) {
 	}
 }
 
-// escalation shows how people are reached.
+// escalation adds the times of reminders, the channels of notifications and the settings of Slack.
 func (s *settings) escalation(e config.Escalation) {
 	list := []keyed{{"remind_after", long(e.RemindAfter)}, {"escalate_after", long(e.EscalateAfter)}, {"expires_after", long(e.ExpiresAfter)}}
 	for _, ch := range e.Channels {
@@ -142,7 +143,7 @@ func orNone(text string) any {
 	return text
 }
 
-// policy shows a whole policy; the sections are where its keys may stand.
+// policy adds all values of a recovery policy. sections are JSON pointers to the sections that may state them.
 func (s *settings) policy(path string, p trust.Policy, sections ...string) {
 	var walk func(below string, m map[string]any)
 	walk = func(below string, m map[string]any) {
@@ -156,7 +157,7 @@ func (s *settings) policy(path string, p trust.Policy, sections ...string) {
 			for _, section := range sections {
 				origins = append(origins, section+at)
 			}
-			if at == "/enabled" { // a section that is there is enabled by that
+			if at == "/enabled" { // a section without this key is enabled because it exists
 				origins = append(origins, sections...)
 			}
 			s.value(path+at, value, origins...)
@@ -194,14 +195,15 @@ func (s *settings) loop(l config.Loop, section trust.Section) {
 	}
 }
 
-// place is where the file has a loop.
+// place returns the JSON pointer to a loop in the file.
 func (s *settings) place(id string) string {
 	var loops []struct{ ID string }
-	_ = json.Unmarshal(s.doc.Raw("/loops", nil), &loops) // the configuration was read from it
+	_ = json.Unmarshal(s.doc.Raw("/loops", nil), &loops) // the configuration was loaded from this document
 	return fmt.Sprintf("/loops/%d", slices.IndexFunc(loops, func(l struct{ ID string }) bool { return l.ID == id }))
 }
 
-// role shows a role of a loop, whose values may stand in many places.
+// role adds the values of a role of a loop. The file may state each in several places: in the loop's role, in the
+// loop's timeouts, in role_defaults.
 func (s *settings) role(path, at string, l config.Loop, r config.Role) {
 	own, def := at+"/roles"+token(r.Name), "/role_defaults"+token(r.Name)
 	session := "fresh"
@@ -232,7 +234,7 @@ func (s *settings) role(path, at string, l config.Loop, r config.Role) {
 	put("permissions", orNone(r.Permissions), own+"/permissions", def+"/permissions", "/runners"+token(r.Runner)+"/permissions")
 }
 
-// long is a time as it may be written in the file; 0 is no bound.
+// long returns a duration in the syntax of the file. 0 stands for no bound.
 func long(d time.Duration) any {
 	if d == 0 {
 		return 0
@@ -240,7 +242,7 @@ func long(d time.Duration) any {
 	return d.String()
 }
 
-// choices are the runners of a role as people write them: a name, or a name with its model.
+// choices returns the runners of a role in the syntax of the file: NAME, or NAME:MODEL.
 func choices(all []config.Choice) []string {
 	out := make([]string, len(all))
 	for i, c := range all {
@@ -252,7 +254,7 @@ func choices(all []config.Choice) []string {
 	return out
 }
 
-// respond shows what follows a failure in a loop; the top level has what the loop does not say.
+// respond adds the failure policy of a loop. The top-level section states the values that the loop does not.
 func (s *settings) respond(path, at string, r config.Respond) {
 	diagnostician := any(nil)
 	if d := r.Diagnostician; d != nil {

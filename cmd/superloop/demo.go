@@ -93,14 +93,15 @@ func (a *app) playAgent(c *cli.Context) error {
 	return nil
 }
 
-// demoAnswerer is the name under which --auto-answer answers: no operator's.
+// demoAnswerer is the name under which --auto-answer answers. No operator has this name.
 const demoAnswerer = "demo"
 
-// demoDesk gets the demo's question answered: it says what the operator can type, or answers by itself.
+// demoDesk observes the loop of the demo. When the loop asks a question, demoDesk prints the commands with which the
+// operator can answer, or answers the question itself (--auto-answer).
 type demoDesk struct {
 	render.Progress
 	app      *app
-	ctx      context.Context // of the demo: what answers ends with it
+	ctx      context.Context // of the demo; the goroutine that answers ends with it
 	talk     func(text string)
 	dir, exe string
 	auto     bool
@@ -123,8 +124,8 @@ func (d *demoDesk) Event(ev journal.Event, s loop.State) {
 	}
 }
 
-// answer shows the question that the event is about and approves it: in the same way, and by the same record, as an
-// operator's process would.
+// answer prints the question that the event is about and approves it. It writes the same record in the same way as the
+// process of an operator.
 func (d *demoDesk) answer(event json.RawMessage) error {
 	var asked struct {
 		ID string `json:"escalation_id"`
@@ -137,7 +138,7 @@ func (d *demoDesk) answer(event json.RawMessage) error {
 		return err
 	}
 	store := d.app.questions(place{paths, demo.LoopID})
-	// The loop notes the question's id down before it asks.
+	// The loop records the id in the journal before it writes the question, so the question may not exist yet.
 	rec, err := awaitQuestion(d.ctx, store, func(rec escalation.Record) bool { return rec.Question.ID == asked.ID })
 	if err != nil {
 		return err
@@ -152,8 +153,8 @@ func (d *demoDesk) answer(event json.RawMessage) error {
 	return err
 }
 
-// typed is how the demo's question is answered from another terminal. The program may have no place on PATH, and does
-// while it waits.
+// typed returns the text that says how to answer the demo's question from another terminal. It names the program by its
+// full path if PATH does not find it. The program has that path at least until the demo ends.
 func (d *demoDesk) typed() string {
 	self := "superloop"
 	if _, err := lookPath(d.app.env)(self); err != nil {
@@ -179,10 +180,10 @@ Ctrl-C leaves and keeps the question; %[1]s run --repo %[3]s goes on.
 `, self, flags, dir, demo.Remedy)
 }
 
-// played is what the journal tells of a demo.
+// played holds the figures that tellDemo takes from the journal of a demo.
 type played struct {
 	roles, red, recoveries int
-	level                  string         // what confined the command
+	level                  string         // the sandbox level at which the command ran
 	auto                   bool           // --auto-answer gave the answer
 	answered               *loop.Resolved // the answer, nil when nobody was asked
 }
@@ -210,7 +211,7 @@ func (p *played) add(ev journal.Event) error {
 	return nil
 }
 
-// tellDemo says what happened, from the journal, where to look, and what to type next.
+// tellDemo prints what happened in the demo according to its journal, where to look, and which commands to type next.
 func (a *app) tellDemo(dir string, s loop.State, auto bool) error {
 	p := played{auto: auto}
 	if err := journal.Read(loopFile(dir, demo.LoopID, "events.jsonl"), 0, p.add); err != nil {
@@ -220,7 +221,7 @@ func (a *app) tellDemo(dir string, s loop.State, auto bool) error {
 	if p.recoveries == 1 {
 		recoveries = "1 recovery"
 	}
-	if p.answered != nil { // only then there was a question
+	if p.answered != nil { // without an answer there was no question
 		question = "    escalation.json    the question, and its answer\n"
 		inbox = "  superloop inbox       whatever waits for you on this machine\n"
 	}
@@ -253,7 +254,7 @@ What to type next:
 	return nil
 }
 
-// remedied is the text of the step in which the failure went away.
+// remedied returns step 4 of the text: how the failure was repaired.
 func (p *played) remedied() string {
 	held := "confined by " + render.Clean(p.level)
 	if p.level == "" || p.level == string(sandbox.None) {

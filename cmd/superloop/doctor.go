@@ -22,7 +22,8 @@ import (
 	"github.com/superloop/superloop/loop/local"
 )
 
-// part is the invocation of a part of doctor: doctor with the flag that chooses it, or the old verb, which needs none.
+// part returns the command line of a part of doctor, for a hint: doctor with the flag that selects the part, or the
+// older verb, which needs no flag.
 func part(c *cli.Context, flag string) string {
 	if c.Command.Name == "doctor" {
 		return typed(c) + " " + flag
@@ -30,8 +31,8 @@ func part(c *cli.Context, flag string) string {
 	return typed(c)
 }
 
-// target gathers the target of the checks, as far as the repository lets it: an invalid configuration still has loops
-// whose journals can be looked at.
+// target gathers the inputs of doctor's checks, as far as the repository has them. The loops of an invalid
+// configuration are among them, because their journals can still be checked.
 func (a *app) target(repo string) doctor.Target {
 	p := doctor.Target{Repo: repo, ConfigPath: configFile(repo), Path: a.env("PATH"), Now: time.Now}
 	p.Config, p.ConfigErr = a.config(repo)
@@ -46,14 +47,15 @@ func (a *app) target(repo string) doctor.Target {
 	return p
 }
 
-// holderText says who wrote a lock.
+// holderText names the holder of a lock from the content of the lock file.
 func holderText(raw []byte) string {
 	var h local.Holder
-	_ = json.Unmarshal(raw, &h) // its String says that nobody told
+	_ = json.Unmarshal(raw, &h) // an empty Holder says that the holder is unknown
 	return h.String()
 }
 
-// doctor carries out the part that the flags choose.
+// doctor runs the part that the flags select: the environment checks, the checks of runners, the self-test of the CLIs,
+// or without such a flag all checks in short.
 func (a *app) doctor(c *cli.Context) error {
 	help := typed(c) + " --help"
 	switch {
@@ -65,7 +67,7 @@ func (a *app) doctor(c *cli.Context) error {
 	case c.IsSet("loop"):
 		return failf(exitUsage, help, "--loop belongs to --checks")
 	}
-	if err := checkChange(c); err != nil { // there is no --add, so what belongs to it is refused
+	if err := checkChange(c); err != nil { // neither --add nor --retire is given, so their flags are refused
 		return err
 	}
 	switch {
@@ -79,7 +81,7 @@ func (a *app) doctor(c *cli.Context) error {
 	return a.everything(c)
 }
 
-// everything makes each check of doctor, shortly.
+// everything runs all checks of doctor and prints a short result of each.
 func (a *app) everything(c *cli.Context) error {
 	repo, err := a.repo(c)
 	if err != nil {
@@ -106,7 +108,7 @@ func (a *app) everything(c *cli.Context) error {
 	return failedUnless(healthy, err)
 }
 
-// environment makes the checks that precede an iteration, and tells what is broken.
+// environment runs the environment checks of the loops, and reports the first broken one and how many more there are.
 func (a *app) environment(ctx context.Context, p doctor.Target) doctor.Result {
 	const all = "superloop doctor --checks"
 	loops := slices.DeleteFunc(slices.Clone(p.Config.Loops), func(l config.Loop) bool { return !l.Respond.Preflight.Enabled })
@@ -126,7 +128,7 @@ func (a *app) environment(ctx context.Context, p doctor.Target) doctor.Result {
 		return doctor.Result{Status: doctor.OK, Detail: "none of " + count(len(rows), "check") + " before an iteration fails"}
 	}
 	res := doctor.Result{Status: doctor.Warn, Detail: broken[0].Why, Fix: cmp.Or(broken[0].Command, all+" tells more")}
-	if slices.ContainsFunc(broken, func(r checkRow) bool { return r.Until.IsZero() }) { // time does not repair it
+	if slices.ContainsFunc(broken, func(r checkRow) bool { return r.Until.IsZero() }) { // no time is known at which this failure ends
 		res.Status = doctor.Fail
 	}
 	if n := len(broken) - 1; n > 0 {
@@ -135,7 +137,8 @@ func (a *app) environment(ctx context.Context, p doctor.Target) doctor.Result {
 	return res
 }
 
-// installed are the programs of the CLIs to test, by name, in the order in which they are tested.
+// installed returns the CLIs to test, each with the path of its program, in the order of testing. Without --cli it
+// returns those that are on PATH.
 func (a *app) installed(c *cli.Context) ([]selftest.Options, error) {
 	names, one := c.StringSlice("cli"), part(c, "--live")+" --cli claude"
 	all := len(names) == 0
@@ -164,7 +167,7 @@ func (a *app) installed(c *cli.Context) ([]selftest.Options, error) {
 	return list, nil
 }
 
-// selftest drives CLIs against the mock.
+// selftest drives the agent CLIs against a mock of their model APIs.
 func (a *app) selftest(c *cli.Context) error {
 	list, err := a.installed(c)
 	if err != nil {
@@ -191,7 +194,7 @@ func (a *app) selftest(c *cli.Context) error {
 	return failedUnless(good, err)
 }
 
-// selftestOne tests one CLI and tells what it sees as it goes.
+// selftestOne tests one CLI and prints each case as soon as it has ended.
 func (a *app) selftestOne(ctx context.Context, o selftest.Options, asJSON bool) (selftest.Card, error) {
 	o.Dir = selftest.Scratch()
 	if asJSON {

@@ -23,7 +23,8 @@ import (
 	"github.com/superloop/superloop/roles/agent/cooldown"
 )
 
-// checks makes the checks that precede an iteration, or changes which there are.
+// checks runs the environment checks that precede an iteration. With --add or --retire it changes the list of them
+// instead.
 func (a *app) checks(c *cli.Context) error {
 	if err := checkChange(c); err != nil {
 		return err
@@ -58,39 +59,39 @@ func (a *app) checks(c *cli.Context) error {
 	return failedUnless(!slices.ContainsFunc(report.Checks, func(r checkRow) bool { return !notBroken(r) }), err)
 }
 
-// checksReport is what --checks --json prints.
+// checksReport is the output of doctor --checks --json.
 type checksReport struct {
 	Checks  []checkRow            `json:"checks"`
 	Retired []failures.Prevention `json:"retired"`
-	Off     []string              `json:"switched_off_for"` // loops that make no checks before their iterations
+	Off     []string              `json:"switched_off_for"` // loops that run no checks before their iterations
 }
 
-// learnedChecks is the file of the checks that were learned or added.
+// learnedChecks returns the store of the checks that superloop has learned or that an operator has added.
 func learnedChecks(a *app, paths layout.Paths) preflight.Store[failures.Preventions] {
 	return preflight.Store[failures.Preventions]{Disk: a.disk, Path: paths.Preventions()}
 }
 
 func notBroken(r checkRow) bool { return r.State != failures.CheckBroken }
 
-// checkRow is a check, and what was found in a directory.
+// checkRow is a check and its result in one directory.
 type checkRow struct {
 	failures.Prevention
 	Dir     string    `json:"dir"`
 	State   string    `json:"state"`
 	Why     string    `json:"why,omitempty"`
-	Command string    `json:"command,omitempty"` // would remedy it
+	Command string    `json:"command,omitempty"` // would repair what is broken
 	Until   time.Time `json:"until,omitzero"`
 	TookUS  int64     `json:"took_us"`
 }
 
-// checkedDir is a directory in which loops work, and what their configuration asks for.
+// checkedDir is a directory in which loops work, with the built-in checks and those of the loops' configuration.
 type checkedDir struct {
 	dir    string
 	checks []failures.Prevention
 }
 
-// checkedDirs are where the loops work: the top of the work tree, and the own work trees of loops that have one
-// already.
+// checkedDirs returns the directories in which the loops work: the top of the repository's work tree, or a loop's own
+// work tree, if it is configured and exists already.
 func (a *app) checkedDirs(ctx context.Context, paths layout.Paths, loops []config.Loop) (out []checkedDir) {
 	top := doctor.WorkDir(ctx, paths.Repo)
 	for _, l := range loops {
@@ -108,7 +109,7 @@ func (a *app) checkedDirs(ctx context.Context, paths layout.Paths, loops []confi
 	return out
 }
 
-// checkRows makes every check of the loops; retired are those that were given up.
+// checkRows runs every environment check of the loops. retired lists the checks that were retired.
 func (a *app) checkRows(ctx context.Context, paths layout.Paths, cfg *config.Config, loops []config.Loop) (rows []checkRow, retired []failures.Prevention, err error) {
 	learned, err := learnedChecks(a, paths).Load()
 	if err != nil {
@@ -124,7 +125,7 @@ func (a *app) checkRows(ctx context.Context, paths layout.Paths, cfg *config.Con
 	return lookAt(ctx, a.checkedDirs(ctx, paths, loops), learned, look), retired, nil
 }
 
-// lookAt makes every check of every directory, each once.
+// lookAt runs the checks of every directory. It runs each check once per directory, even if several loops ask for it.
 func lookAt(ctx context.Context, dirs []checkedDir, learned failures.Preventions, look preflight.Look) []checkRow {
 	rows := []checkRow{}
 	for _, d := range dirs {
@@ -134,7 +135,7 @@ func lookAt(ctx context.Context, dirs []checkedDir, learned failures.Preventions
 			switch {
 			case at < 0 && p.Active():
 				all.Checks = append(all.Checks, p)
-			case at >= 0: // who asks for it is one thing, what it has found before another
+			case at >= 0: // a learned check, which comes last, brings the statistics of a configured one
 				q := &all.Checks[at]
 				q.Runs, q.Hits, q.Prevented, q.Overruled, q.LastHit = p.Runs, p.Hits, p.Prevented, p.Overruled, p.LastHit
 			}
@@ -185,7 +186,7 @@ func printChecks(w io.Writer, r checksReport) error {
 	return nil
 }
 
-// specFlags are the flags of --add that say what a check of a kind looks at.
+// specFlags returns the flags of --add that describe what a check of this kind looks at.
 func specFlags(kind failures.CheckKind) []string {
 	return map[failures.CheckKind][]string{
 		failures.CheckPath: {"path", "want"}, failures.CheckPermission: {"path", "want"}, failures.CheckDeps: {"path", "manager"},
@@ -194,7 +195,7 @@ func specFlags(kind failures.CheckKind) []string {
 	}[kind]
 }
 
-// checkChange refuses flags of --add and --retire that do not belong together.
+// checkChange refuses combinations of flags that make no sense with --add and --retire.
 func checkChange(c *cli.Context) error {
 	help := typed(c) + " --help"
 	if c.IsSet("add") && c.IsSet("retire") {
@@ -228,7 +229,7 @@ func checkChange(c *cli.Context) error {
 	return nil
 }
 
-// addCheck takes an operator's check in.
+// addCheck adds the check that an operator describes by flags. Supervisors run it before each iteration from then on.
 func (a *app) addCheck(c *cli.Context, store preflight.Store[failures.Preventions]) error {
 	p := failures.NewCheck(failures.CheckKind(c.String("add")), failures.CheckSpec{Path: c.String("path"), Want: c.String("want"), Manager: c.String("manager"),
 		FreeMB: c.Int64("free-mb"), Port: c.Int("port"), Name: c.String("name"), Address: c.String("address")},
@@ -255,7 +256,7 @@ func (a *app) addCheck(c *cli.Context, store preflight.Store[failures.Prevention
 	}{p, fresh}, "%s is looked at %s\n", p.ID, said)
 }
 
-// retireCheck gives a check up that was learned or added.
+// retireCheck retires a check that superloop has learned or that an operator has added. No loop runs it any more.
 func (a *app) retireCheck(c *cli.Context, store preflight.Store[failures.Preventions], loops []config.Loop) error {
 	id, why := c.String("retire"), cmp.Or(c.String("why"), "an operator said so")
 	learned, err := store.Load()
@@ -281,7 +282,7 @@ func (a *app) retireCheck(c *cli.Context, store preflight.Store[failures.Prevent
 	return a.told(c, retired, "%s is not looked at any more\n", id)
 }
 
-// notRetired says why a check that is not among the learned ones is not retired.
+// notRetired says why superloop does not retire a check that is not among the learned ones.
 func notRetired(c *cli.Context, id string, loops []config.Loop) error {
 	is := func(p failures.Prevention) bool { return p.ID == id }
 	if slices.ContainsFunc(failures.Builtin(), is) {
@@ -295,7 +296,7 @@ func notRetired(c *cli.Context, id string, loops []config.Loop) error {
 	return failf(exitNotFound, part(c, "--checks"), "no check has the id %q", id)
 }
 
-// what a check looks at, in words.
+// what says in words what a check looks at.
 func what(s failures.CheckSpec) string {
 	out := []string{"", s.Path, s.Name, s.Address, s.Manager, s.Want, ""}
 	if s.Port > 0 {

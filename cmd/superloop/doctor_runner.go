@@ -23,13 +23,13 @@ import (
 	"github.com/superloop/superloop/roles/agent/preflight"
 )
 
-// smoke is what is said of one runner.
+// smoke is the report about one runner.
 type smoke struct {
 	preflight.Report
 	Live *live `json:"live,omitempty"` // nil without --live, and for a runner that cannot be started
 }
 
-// smokeRunners finds out whether runners will work.
+// smokeRunners checks whether the runners will work, and with --live lets each answer one prompt.
 func (a *app) smokeRunners(c *cli.Context) error {
 	repo, cfg, err := a.configured(c)
 	if err != nil {
@@ -47,7 +47,7 @@ func (a *app) smokeRunners(c *cli.Context) error {
 	fine, all := true, []smoke{}
 	for _, r := range runners {
 		req := doctor.Examination(cfg, r, workDir, os.Environ())
-		req.Spare = req.Spare && !named // who asks for it wants to use it
+		req.Spare = req.Spare && !named // an operator who names a runner wants to use it, so its errors are errors
 		s := smoke{Report: examiner.Examine(c.Context, req)}
 		if err := c.Context.Err(); err != nil {
 			return err
@@ -69,8 +69,8 @@ func (a *app) smokeRunners(c *cli.Context) error {
 	return failedUnless(fine, err)
 }
 
-// chosen are the runners that --runner names, and whether it names any: without it, and with all where no runner has
-// that name, they are all of them.
+// chosen returns the runners that --runner names; named reports whether it names any. Without --runner it returns all
+// runners. With --runner all it returns all runners, too, unless a runner has the name "all".
 func chosen(c *cli.Context, runners []config.Runner) (list []config.Runner, named bool, err error) {
 	names, known := c.StringSlice("runner"), make([]string, len(runners))
 	for i, r := range runners {
@@ -87,7 +87,7 @@ func chosen(c *cli.Context, runners []config.Runner) (list []config.Runner, name
 	return slices.DeleteFunc(runners, func(r config.Runner) bool { return !slices.Contains(names, r.Name) }), true, nil
 }
 
-// printSmoke is the block of one runner.
+// printSmoke prints the report about one runner.
 func (a *app) printSmoke(s smoke) {
 	w := a.stdout
 	line := func(label, text string) {
@@ -140,7 +140,7 @@ func (a *app) printSmoke(s smoke) {
 	fmt.Fprintln(w)
 }
 
-// shown is a word of a command line as a shell would want it, placeholders left as they are.
+// shown quotes a word of a command line if a shell needs that. It leaves placeholders such as {prompt} unquoted.
 func shown(word string) string {
 	if word != "" && !strings.ContainsAny(word, " \t\n'\"\\$`&|;<>()*?[]#~!") {
 		return word
@@ -148,7 +148,8 @@ func shown(word string) string {
 	return text.Paste(word)
 }
 
-// checkLine says by what a program of which nothing is known has shown whether it works; "" of any other.
+// checkLine names the command that showed whether a program works. It returns "" if no such check was made, because
+// superloop knows the program.
 func checkLine(c *preflight.Check) string {
 	switch {
 	case c == nil:
@@ -165,7 +166,7 @@ func checkLine(c *preflight.Check) string {
 	return fmt.Sprintf("%s fails with exit code %d", c.Original, c.ExitCode)
 }
 
-// flagsLine counts the flags, and names those that are not fine.
+// flagsLine counts the flags by state, and names those that the program does not know.
 func flagsLine(r preflight.Report) string {
 	by := map[string][]string{}
 	for _, f := range r.Flags {
@@ -190,26 +191,27 @@ func flagsLine(r preflight.Report) string {
 
 const (
 	livePrompt = "Reply with the single word READY. Use no tools and change no files.\n"
-	// liveTimeout bounds a try: opencode takes over a minute to start on a busy machine.
+	// liveTimeout bounds a live run: opencode takes over a minute to start on a busy machine.
 	liveTimeout = 2 * time.Minute
 	liveGrace   = 15 * time.Second
 )
 
-// live is how a real run went.
+// live is the result of a real run of an agent CLI.
 type live struct {
 	OK         bool        `json:"ok"`
-	Class      string      `json:"class,omitempty"` // what went wrong, as Error; "" when nothing did
+	Class      string      `json:"class,omitempty"` // the class of the failure, "" without one
 	Error      string      `json:"error,omitempty"`
 	Message    string      `json:"message"`
-	Ready      bool        `json:"ready"` // the message holds the word that was asked for
+	Ready      bool        `json:"ready"` // the message contains "READY"
 	Model      string      `json:"model,omitempty"`
 	Usage      *loop.Usage `json:"usage,omitempty"`
 	CostUSD    *float64    `json:"cost_usd"`
 	DurationMS int64       `json:"duration_ms"`
-	Dir        string      `json:"dir"` // where it ran; its log is there
+	Dir        string      `json:"dir"` // the scratch directory, which holds the log too
 }
 
-// try sends one short prompt to a runner as the first of its roles would, but in a scratch repository.
+// try sends one short prompt to a runner in a scratch repository, with the settings of the first role that uses the
+// runner.
 func (a *app) try(ctx context.Context, r preflight.Request, path string) (*live, error) {
 	session := agent.NewSessionID()
 	run, _, _ := strings.Cut(session, "-")
@@ -233,7 +235,7 @@ func (a *app) try(ctx context.Context, r preflight.Request, path string) (*live,
 		WorkDir: work, Repo: work, LoopDir: dir, Loop: "runner-smoke", RunID: "smoke-" + run,
 		Role: turn.Role, Iteration: 1, Attempt: 1, Model: turn.Model, Thinking: turn.Thinking, Permissions: turn.Permissions}
 	if strings.Contains(req.CLI.Command[0], "/") {
-		req.CLI.Command = append([]string{path}, req.CLI.Command[1:]...) // it is not in the scratch repository
+		req.CLI.Command = append([]string{path}, req.CLI.Command[1:]...) // a relative path would not exist in the scratch repository
 	}
 	if agent.For(req.CLI).Profile().ChoosesSession {
 		req.SessionID = session
@@ -277,7 +279,7 @@ func judgeLive(res agent.Result, runErr error, dir string) *live {
 	return l
 }
 
-// text is the try on one line.
+// text describes the live run on one line.
 func (l *live) text() string {
 	took := render.Duration(msec(l.DurationMS))
 	if !l.OK {

@@ -22,7 +22,7 @@ import (
 	"github.com/superloop/superloop/loop/layout"
 )
 
-// filter says which events are printed.
+// filter selects the events that superloop events prints.
 type filter struct {
 	globs []string
 	c     *cli.Context
@@ -37,7 +37,7 @@ func (f filter) pass(ev journal.Event) bool {
 		return false
 	}
 	return len(f.globs) == 0 || slices.ContainsFunc(f.globs, func(glob string) bool {
-		ok, _ := path.Match(glob, ev.Event) // the pattern was checked
+		ok, _ := path.Match(glob, ev.Event) // events has checked the pattern
 		return ok
 	})
 }
@@ -158,7 +158,8 @@ func (a *app) logs(c *cli.Context) error {
 	return a.followLogs(c.Context, newest, file)
 }
 
-// newestLog is the log that was written to last among those asked for.
+// newestLog returns the log that was written to last among those of role and iteration. "" stands for every role, 0 for
+// every iteration. It returns fs.ErrNotExist if there is no such log.
 func newestLog(p layout.Paths, role string, iteration int) (string, error) {
 	if role == "tests" && iteration == 0 {
 		file := p.File("test-output.txt")
@@ -195,7 +196,8 @@ func newestLog(p layout.Paths, role string, iteration int) (string, error) {
 	return best, nil
 }
 
-// copyFrom prints a file from where at says, and leaves at at its end. A file that was begun anew is printed whole.
+// copyFrom prints a file from offset *at to its end and moves *at there. A file that is shorter than *at was begun
+// anew, so copyFrom prints all of it.
 func (a *app) copyFrom(file string, at *int64) error {
 	f, err := os.Open(file)
 	if err != nil {
@@ -215,8 +217,8 @@ func (a *app) copyFrom(file string, at *int64) error {
 	return err
 }
 
-// followLogs prints what is added, and goes over to the next log when another role begins. A log grows many times a
-// second, so it is looked at four times.
+// followLogs prints what agents append to the newest log until ctx ends, and changes to the next log when another role
+// begins. It polls four times a second, because a log grows many times a second.
 func (a *app) followLogs(ctx context.Context, newest func() (string, error), file string) error {
 	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()

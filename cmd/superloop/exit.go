@@ -15,7 +15,7 @@ import (
 	"github.com/superloop/superloop/loop/worktree"
 )
 
-// The exit codes of the contract (docs/reference.md). Unknown codes mean failure.
+// The exit codes that docs/reference.md promises. Any other code means failure.
 const (
 	exitOK          = 0
 	exitFailed      = 1
@@ -31,26 +31,27 @@ const (
 	exitTerminated  = 143
 )
 
-// fault is an error that an operator reads: what failed, and what to type next.
+// fault is an error for an operator: what failed, which exit code it gives, and what to type next.
 type fault struct {
 	code  int
 	err   error
 	hint  string
-	quiet bool // it was told already; only the code is left to give
+	quiet bool // the verb has printed the error already; only the exit code counts
 }
 
 func (f *fault) Error() string { return f.err.Error() }
 func (f *fault) Unwrap() error { return f.err }
 
-// failf makes a fault; hint is the next command to type, or "".
+// failf makes a fault. hint is the next command to type, or "".
 func failf(code int, hint, format string, args ...any) *fault {
 	return &fault{code: code, err: fmt.Errorf(format, args...), hint: hint}
 }
 
-// silent is an exit code for something that has been said.
+// silent returns a fault that prints nothing and only gives the exit code: the verb has printed its result already.
 func silent(code int) *fault { return &fault{code: code, err: errors.New("exit"), quiet: true} }
 
-// failedUnless is how a verb ends that has told what it found: err, else exit code 1 unless all is well.
+// failedUnless returns the result of a verb that has printed its findings: err if it is not nil, otherwise exit code 1
+// unless well is true.
 func failedUnless(well bool, err error) error {
 	if err == nil && !well {
 		return silent(exitFailed)
@@ -58,7 +59,7 @@ func failedUnless(well bool, err error) error {
 	return err
 }
 
-// interrupted is why a verb ends whose context has ended: the signal has a code of its own.
+// interrupted returns the error of a verb whose context has ended. A signal that ended it has an exit code of its own.
 func interrupted(ctx context.Context) error {
 	if sig, ok := errors.AsType[errSignal](context.Cause(ctx)); ok {
 		return &fault{code: sig.code(), err: fmt.Errorf("ended by %s", sig)}
@@ -66,7 +67,8 @@ func interrupted(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// orInterrupted is err, or that the context has ended, which explains any other error.
+// orInterrupted returns err, or the error of interrupted if ctx has ended: the end of the context explains any other
+// error.
 func orInterrupted(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return interrupted(ctx)
@@ -74,7 +76,7 @@ func orInterrupted(ctx context.Context, err error) error {
 	return err
 }
 
-// reading ends with its context: between lines nothing else would notice.
+// reading is a reader whose Read returns when ctx ends. A plain Read would wait for the next line.
 type reading struct {
 	ctx context.Context
 	r   io.Reader
@@ -99,7 +101,7 @@ func (r reading) Read(p []byte) (int, error) {
 	}
 }
 
-// classify is the one table from errors to exit codes.
+// classify turns an error into a fault. It is the only table from errors to exit codes and hints.
 func classify(err error) *fault {
 	if f, ok := errors.AsType[*fault](err); ok {
 		return f
@@ -131,7 +133,7 @@ func classify(err error) *fault {
 	return f
 }
 
-// tell prints a fault: for people with its hint on a line of its own, for scripts as one JSON object.
+// tell prints a fault: as text with the hint on a line of its own, or with asJSON as one JSON object.
 func tell(w io.Writer, f *fault, asJSON bool) {
 	if f.quiet {
 		return

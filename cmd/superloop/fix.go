@@ -25,18 +25,18 @@ import (
 	"github.com/superloop/superloop/recovery/remedy"
 )
 
-// fixed is what fix --json prints.
+// fixed is the output of fix --json.
 type fixed struct {
 	Status         string                 `json:"status"` // passes, code, unknown, cured, failed, waiting, dry_run
 	Command        string                 `json:"command"`
-	ExitCode       int                    `json:"exit_code"` // of the command, the last time
+	ExitCode       int                    `json:"exit_code"` // of the command's last run
 	Classification *render.Classification `json:"classification,omitempty"`
 	Waiting        []waiting              `json:"waiting,omitempty"`
 	Undo           []string               `json:"undo,omitempty"`
 	Chain          json.RawMessage        `json:"chain,omitempty"`
 }
 
-// waiting is a remedy that an operator may let run.
+// waiting is a remedy that runs only if an operator approves it.
 type waiting struct {
 	Option  string `json:"option"`
 	Command string `json:"command"`
@@ -69,7 +69,8 @@ func (a *app) fix(c *cli.Context) error {
 	return errors.Join(err, w.close())
 }
 
-// newWalker gets ready to walk a chain in a repository. Nobody else may be at work there.
+// newWalker makes a walker for the repository's chains. It fails if a loop or another superloop fix is at work in the
+// repository. The caller closes the walker.
 func (a *app) newWalker(c *cli.Context) (*walker, error) {
 	_, paths, err := a.private(c)
 	if err == nil {
@@ -97,14 +98,14 @@ func (a *app) newWalker(c *cli.Context) (*walker, error) {
 	return w, nil
 }
 
-// fixDir is where fix keeps what is its own: in the repository's private state.
+// fixDir returns the directory of superloop fix in the repository's private state.
 func fixDir(p layout.Paths) string { return filepath.Join(filepath.Dir(p.Undo()), "fix") }
 
 func (a *app) fixStore(p layout.Paths) walk.Store {
 	return walk.Store{Disk: a.disk, Dir: filepath.Join(fixDir(p), "chains")}
 }
 
-// ready reads what rules know and starts the process that starts commands.
+// ready loads the catalog and the policy, and starts the helper process that runs commands.
 func (w *walker) ready() (err error) {
 	if w.k, err = w.a.loadRemediation(w.ctx, w.paths.Repo, ""); err != nil {
 		return err
@@ -121,7 +122,7 @@ func (w *walker) ready() (err error) {
 	return nil
 }
 
-// nobodyAtWork refuses while a loop lets something work in the repository.
+// nobodyAtWork fails while a supervisor of one of the repository's loops has agents or commands at work.
 func (a *app) nobodyAtWork(repo string) error {
 	if _, err := os.Lstat(configFile(repo)); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -146,7 +147,7 @@ func (a *app) nobodyAtWork(repo string) error {
 	return nil
 }
 
-// begin runs the command, and walks a chain of fixes if rules know some.
+// begin runs the command. If the command fails and the rules know remedies for it, begin opens a chain and walks it.
 func (w *walker) begin(text string, limit int, dry bool) error {
 	w.command = text
 	in, err := w.runCommand()
@@ -171,7 +172,7 @@ func (w *walker) begin(text string, limit int, dry bool) error {
 		return w.report(out)
 	case !walkable(options):
 		if w.waiting = withheld(options); len(w.waiting) > 0 {
-			break // a chain lets an operator choose
+			break // in a chain an operator can choose one of them
 		}
 		if found.Handler == "" {
 			out.Status = "unknown"
@@ -186,14 +187,15 @@ func (w *walker) begin(text string, limit int, dry bool) error {
 	return w.reportChain(out, w.walk())
 }
 
-// walkable reports whether there is an option that a chain may try.
+// walkable reports whether a chain may try one of the options without an operator.
 func walkable(options []plan.Choice) bool {
 	return slices.ContainsFunc(options, func(o plan.Choice) bool {
 		return o.ByItself && o.Availability != "impossible" && (o.Command != "" || len(o.WaitsMS) > 0)
 	})
 }
 
-// withheld are the options that superloop could carry out, and does not by itself whatever the policy says.
+// withheld returns the options that superloop could run, but does not run without an operator, whatever the policy
+// says.
 func withheld(options []plan.Choice) []waiting {
 	var out []waiting
 	for _, o := range options {
@@ -208,7 +210,8 @@ func failureOf(c render.Classification) plan.Failure {
 	return plan.Failure{Category: c.Category, Handler: c.Handler, Signature: c.Signature, Why: c.Why}
 }
 
-// reportChain says what came of walking.
+// reportChain reports what walking the chain has led to. walked is the error of the walk, which reportChain returns,
+// too.
 func (w *walker) reportChain(out fixed, walked error) error {
 	switch {
 	case w.ch.Status == plan.Done:
@@ -225,7 +228,7 @@ func (w *walker) reportChain(out fixed, walked error) error {
 	return errors.Join(walked, w.report(out))
 }
 
-// report prints what came of it and gives the exit code.
+// report prints the result of the verb and returns its exit code.
 func (w *walker) report(out fixed) error {
 	out.ExitCode, out.Command = shellCode(w.last), w.command
 	if !w.c.Bool("json") {

@@ -27,10 +27,11 @@ import (
 	"github.com/superloop/superloop/recovery/undo"
 )
 
-// maxLooks bounds how often a command is judged anew because something changed right before its start.
+// maxLooks bounds how often Run starts one command. Run judges the command again whenever something has changed right
+// before the start.
 const maxLooks = 5
 
-// executor is what judges and runs fixes, as in a loop.
+// executor returns the executor that judges and runs remedies in the same way as in a loop.
 func (w *walker) executor() *execute.Executor {
 	return &execute.Executor{
 		Repo: w.paths.Repo, StateDir: w.paths.State, Baseline: filepath.Join(fixDir(w.paths), "guard.json"),
@@ -42,8 +43,9 @@ func (w *walker) executor() *execute.Executor {
 	}
 }
 
-// policies are those in force: the one with which fix began, and the one that the configuration gives now, read again
-// each time. Where it cannot be read, the second one lists nothing.
+// policies returns a function that lists the policies in force: the policy with which fix began, and the present policy
+// of the configuration, which it reads again each time. If it cannot read the configuration, the default policy is the
+// second one, which lists no command.
 func (w *walker) policies() func() []*recovery.Policy {
 	began, said := w.k.policy, ""
 	return func() []*recovery.Policy {
@@ -64,11 +66,11 @@ func (w *walker) policies() func() []*recovery.Policy {
 
 func (w *walker) budget() recovery.Budget { return recovery.Budget{Used: w.used, Waits: true} }
 
-// Judge is the gate.
+// Judge implements walk.Doer. It is the gate that each move has to pass.
 func (w *walker) Judge(m plan.Move) (action.Decision, string) {
 	if !w.pinned {
 		w.pinned = true
-		_ = w.x.Pin(w.ctx, false) // the judgement of what reads something says what is wrong
+		_ = w.x.Pin(w.ctx, false) // after an error the judgement of a command that reads files says why
 	}
 	j, err := w.x.Judge(w.ctx, m.Action(), w.budget())
 	if err != nil {
@@ -77,7 +79,8 @@ func (w *walker) Judge(m plan.Move) (action.Decision, string) {
 	return w.gate(m, j)
 }
 
-// gate gives auto to a remedy that may run: by its judgement, or because an operator says so now, or has chosen it.
+// gate returns action.Auto for a remedy that may run: because its judgement says so, because of --yes, because the
+// operator has chosen the remedy, or because the operator says yes on the terminal.
 func (w *walker) gate(m plan.Move, j execute.Judgement) (action.Decision, string) {
 	asked := j.Decision == action.Human && !w.c.Bool("yes") && !w.chosen(m)
 	switch {
@@ -105,7 +108,8 @@ func (w *walker) gate(m plan.Move, j execute.Judgement) (action.Decision, string
 	return action.Auto, ""
 }
 
-// refused says that a remedy does not run. Whatever is not an operator's to decide is denied.
+// refused prints that a remedy does not run, and why. It returns action.Human if an operator may decide about the
+// remedy, and otherwise action.Deny.
 func (w *walker) refused(m plan.Move, d action.Decision, why string) (action.Decision, string) {
 	w.say("not run: %s (%s)", text.Display(m.Command), text.Display(why))
 	if d == action.Human {
@@ -114,7 +118,7 @@ func (w *walker) refused(m plan.Move, d action.Decision, why string) (action.Dec
 	return action.Deny, why
 }
 
-// chosen reports whether an operator has chosen the remedy, or the one that needs it.
+// chosen reports whether an operator has chosen the remedy, or the option that needs this remedy first.
 func (w *walker) chosen(m plan.Move) bool {
 	if m.Picked {
 		return true
@@ -127,8 +131,8 @@ func (w *walker) chosen(m plan.Move) bool {
 	return false
 }
 
-// Run carries a remedy out, as it was judged. If something has changed since, it goes through the gate again: on a
-// terminal the operator is asked once more.
+// Run implements walk.Doer: it runs a remedy as the remedy was judged. If something has changed since the judgement,
+// the remedy goes through the gate again, and on a terminal the operator is asked once more.
 func (w *walker) Run(ctx context.Context, m plan.Move) (walk.Outcome, error) {
 	for range maxLooks {
 		out, err := w.x.Execute(ctx, w.order(m))
@@ -149,8 +153,8 @@ func (w *walker) Run(ctx context.Context, m plan.Move) (walk.Outcome, error) {
 	return walk.Outcome{Text: "not run: what it stands on changes all the time"}, nil
 }
 
-// order is the order for a remedy that went through the gate. Its intent is on the disk already: the chain was saved
-// with the move in it.
+// order makes the executor's order for a remedy that has passed the gate. Its Intend writes nothing to the disk,
+// because the chain has been saved with the move in it.
 func (w *walker) order(m plan.Move) execute.Order {
 	o := execute.Order{Action: m.Action(), Budget: w.budget(), Basis: w.approved.Basis(), Hurry: w.a.hurry, Output: w.a.stderr,
 		Label: undo.Label{Run: w.ch.ID, Recovery: w.ch.Attempts}, Option: m.Option, Signature: w.ch.Levels[len(w.ch.Levels)-1].Failure.Signature}
@@ -183,7 +187,8 @@ func (w *walker) order(m plan.Move) execute.Order {
 	return o
 }
 
-// came is what came of a remedy that was begun.
+// came turns the outcome of a remedy into the outcome of the move. If the remedy has failed, came classifies its
+// failure.
 func (w *walker) came(m plan.Move, out execute.Outcome) (walk.Outcome, error) {
 	if len(out.Appeared) > 0 {
 		w.say("look at what it made where superloop or git would act on it: %s", text.Display(strings.Join(out.Appeared, ", ")))
@@ -207,7 +212,7 @@ func (w *walker) came(m plan.Move, out execute.Outcome) (walk.Outcome, error) {
 	return walk.Outcome{Text: how(out), Failure: f, Options: options}, err
 }
 
-// how says how a remedy failed.
+// how describes how a remedy failed, with the last line of its output (at most 300 bytes of it).
 func how(out execute.Outcome) string {
 	s := fmt.Sprintf("exit code %d", max(out.Code, 0))
 	switch {
@@ -230,8 +235,9 @@ func how(out execute.Outcome) string {
 	return s
 }
 
-// learn notes down whether the remedy of the first level has helped, if the command has just run again for that. Of
-// another failure than before nobody knows whether the remedy has helped, so nothing is learned of it.
+// learn records whether the remedy of the first level has helped, when the chain has run the command again to verify
+// that. If the command fails now with another failure than before, learn records nothing, because nobody knows whether
+// the remedy has helped.
 func (w *walker) learn(ok bool, now plan.Failure) {
 	l := w.ch.Levels[0]
 	o, chosen := l.Option(l.Chosen)
@@ -246,7 +252,7 @@ func (w *walker) learn(ok bool, now plan.Failure) {
 	w.x.Learn(w.ctx, learn.Outcome{Signature: l.Failure.Signature, Option: o.Key, Command: o.Command, Result: result, ByPerson: l.Picked || w.people[o.Key]})
 }
 
-// walker walks one chain: it judges each remedy, carries it out, and sees whether it helped.
+// walker walks one chain: it judges each remedy, runs it, and checks whether the remedy has helped.
 type walker struct {
 	a       *app
 	c       *cli.Context
@@ -257,23 +263,23 @@ type walker struct {
 	lock    *durable.Lock
 	store   walk.Store
 	paths   layout.Paths
-	dir     string // where the command runs
-	rel     string // the same, seen from the repository
+	dir     string // the directory in which the command runs
+	rel     string // dir, relative to the repository
 
-	terminal *os.File // where an operator can be asked, nil without one
+	terminal *os.File // asks the operator, nil without a terminal
 	ch       *plan.Chain
 	command  string
-	last     proc.Result // of the command
-	used     int         // fixes that ran by themselves
+	last     proc.Result // the end of the command's last run
+	used     int         // counts the remedies that ran without an operator's approval
 	waiting  []waiting
-	asks     bool     // there is one among them that --yes would run
-	kept     []string // sets of undo
+	asks     bool     // waiting has a remedy that --yes would run
+	kept     []string // ids of undo sets
 	pinned   bool
-	approved execute.Judgement // by which the remedy that comes next may run
-	people   map[string]bool   // by its key: an operator has let the option run, not the policy
+	approved execute.Judgement // lets the next remedy run
+	people   map[string]bool   // by an option's key: whether an operator, not the policy, let the option run
 }
 
-// at says where the command runs.
+// at sets the directory in which the command runs. It fails if the directory is not in the repository.
 func (w *walker) at(dir string) error {
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -298,12 +304,13 @@ func (w *walker) close() error {
 	return err
 }
 
-// say talks of progress.
+// say prints a line of progress to stderr.
 func (w *walker) say(format string, args ...any) {
 	fmt.Fprintf(w.a.stderr, "superloop: "+format+"\n", args...)
 }
 
-// walk goes on until the chain has ended, or something that was begun has no outcome.
+// walk walks the chain until the chain ends. It stops with an error if a command that was begun has no known outcome,
+// or if another process uses or changes the chain.
 func (w *walker) walk() error {
 	w.x.Marker, w.people = "SUPERLOOP_MARK="+w.ch.ID, map[string]bool{}
 	err := walk.Walk(w.ctx, w.ch, w.store, w, time.Now)
@@ -321,7 +328,7 @@ func (w *walker) walk() error {
 	return err
 }
 
-// Wait lets time pass, unless a signal comes.
+// Wait implements walk.Doer: it waits for d, or until a signal ends ctx.
 func (w *walker) Wait(ctx context.Context, d time.Duration) error {
 	w.say("waiting for %s", render.Duration(d))
 	t := time.NewTimer(d)
@@ -334,7 +341,7 @@ func (w *walker) Wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Verify runs the goal's own command.
+// Verify implements walk.Doer: it runs the command of the goal again, learns from the result, and classifies a failure.
 func (w *walker) Verify(context.Context) (walk.Outcome, error) {
 	w.say("again: %s", text.Display(w.ch.Goal.Command))
 	in, err := w.runCommand()
@@ -352,7 +359,7 @@ func (w *walker) Verify(context.Context) (walk.Outcome, error) {
 	return walk.Outcome{Text: fmt.Sprintf("exit code %d", shellCode(w.last)), Failure: f, Options: options}, err
 }
 
-// runCommand runs the command that is to pass.
+// runCommand runs the command that the chain is to make pass.
 func (w *walker) runCommand() (rules.Input, error) {
 	in, res, err := w.a.runPlainly(w.ctx, w.spawner, w.command, w.dir, w.c.Duration("timeout"))
 	if err == nil {
@@ -361,7 +368,8 @@ func (w *walker) runCommand() (rules.Input, error) {
 	return in, err
 }
 
-// look has rules look at a failure on the way.
+// look classifies the failure of a command and returns the options against it. It returns no options if the code is at
+// fault.
 func (w *walker) look(in rules.Input) (plan.Failure, []plan.Choice, error) {
 	found, resolved, err := w.k.explain(w.ctx, in)
 	if err != nil {

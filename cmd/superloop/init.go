@@ -43,7 +43,7 @@ func (a *app) init(c *cli.Context) error {
 	}
 	path := filepath.Join(repo, ".superloop", "config.json")
 	if _, err := config.LoadBytes(path, data); err != nil {
-		return err // a loop id that is none, for instance
+		return err // for instance because the loop id is invalid
 	}
 	files, err := a.initFiles(c, id, data)
 	if err != nil {
@@ -104,7 +104,8 @@ type initFile struct {
 	data []byte
 }
 
-// initFiles are the files of a new repository, the configuration first: when it exists nothing else is touched.
+// initFiles returns the files of a new repository. The configuration is the first one, so init stops there if it
+// exists, and touches no other file.
 func (a *app) initFiles(c *cli.Context, id string, cfg []byte) ([]initFile, error) {
 	files := []initFile{
 		{".superloop/config.json", cfg},

@@ -22,15 +22,15 @@ import (
 	"github.com/superloop/superloop/loop/effects"
 )
 
-// Verdicts of a try.
+// The results of one attempt to send a message.
 const (
 	tryDelivered = "delivered"
-	tryRefused   = "refused" // and would be again
-	tryFailed    = "failed"  // and would be tried again
+	tryRefused   = "refused" // a second attempt would be refused, too
+	tryFailed    = "failed"  // a loop would send the message again
 	tryTimeout   = "timeout"
 )
 
-// tried is what became of a sample on one channel.
+// tried is the result of sending the test message over one channel.
 type tried struct {
 	Channel  string `json:"channel"`
 	Type     string `json:"type"`
@@ -76,7 +76,8 @@ func (a *app) notifyTest(c *cli.Context) error {
 	return failedUnless(failed == 0, err)
 }
 
-// chooseChannels are those that the flags name.
+// chooseChannels returns the channels in force that the flags select: that of --channel, all with --all, or the only
+// one.
 func chooseChannels(c *cli.Context, t trusted, force *config.Config) ([]config.Channel, error) {
 	all, name := force.Channels(), c.String("channel")
 	names := channelNames(all)
@@ -110,7 +111,7 @@ func channelNames(list []config.Channel) []string {
 	return names
 }
 
-// try sends one message once.
+// try makes one attempt to send a message, and returns the result.
 func try(ctx context.Context, n notify.Notifier, ch config.Channel, m notify.Message) tried {
 	start := time.Now()
 	err := n.Send(ctx, m)
@@ -156,14 +157,15 @@ func (a *app) notifyList(c *cli.Context) error {
 	return a.report(c, map[string]any{"messages": list}, "outbox", list)
 }
 
-// Codes of what the environment says against a configuration.
+// Codes of problems that a configuration has in superloop's present environment.
 const (
-	codeNoVariable = "no_variable" // a variable that is not set
-	codeNoChannel  = "no_channel"  // a channel that cannot work
+	codeNoVariable = "no_variable" // an environment variable is not set
+	codeNoChannel  = "no_channel"  // a channel has an invalid configuration
 )
 
-// kindsOf are the messages of a kind of news, for the first line and for the second. The second hears nothing until a
-// question has aged.
+// kindsOf returns the kinds of messages that a word of a channel's tell stands for: first for a channel of the first
+// line, then for a channel of the second line. The second line gets no message about a question before escalate_after
+// has passed without an answer.
 func kindsOf(tell string) [2][]notify.Kind {
 	return map[string][2][]notify.Kind{
 		config.TellEscalation: {{notify.Opened, notify.Alert}, {notify.Aged}},
@@ -173,8 +175,9 @@ func kindsOf(tell string) [2][]notify.Kind {
 	}[tell]
 }
 
-// channels makes the channels of a configuration. One that cannot work is there too: its messages fail with the reason,
-// where people look for them. problems say the same, with the places in the file, and what clicks in Slack lack.
+// channels makes the channels of a configuration. A channel that cannot work is in set, too. Its messages fail with the
+// reason, and superloop notify list shows them. problems lists the same reasons with their places in the file, and the
+// variables that are missing for answers by a click in Slack.
 func (a *app) channels(cfg *config.Config) (set effects.Channels, problems []config.Problem) {
 	set = effects.Channels{First: map[notify.Kind][]string{}, Second: map[notify.Kind][]string{}}
 	for _, ch := range cfg.Channels() {
@@ -200,7 +203,8 @@ func (a *app) channels(cfg *config.Config) (set effects.Channels, problems []con
 	return set, problems
 }
 
-// channel makes one channel; what is wrong with it is its answer to each message.
+// channel makes one channel. If the channel cannot work, channel returns the problems, and a notifier that fails each
+// message with the first of them.
 func (a *app) channel(cfg *config.Config, ch config.Channel) (notify.Notifier, []config.Problem) {
 	n, problems := a.liveChannel(cfg, ch)
 	if len(problems) > 0 {
@@ -247,7 +251,7 @@ func (a *app) liveChannel(cfg *config.Config, ch config.Channel) (notify.Notifie
 	return n, nil
 }
 
-// secret reads a variable; one that is not set is a problem.
+// secret reads a secret from an environment variable. It adds a problem if the variable is not set.
 func (a *app) secret(at, name string, problems *[]config.Problem) redact.Secret {
 	value := strings.TrimSpace(a.env(name))
 	if value == "" {
@@ -257,7 +261,7 @@ func (a *app) secret(at, name string, problems *[]config.Problem) redact.Secret 
 	return redact.Secret(value)
 }
 
-// without is superloop's environment without some variables.
+// without returns superloop's environment without the variables of these names.
 func without(names []string) []string {
 	return slices.DeleteFunc(os.Environ(), func(e string) bool {
 		name, _, _ := strings.Cut(e, "=")
@@ -265,7 +269,7 @@ func without(names []string) []string {
 	})
 }
 
-// deadChannel stands for a channel that cannot work.
+// deadChannel replaces a channel that cannot work. It fails each message with the reason, for good.
 type deadChannel struct{ name, why string }
 
 func (d deadChannel) Name() string { return d.name }

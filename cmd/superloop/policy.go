@@ -21,32 +21,32 @@ import (
 	"github.com/superloop/superloop/schemas"
 )
 
-// policyFile is a config as far as it is about recovery.
+// policyFile is a configuration file with the recovery policies in it.
 type policyFile struct {
-	path string // as it is said
+	path string // as messages show it
 	doc  *schemas.Document
-	// sections are the top-level one, and for each loop with its own that one.
+	// sections holds the policy of the top level, then those of the loops that have a recovery section of their own.
 	sections []policySection
 }
 
 type policySection struct {
-	loop   string // "" for the config's own
+	loop   string // "" for the top level
 	policy *recovery.Policy
 }
 
-// policies reads the config of a repository, and the policies in it.
+// policies reads the configuration of a repository, and the policies in it.
 func (a *app) policies(c *cli.Context) (*policyFile, *config.Config, error) {
 	repo, err := a.repo(c)
 	if err != nil {
 		return nil, nil, err
 	}
-	// With its own tests failing a configuration is not taken; here they are shown.
+	// config.Load refuses a configuration whose policy tests fail. LoadUntested accepts it, so policy test can show them.
 	cfg, err := config.LoadUntested(configFile(repo))
 	if err != nil {
 		return nil, nil, err
 	}
 	f := &policyFile{path: relTo(repo, configFile(repo))}
-	// For the places only: the values are the checked ones.
+	// The document only gives lines and columns. The values come from the configuration, which has been checked.
 	if data, err := os.ReadFile(cfg.Path); err == nil {
 		f.doc, _ = schemas.Read(schemas.Config, data)
 	}
@@ -77,13 +77,13 @@ func (f *policyFile) add(loop string, sections ...recovery.Section) error {
 	return nil
 }
 
-// of is the policy of a loop; loops without a section of their own have the config's.
+// of returns the policy of a loop. A loop without a recovery section of its own has the policy of the top level.
 func (f *policyFile) of(loop string) *recovery.Policy {
 	i := slices.IndexFunc(f.sections, func(s policySection) bool { return s.loop == loop })
 	return f.sections[max(i, 0)].policy
 }
 
-// position is where a value stands, or 0, 0.
+// position returns the place of a value in the file, or 0, 0 if the file does not state it.
 func (f *policyFile) position(pointer string) (line, column int) {
 	if f.doc == nil {
 		return 0, 0
@@ -92,7 +92,7 @@ func (f *policyFile) position(pointer string) (line, column int) {
 	return line, column
 }
 
-// place is "file:line:column", or the file and the pointer of what is not there.
+// place returns "file:line:column", or the file and the pointer if the file does not state the value.
 func (f *policyFile) place(pointer string) string {
 	if line, column := f.position(pointer); line > 0 {
 		return fmt.Sprintf("%s:%d:%d", f.path, line, column)
@@ -100,7 +100,7 @@ func (f *policyFile) place(pointer string) string {
 	return f.path + ":" + pointer
 }
 
-// placed is a finding and where it stands.
+// placed is a finding of policy lint and its place in the file.
 type placed struct {
 	recovery.Finding
 	Loop   string `json:"loop,omitempty"`
@@ -119,7 +119,7 @@ func (a *app) policyLint(c *cli.Context) error {
 	for _, s := range f.sections {
 		for _, found := range s.policy.Lint() {
 			if seen[found] {
-				continue // a loop has it from the config's own section
+				continue // the loop has this finding from the top-level section
 			}
 			seen[found] = true
 			line, column := f.position(found.Pointer)
@@ -174,17 +174,17 @@ func (a *app) policyTest(c *cli.Context) error {
 	return failedUnless(failed == 0, err)
 }
 
-// explained is what policy check --json prints.
+// explained is the output of policy check --json.
 type explained struct {
 	recovery.Verdict
 	Command string `json:"command"`
-	// Display is the command as an operator may see it: in one line, hidden characters by their numbers.
+	// Display is the command as it is safe to show: on one line, with hidden characters as numbers.
 	Display    string         `json:"display"`
 	WorkingDir string         `json:"working_dir"`
 	Loop       string         `json:"loop,omitempty"`
 	EntryText  string         `json:"entry_text,omitempty"`
 	PatternIs  string         `json:"pattern_text,omitempty"`
-	Pointer    string         `json:"pointer,omitempty"` // of the rule, in the config
+	Pointer    string         `json:"pointer,omitempty"` // to the rule, in the configuration
 	File       string         `json:"file"`
 	Line       int            `json:"line,omitempty"`
 	Column     int            `json:"column,omitempty"`
@@ -218,11 +218,11 @@ func (a *app) policyCheck(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = root.Close() }() // it was only looked through
+	defer func() { _ = root.Close() }() // nothing was written through it
 	if command.DirProblem, err = dirProblem(root, command.WorkingDir); err != nil {
 		return err
 	}
-	// What only a run knows is taken as harmless: the rules are asked about.
+	// Facts that only a run can find out are assumed to be harmless, because the verb is about the rules.
 	v := recovery.Decide(p, command, recovery.Facts{LooseOK: true, Confined: true})
 	v = recovery.Limit(p, v, recovery.Budget{}, time.Now())
 	e := f.explain(p, command, v)
@@ -230,7 +230,7 @@ func (a *app) policyCheck(c *cli.Context) error {
 	return a.report(c, e, "verdict", f.shown(p, e))
 }
 
-// dirProblem says why a working directory is none, "" if it is one.
+// dirProblem says why dir is not a valid working directory, "" if it is valid.
 func dirProblem(root *workdir.Root, dir string) (string, error) {
 	d, err := root.Resolve(dir)
 	if bad, ok := errors.AsType[*workdir.Error](err); ok {
@@ -242,7 +242,7 @@ func dirProblem(root *workdir.Root, dir string) (string, error) {
 	return "", d.Close()
 }
 
-// explain adds to a verdict what it comes from.
+// explain adds to a verdict the rule that led to it, the place of the rule, and the nearest entry of auto_approve.
 func (f *policyFile) explain(p *recovery.Policy, command recovery.Command, v recovery.Verdict) explained {
 	e := explained{Verdict: v, Command: command.Text, Display: text.Display(command.Text), WorkingDir: command.WorkingDir, File: f.path}
 	if v.Entry >= 0 {
@@ -274,7 +274,7 @@ func (f *policyFile) explain(p *recovery.Policy, command recovery.Command, v rec
 	return e
 }
 
-// shownVerdict is an explanation as an operator reads it. Everything that comes from the command is escaped.
+// shownVerdict is an explanation for an operator to read. All text that comes from the command is escaped.
 type shownVerdict struct {
 	explained
 	RuleText, NearestAt, Indent string

@@ -20,10 +20,10 @@ import (
 	"github.com/superloop/superloop/schemas"
 )
 
-// maxBatchLine bounds a line of a batch in bytes; a longer one is answered with an error.
+// maxBatchLine bounds a line of a batch in bytes. superloop answers a longer line with an error.
 const maxBatchLine = 32 << 20
 
-// judged is a line of the answer.
+// judged is the answer to one line of a batch.
 type judged struct {
 	ID      json.RawMessage `json:"id"`
 	Verdict action.Decision `json:"verdict"`
@@ -33,7 +33,7 @@ type judged struct {
 	Pattern string          `json:"pattern,omitempty"`
 }
 
-// policyLines answers lines; policies come again and again.
+// policyLines answers the lines of a batch. It keeps compiled policies, because the same policies come again and again.
 type policyLines struct {
 	root     *workdir.Root
 	policies map[string]*recovery.Policy
@@ -48,7 +48,7 @@ func (a *app) policyBatch(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = root.Close() }() // it was only looked through
+	defer func() { _ = root.Close() }() // nothing was written through it
 	b := &policyLines{root, map[string]*recovery.Policy{}}
 	n := 0
 	err = batch.Lines(reading{c.Context, a.stdin}, a.stdout, maxBatchLine, func(line []byte, whole bool) any {
@@ -62,7 +62,7 @@ func (a *app) policyBatch(c *cli.Context) error {
 	return orInterrupted(c.Context, err)
 }
 
-// answer judges the command of a line; id is that of the line, also where it is no question.
+// answer judges the command of a line. id is the line's id, also if the line is not a valid question.
 func (b *policyLines) answer(line []byte, whole bool) (out judged, id json.RawMessage, err error) {
 	keys, err := strictObject(line, "id", "auto_approve", "require_human", "on_unknown", "command", "working_dir")
 	if utf8.Valid(keys["id"]) {
@@ -102,7 +102,7 @@ func (b *policyLines) answer(line []byte, whole bool) (out judged, id json.RawMe
 	return out, id, nil
 }
 
-// enough bounds how many policies a batch remembers.
+// enough bounds how many compiled policies a batch keeps.
 const enough = 1000
 
 func (b *policyLines) policy(keys map[string]json.RawMessage) (*recovery.Policy, error) {
@@ -111,7 +111,7 @@ func (b *policyLines) policy(keys map[string]json.RawMessage) (*recovery.Policy,
 		return p, nil
 	}
 	s := recovery.Defaults()
-	// An odd on_unknown is judged, as every odd thing: by an operator.
+	// An unknown value of on_unknown is no error: Decide leaves such commands to an operator.
 	if err := errors.Join(into(keys, "auto_approve", &s.AutoApprove), into(keys, "require_human", &s.RequireHuman), into(keys, "on_unknown", &s.OnUnknown)); err != nil {
 		return nil, err
 	}
@@ -133,7 +133,7 @@ func problemLine(problems []schemas.Problem) string {
 	return text
 }
 
-// into decodes the value of a key, if it is there and not null.
+// into decodes the value of a key into dst. It leaves dst as it is if the key is absent or null.
 func into(keys map[string]json.RawMessage, key string, dst any) error {
 	raw := keys[key]
 	if raw == nil || string(raw) == "null" {
@@ -148,9 +148,9 @@ func into(keys map[string]json.RawMessage, key string, dst any) error {
 	return nil
 }
 
-// strictObject reads a JSON object and gives the values of the named keys; other keys are passed over. It refuses what
-// two readers could read differently: a named key that stands twice, anything after the end. Next to an error are the
-// keys that were read before it.
+// strictObject reads a JSON object and returns the values of the named keys. It skips other keys. It refuses text that
+// two parsers could read differently: a named key that occurs twice, and anything after the end of the object. With an
+// error it returns the keys that it read before the error.
 func strictObject(line []byte, names ...string) (map[string]json.RawMessage, error) {
 	keys := map[string]json.RawMessage{}
 	dec := json.NewDecoder(bytes.NewReader(line))
@@ -186,10 +186,12 @@ func strictObject(line []byte, names ...string) (map[string]json.RawMessage, err
 	return keys, twice
 }
 
-// escapes are those of JSON text: a surrogate pair, half of one (its first group), or any other.
+// escapes matches the escape sequences in JSON text: a surrogate pair, one half of a pair (its first group), or any
+// other escape.
 var escapes = regexp.MustCompile(`(?i)\\ud[89ab]..\\ud[c-f]..|(\\ud[89a-f]..)|\\.`)
 
-// loneSurrogate reports whether JSON text escapes half of a surrogate pair, which decoders replace without a word.
+// loneSurrogate reports whether JSON text escapes one half of a surrogate pair alone. Decoders replace such a half
+// silently.
 func loneSurrogate(raw []byte) bool {
 	return slices.ContainsFunc(escapes.FindAllSubmatch(raw, -1), func(m [][]byte) bool { return m[1] != nil })
 }

@@ -26,8 +26,9 @@ import (
 	"github.com/superloop/superloop/recovery/sandbox"
 )
 
-// afterDashes is the COMMAND of a verb, which stands behind "--": one argument is a shell's text, several are a program
-// and its arguments. It is "" if there is none. What stands before "--" and is no flag is a mistake.
+// afterDashes returns the COMMAND of a verb, which stands after "--". One argument is the text of a shell command.
+// Several arguments are a program and its arguments. Without arguments it returns "". An argument before "--" that is
+// no flag is a usage error.
 func (a *app) afterDashes(c *cli.Context) (string, error) {
 	n := c.NArg()
 	words := c.Args().Slice()
@@ -44,7 +45,7 @@ func (a *app) afterDashes(c *cli.Context) (string, error) {
 	return shellWords(words), nil
 }
 
-// shellWords is the text that a shell reads as these words.
+// shellWords quotes words, so that a shell reads the text as these words.
 func shellWords(words []string) string {
 	quoted := slices.Clone(words)
 	for i := range quoted {
@@ -53,29 +54,30 @@ func shellWords(words []string) string {
 	return strings.Join(quoted, " ")
 }
 
-// aid is what rules know, and what they say of failures on one system.
+// aid classifies failures and resolves remedies for one system: this machine or a preset.
 type aid struct {
-	repo       string // where overlays, the config and the project are
+	repo       string // holds the catalog's overlay, the configuration and the project
 	cat        *catalog.Catalog
 	problems   catalog.Problems
 	classifier *rules.Classifier
 	profile    remedy.Profile
 	policy     *recovery.Policy
 	from       render.PolicyFrom
-	probes     rules.Prober // nil: none are made
-	// score orders options that are otherwise equal; nil: nothing is known of them.
+	probes     rules.Prober // nil: superloop makes no probes
+	// score orders options that are otherwise equal, by what has helped here before. It is nil without such knowledge.
 	score func(signature string) func(option string) float64
 }
 
-// systems are the names that --system takes.
+// systems returns the names of the presets that --system takes.
 func systems() []string {
 	return slices.Sorted(maps.Keys(remedy.Presets()))
 }
 
-// loadRemediation reads what rules know. preset is a system that is only thought of, "" for this machine.
+// loadRemediation loads the catalog and makes the classifier. preset names the system for which to resolve remedies.
+// For "" loadRemediation detects the profile of this machine.
 func (a *app) loadRemediation(ctx context.Context, repo, preset string) (*aid, error) {
-	// Nearly all that is allocated at first stays, and the process ends soon: to collect it again and again is a
-	// quarter of the time, and makes the process no smaller.
+	// Nearly all memory that is allocated here stays in use, and the process ends soon. Frequent garbage collections
+	// would take a quarter of the time and would not make the process smaller.
 	if a.env("GOGC") == "" {
 		debug.SetGCPercent(400)
 	}
@@ -89,7 +91,7 @@ func (a *app) loadRemediation(ctx context.Context, repo, preset string) (*aid, e
 	}
 	detected := make(chan remedy.Profile, 1)
 	if preset == "" {
-		go func() { detected <- remedy.Detect(ctx, repo) }() // beside the catalog: each takes some milliseconds
+		go func() { detected <- remedy.Detect(ctx, repo) }() // while the catalog is loaded: each takes some milliseconds
 	}
 	k.cat, k.problems = loadCatalog(ctx, repo)
 	var err error
@@ -102,12 +104,12 @@ func (a *app) loadRemediation(ctx context.Context, repo, preset string) (*aid, e
 	return k, orInterrupted(ctx, nil)
 }
 
-// loadCatalog reads the embedded rules, the operator's own and the repository's.
+// loadCatalog loads the embedded catalog, the operator's own files and those of the repository.
 func loadCatalog(ctx context.Context, repo string) (*catalog.Catalog, catalog.Problems) {
 	return catalog.Load(ctx, catalog.Options{UserDir: catalog.UserDir(), RepoDir: repo})
 }
 
-// tellProblems says what of an operator's own files was left out.
+// tellProblems prints which parts of the operator's own catalog files superloop has left out. It prints three at most.
 func (a *app) tellProblems(problems catalog.Problems) {
 	wrong := problems.Errors()
 	for i, p := range wrong {
@@ -122,10 +124,10 @@ func (a *app) tellProblems(problems catalog.Problems) {
 	}
 }
 
-// elsewhere makes only the probes that look at the project, for a system that is not this machine.
+// elsewhere is the prober for a system that is not this machine. It makes only the probe that reads the project.
 type elsewhere struct{ rules.Prober }
 
-// Probe makes one look.
+// Probe implements rules.Prober. It answers rules.Unknown for every probe but rules.ProbeDeclared.
 func (e elsewhere) Probe(ctx context.Context, name string, captures map[string]string, in *rules.Input) rules.Finding {
 	if name != rules.ProbeDeclared {
 		return rules.Finding{Name: name, Holds: rules.Unknown, Detail: "not looked at: it is another system"}
@@ -133,8 +135,8 @@ func (e elsewhere) Probe(ctx context.Context, name string, captures map[string]s
 	return e.Prober.Probe(ctx, name, captures, in)
 }
 
-// remediationPolicy is the policy by which fixes are judged: that of the repository's configuration if there is one, as
-// far as it is trusted, else the default.
+// remediationPolicy sets the policy by which superloop judges remedies. It is the policy in force of the repository's
+// configuration, without changes that are not trusted yet. Without a configuration it is the default policy.
 func (a *app) remediationPolicy(c *cli.Context, k *aid) error {
 	path := configFile(k.repo)
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
@@ -149,7 +151,7 @@ func (a *app) remediationPolicy(c *cli.Context, k *aid) error {
 	if err != nil {
 		return err
 	}
-	cfg, differs, err := t.inForce() // what a run would take
+	cfg, differs, err := t.inForce() // the configuration that a run would use
 	if err != nil {
 		return err
 	}
@@ -161,7 +163,7 @@ func (a *app) remediationPolicy(c *cli.Context, k *aid) error {
 	if len(problems) > 0 {
 		return &config.Error{Path: path, Problems: problems}
 	}
-	if p == nil { // no section: as if it said enabled false
+	if p == nil { // no recovery section means that recovery is disabled
 		p, _ = recovery.Compile(recovery.Settings{})
 	}
 	k.policy = p
@@ -169,17 +171,17 @@ func (a *app) remediationPolicy(c *cli.Context, k *aid) error {
 	return nil
 }
 
-// defaultPolicy is that of a recovery section that is there and empty.
+// defaultPolicy returns the policy of an empty recovery section.
 func defaultPolicy() *recovery.Policy {
-	p, _ := recovery.Compile(recovery.Defaults()) // nothing in it can be wrong
+	p, _ := recovery.Compile(recovery.Defaults()) // the defaults always compile
 	return p
 }
 
-// kept bounds what is kept of each stream of a command: its first and its last bytes.
+// kept is the number of bytes that superloop keeps of the beginning of each output stream of a command, and of its end.
 const kept = 8 << 20
 
-// runPlainly runs a command of the operator's as their shell would, its output going to stderr, and gives how it went as
-// rules want it.
+// runPlainly runs a command of the operator in a shell, without a sandbox. The output goes to stderr. runPlainly
+// returns the end and the output of the command as the input of the classifier.
 func (a *app) runPlainly(ctx context.Context, s *proc.Spawner, command, dir string, timeout time.Duration) (rules.Input, proc.Result, error) {
 	env := os.Environ()
 	shell, err := proc.LookPath("bash", env)
@@ -198,7 +200,8 @@ func (a *app) runPlainly(ctx context.Context, s *proc.Spawner, command, dir stri
 		Stderr: strings.NewReader(res.Stderr.Text())}, res, orInterrupted(ctx, nil)
 }
 
-// shellCode is the exit code with which a shell would have ended for a command.
+// shellCode returns the exit code that a shell shows for a command: 124 after a timeout, 128 plus the signal's number
+// after a signal.
 func shellCode(r proc.Result) int {
 	switch {
 	case r.Ended == proc.TimedOut:
@@ -211,7 +214,7 @@ func shellCode(r proc.Result) int {
 	return r.Code
 }
 
-// explain has rules look at a failure: what it is, and what fixes it here.
+// explain classifies a failure and resolves the remedies for it on this system.
 func (k *aid) explain(ctx context.Context, in rules.Input) (render.Classification, remedy.Plan, error) {
 	in.Probes = k.probes
 	f, err := k.classifier.Classify(ctx, in)

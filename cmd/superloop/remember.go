@@ -22,19 +22,19 @@ import (
 	"github.com/superloop/superloop/schemas"
 )
 
-// remembering is what --remember is going to change, once the answer counts.
+// remembering is the change that --remember makes to the configuration after the answer has been recorded.
 type remembering struct {
-	config  string // the file
-	was     []byte // what it holds, which what it will hold was made of
-	next    []byte
+	config  string // the path of the file
+	was     []byte // the content from which next was made
+	next    []byte // the content with the new entry
 	mode    os.FileMode
 	section trust.Section
 	store   trust.Store
 }
 
-// rememberable works out how the command that is approved gets into auto_approve, byte for byte; nil if it is there
-// already. Only the list changes: a file that differs from what is trusted in anything else is refused, and so is a
-// command that lint calls an error in that list (an interpreter with inline code, what runs a download).
+// rememberable prepares the change that adds the approved command to auto_approve, byte for byte. It returns nil if the
+// command is listed already. Nothing but the list changes: rememberable refuses a file that differs from the pin, and
+// it refuses a command that looseEntry objects to.
 func (a *app) rememberable(c *cli.Context, rec escalation.Record, req escalation.AnswerRequest) (*remembering, error) {
 	if rec.Question.Command == nil {
 		return nil, failf(exitUsage, "", "--remember: there is no command to remember")
@@ -81,8 +81,8 @@ func (a *app) rememberable(c *cli.Context, rec escalation.Record, req escalation
 	return &r, err
 }
 
-// remember trusts the longer list, and then writes it: a supervisor that looks in between finds less than what is
-// trusted, which it takes, and never more.
+// remember trusts the longer list first, and then writes it to the file. A supervisor that reads the file between the
+// two steps finds fewer rights than the trusted ones, which it accepts. It never finds more.
 func (a *app) remember(r *remembering, by string) error {
 	now, err := os.ReadFile(r.config)
 	if err != nil {
@@ -97,9 +97,10 @@ func (a *app) remember(r *remembering, by string) error {
 	return a.disk.WriteFile("config", r.config, r.next, r.mode)
 }
 
-// looseEntry says why a command must not get into auto_approve by a flag of an operator in a hurry: lint calls it an error
-// there, or it hands a program's text to an interpreter, or to what runs something with other rights or elsewhere. An
-// operator can still write such an entry, and trust it.
+// looseEntry says why a command must not get into auto_approve by a flag, which an operator gives in a hurry. It
+// returns "" if nothing speaks against the command. It objects to a command that lint calls an error in that list, and
+// to a command that hands a text to an interpreter or to a program that runs others with other rights or elsewhere. An
+// operator can still write such an entry into the file, and trust it.
 func looseEntry(cfg *config.Config, loop, command string) string {
 	policy, _ := cfg.Policy(loop)
 	entry, ok := policy.Listed(command)
@@ -124,8 +125,8 @@ func looseEntry(cfg *config.Config, loop, command string) string {
 	return ""
 }
 
-// interprets reports whether a simple command is an interpreter that does not get a file, or a program that runs
-// another one.
+// interprets reports whether a simple command is an interpreter without a script file, or a program that runs another
+// program.
 func interprets(words []string) bool {
 	if len(words) == 0 {
 		return false
@@ -139,12 +140,12 @@ func interprets(words []string) bool {
 	return false
 }
 
-// insertEntry puts a command first in auto_approve, where the policy has it, and leaves every other byte of the file as
-// it is. own is the pointer of the loop's own recovery section, which may not be there.
+// insertEntry returns the file with a command as the first entry of the auto_approve list that the policy has. Every
+// other byte of the file stays. own is the pointer to the loop's own recovery section, which may not exist.
 func insertEntry(data []byte, p *recovery.Policy, command, own string) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false) // people read the file: && stays &&
+	enc.SetEscapeHTML(false) // operators read the file, so && stays &&
 	if err := enc.Encode(command); err != nil {
 		return nil, err
 	}
@@ -159,7 +160,7 @@ func insertEntry(data []byte, p *recovery.Policy, command, own string) ([]byte, 
 	if _, _, ok := doc.Position(at); !ok {
 		at = strings.TrimSuffix(at, "/auto_approve")
 		if _, _, ok := doc.Position(at); !ok {
-			at = own // only the loop has a section
+			at = own // only the loop has a recovery section
 		}
 		text, open = []byte(`"auto_approve": [`+string(entry)+`]`), '{'
 	}
@@ -178,7 +179,8 @@ func insertEntry(data []byte, p *recovery.Policy, command, own string) ([]byte, 
 	return slices.Concat(data[:offset+1], text, data[offset+1:]), nil
 }
 
-// offsetOf is the place of a line and column as schemas.Document counts them: from 1, columns in characters.
+// offsetOf returns the byte offset of a line and column, -1 if there is no such place. It counts as schemas.Document
+// does: from 1, columns in characters.
 func offsetOf(data []byte, line, col int) int {
 	lines := bytes.SplitAfterN(data, []byte("\n"), line)
 	at := len(data) - len(lines[len(lines)-1])

@@ -51,8 +51,7 @@ func (a *app) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	// A supervisor lives for a night and mostly waits: a sixteenth less memory is worth a twentieth more of its CPU
-	// time.
+	// A supervisor runs for a night and mostly waits, so a sixteenth less memory is worth a twentieth more CPU time.
 	if a.env("GOGC") == "" {
 		defer debug.SetGCPercent(debug.SetGCPercent(50))
 	}
@@ -84,8 +83,9 @@ func (a *app) run(c *cli.Context) error {
 	return nil
 }
 
-// notByAgent refuses an agent of a loop of this repository: what it starts here would trust the configuration as the
-// agent has left it. An agent may run superloop elsewhere, as those do that work on superloop itself.
+// notByAgent refuses to start a loop for an agent while a supervisor runs a loop of this repository, because the new
+// run would trust the configuration as the agent has left it. An agent may run superloop in another repository, as
+// agents do that work on superloop itself.
 func (a *app) notByAgent(repo string) error {
 	_, err := escalation.CheckCaller("/proc", os.Environ())
 	agent, ok := errors.AsType[*escalation.AgentError](err)
@@ -108,8 +108,9 @@ func (a *app) notByAgent(repo string) error {
 	return nil
 }
 
-// warnings are what an operator should read before the night: what the loader found, and bounds on what a role never
-// tells, which would end the loop after that role, in the night and not now.
+// warnings returns the problems that an operator should read before a run: those that the loader found, and budgets
+// that superloop cannot keep because the runner of a role does not report what it uses. superloop would end such a loop
+// after that role, in the middle of the night.
 func warnings(cfg *config.Config) []config.Problem {
 	list := slices.Clone(cfg.Warnings)
 	for i, l := range cfg.Loops {
@@ -127,7 +128,7 @@ func warnings(cfg *config.Config) []config.Problem {
 	return list
 }
 
-// lookPath finds a program on the PATH of the operator who runs superloop.
+// lookPath returns a function that finds a program on the PATH of the operator who runs superloop.
 func lookPath(env func(string) string) func(string) (string, error) {
 	return func(file string) (string, error) {
 		return proc.LookPath(file, []string{"PATH=" + env("PATH")})
@@ -153,13 +154,14 @@ func (a *app) runLoop(c *cli.Context, desk *clickDesk, repo string, cfg *config.
 	return a.verdict(c.Context, s, cfg, repo, c.Bool("json"))
 }
 
-// options are those with which every verb starts a supervisor.
+// options returns the options with which every verb starts a supervisor.
 func (a *app) options(c *cli.Context, repo string, cfg *config.Config, id string) local.Options {
 	return local.Options{Repo: repo, Config: cfg, LoopID: id, Version: version(), StateHome: a.env("XDG_STATE_HOME"), Disk: a.disk,
 		Hurry: a.hurry, Log: a.logger(c.Bool("verbose")), By: a.who(c), LookPath: lookPath(a.env), ExitOnEscalation: c.Bool("exit-on-escalation")}
 }
 
-// progress chooses how a run is shown: talk goes to stderr, data to stdout.
+// progress chooses how a run is shown: as JSON lines on stdout, or as text on stderr. On a terminal the last line of
+// the text always says what runs now.
 func (a *app) progress(asJSON bool) render.Progress {
 	if asJSON {
 		return render.NewJSONL(a.stdout)
@@ -170,8 +172,8 @@ func (a *app) progress(asJSON bool) render.Progress {
 	return render.NewLines(a.stderr)
 }
 
-// logger is the supervisor's own log: for the operators who build superloop, or who wonder what it does. What happened to
-// a loop stands in events.jsonl.
+// logger returns the supervisor's own log, which --verbose prints to stderr. It is for operators who build superloop or
+// want to know what the supervisor does. The history of a loop is in events.jsonl.
 func (a *app) logger(verbose bool) *zap.Logger {
 	if !verbose {
 		return zap.NewNop()
@@ -181,7 +183,8 @@ func (a *app) logger(verbose bool) *zap.Logger {
 	return zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(enc), zapcore.Lock(zapcore.AddSync(a.stderr)), zapcore.DebugLevel))
 }
 
-// verdict tells how the loop stands, and what to type next, and gives the exit code for it.
+// verdict prints the status of the loop after a run and the command to type next. It returns the exit code for this
+// status.
 func (a *app) verdict(ctx context.Context, s loop.State, cfg *config.Config, repo string, asJSON bool) error {
 	talk := a.stdout
 	if asJSON {
@@ -242,7 +245,7 @@ func (a *app) verdict(ctx context.Context, s loop.State, cfg *config.Config, rep
 	case loop.Failed:
 		role, ok := strings.CutPrefix(s.At, "role:")
 		if !ok {
-			role = "reviewer" // its log explains what else ends a loop
+			role = "reviewer" // the reviewer's log explains a failure of any other step
 		}
 		return say(exitFailed, "failed: "+detail, "superloop logs"+flags+" --role "+role+", then: superloop run"+flags)
 	case loop.Cancelled:
@@ -251,8 +254,8 @@ func (a *app) verdict(ctx context.Context, s loop.State, cfg *config.Config, rep
 	return say(exitFailed, string(s.Status)+": "+detail, "superloop status"+flags)
 }
 
-// serveMetrics tells the metrics of these loops until stop is called. That a port is in use is known before a loop
-// begins; what happens later to the server ends none.
+// serveMetrics serves the metrics of these loops until the caller calls stop. It fails before a loop begins if the port
+// is in use. A later failure of the server ends no loop.
 func (a *app) serveMetrics(addr, repo string, todo []config.Loop) (stop func(), err error) {
 	if addr == "" {
 		return func() {}, nil
@@ -266,5 +269,5 @@ func (a *app) serveMetrics(addr, repo string, todo []config.Loop) (stop func(), 
 		return nil, failf(exitConfig, "superloop run --metrics 127.0.0.1:0", "%w", err)
 	}
 	fmt.Fprintf(a.stderr, "metrics: %s\n", s.URL)
-	return func() { _ = s.Close() }, nil // it is gone with the process at the latest
+	return func() { _ = s.Close() }, nil // the server ends with the process at the latest
 }

@@ -26,17 +26,17 @@ import (
 	"github.com/superloop/superloop/roles/agent/cooldown"
 )
 
-// runnerRow is what is known of a runner with a model.
+// runnerRow is the state and the figures of a runner with one model.
 type runnerRow struct {
 	failures.Agent
 	Configured bool        `json:"configured"`
 	Uses       []runnerUse `json:"uses"`
-	// State is fit, probation, unfit (Until) or mend: unfit until an operator has repaired it.
+	// State is fit, probation, unfit (until Until) or mend: unfit until an operator has repaired the runner.
 	State   string           `json:"state"`
 	Until   time.Time        `json:"until,omitzero"`
 	Why     string           `json:"why,omitempty"`
 	Circuit failures.Circuit `json:"circuit"`
-	Limit   *runnerLimit     `json:"limit"` // null: none is known
+	Limit   *runnerLimit     `json:"limit"` // null: superloop knows of no limit
 
 	Runs           int       `json:"runs"`
 	Successes      int       `json:"successes"`
@@ -44,14 +44,14 @@ type runnerRow struct {
 	SuccessRate    *float64  `json:"success_rate"` // of the recent runs
 	CostUSD        float64   `json:"cost_usd"`
 	UnpricedRuns   int       `json:"unpriced_runs"`
-	CostPerSuccess *float64  `json:"cost_per_success_usd"` // at least, when there are unpriced runs
+	CostPerSuccess *float64  `json:"cost_per_success_usd"` // a lower bound if there are unpriced runs
 	InRow          int       `json:"failures_in_row"`
 	Trips          int       `json:"trips"`
 	LastSuccess    time.Time `json:"last_success,omitzero"`
 	LastFailure    time.Time `json:"last_failure,omitzero"`
 }
 
-// runnerUse is a place in a role's list, counted from 1.
+// runnerUse is a role that has the runner in its list. Place is the position in that list, from 1.
 type runnerUse struct {
 	Loop  string `json:"loop_id"`
 	Role  string `json:"role"`
@@ -95,7 +95,7 @@ func (a *app) runners(c *cli.Context) error {
 	return printRunners(a.stdout, rows, len(loops) > 1)
 }
 
-// configuredLoops are the configuration, its loop of --loop or all of its loops, and the places of the first.
+// configuredLoops returns the configuration, its loop of --loop or all of its loops, and the paths of the first one.
 func (a *app) configuredLoops(c *cli.Context) (paths layout.Paths, cfg *config.Config, loops []config.Loop, err error) {
 	repo, chosen, err := a.chosenLoops(c, false)
 	if err == nil {
@@ -112,7 +112,8 @@ func (a *app) configuredLoops(c *cli.Context) (paths layout.Paths, cfg *config.C
 	return chosen[0].Paths, cfg, loops, nil
 }
 
-// runnerRows are the rows, who has run most first; of one loop only those that it uses.
+// runnerRows returns a row for each runner with a model. The runner with the most runs comes first. If one is true,
+// loops holds a single loop, and only the runners that this loop uses have a row.
 func (a *app) runnerRows(one bool, paths layout.Paths, cfg *config.Config, loops []config.Loop, health failures.Health, now time.Time) []*runnerRow {
 	rows, limits := []*runnerRow{}, map[failures.Agent]*runnerLimit{}
 	environ := without(cfg.SecretNames())
@@ -245,10 +246,10 @@ func (r *runnerRow) stateText() string {
 	return r.State
 }
 
-// storePatience is how long a file that supervisors share is waited for.
+// storePatience bounds how long superloop waits for the lock of a file that supervisors share.
 const storePatience = 5 * time.Second
 
-// resetRunner forgets what speaks against a runner.
+// resetRunner closes the circuit breakers of a runner, so that the runner counts as fit again. Its figures stay.
 func (a *app) resetRunner(c *cli.Context, store preflight.Store[failures.Health], cfg *config.Config) error {
 	if c.IsSet("loop") {
 		return failf(exitUsage, "superloop runners --reset "+text.Paste(c.String("reset")), "what is known of runners is known to all loops; --reset takes no --loop")
@@ -294,7 +295,8 @@ func (a *app) resetRunner(c *cli.Context, store preflight.Store[failures.Health]
 	return nil
 }
 
-// named reports whether NAME[:MODEL] means an agent. A runner whose own name has a colon is found by its whole name.
+// named reports whether word, which is NAME or NAME:MODEL, means an agent. If word is one of names, which are the
+// configured runners, it means the runner of that whole name, even with a colon in it.
 func named(of failures.Agent, word string, names []string) bool {
 	if of.Runner == word {
 		return true
@@ -303,7 +305,8 @@ func named(of failures.Agent, word string, names []string) bool {
 	return ok && !slices.Contains(names, word) && of.Runner == name && of.Model == model
 }
 
-// shared changes a file that the repository's supervisors share.
+// shared changes a file that the repository's supervisors share. It holds the lock of the file meanwhile, and waits for
+// the lock for storePatience at most. If change returns false, the file stays as it is.
 func shared[T any](ctx context.Context, a *app, store preflight.Store[T], change func(*T) bool) error {
 	if err := a.disk.MkdirAll("respond", filepath.Dir(store.Path), 0o700); err != nil {
 		return err

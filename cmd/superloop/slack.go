@@ -23,18 +23,18 @@ import (
 	"github.com/superloop/superloop/loop/effects"
 )
 
-// clickGrace is how long clicks that are being answered may take when the run ends, or other people may answer from now
-// on.
+// clickGrace bounds how long superloop waits for clicks that are being answered, when the run ends or other settings of
+// Slack come into force.
 const clickGrace = 5 * time.Second
 
-// slackSide is what a test puts in the place of Slack; empty outside of tests.
+// slackSide holds addresses that a test uses in place of Slack's. It is empty outside of tests.
 type slackSide struct {
-	api   string   // in the place of https://slack.com/api/
-	hosts []string // that may be answered besides Slack's
+	api   string   // replaces https://slack.com/api/
+	hosts []string // hosts to which superloop may send answers besides Slack's
 }
 
-// clickDesk takes the answers that people click in Slack, for the life of a run, as the configuration in force says:
-// who may answer, and how clicks come.
+// clickDesk takes the answers that operators give by a click in Slack while a run lasts. The configuration in force
+// says who may answer, and how Slack delivers clicks.
 type clickDesk struct {
 	app  *app
 	repo string
@@ -42,13 +42,13 @@ type clickDesk struct {
 
 	mu      sync.Mutex
 	force   config.Slack
-	stop    []func() // ends what listens now
+	stop    []func() // ends the present listeners
 	closed  bool
 	say     func(text string)
 	running sync.WaitGroup
 }
 
-// speak says where an operator is told what is wrong; nil is stderr.
+// speak sets the function that shows warnings to the operator. nil stands for stderr.
 func (d *clickDesk) speak(say func(text string)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -66,8 +66,8 @@ func (d *clickDesk) warn(format string, args ...any) {
 	d.say(text)
 }
 
-// follow makes what a configuration says of Slack the rule from now on. Whoever may answer no longer is refused from
-// then on. It waits for no network.
+// follow applies the Slack settings of a configuration. From then on clickDesk refuses a user whom the settings no
+// longer list. follow does not wait for the network.
 func (d *clickDesk) follow(cfg *config.Config) {
 	d.mu.Lock()
 	next := cfg.Escalation.Slack
@@ -92,9 +92,9 @@ func (d *clickDesk) follow(cfg *config.Config) {
 	}
 }
 
-// may reports whether a user may answer, by what is in force and by what the file says now: a loop takes a new
-// configuration when its next iteration begins, and whoever is taken out of the list may not answer until then. A file
-// that is broken takes nobody out.
+// may reports whether a user may answer. Both the configuration in force and the present file have to list the user. A
+// loop takes up a new configuration only when its next iteration begins, and a user whom the operator has removed from
+// the file must not answer until then. A broken file removes nobody.
 func (d *clickDesk) may(user string) bool {
 	d.mu.Lock()
 	listed := slices.Contains(d.force.Users, user)
@@ -103,7 +103,7 @@ func (d *clickDesk) may(user string) bool {
 	return listed && (err != nil || slices.Contains(file.Escalation.Slack.Users, user))
 }
 
-// close ends the desk; clicks that are being answered come to their end first, within clickGrace.
+// close ends the listeners. It waits for clicks that are being answered, for clickGrace at most.
 func (d *clickDesk) close() {
 	d.mu.Lock()
 	d.closed = true
@@ -112,7 +112,7 @@ func (d *clickDesk) close() {
 	d.running.Wait()
 }
 
-// silence ends what listens now. The caller has the lock.
+// silence ends the present listeners. The caller holds d.mu.
 func (d *clickDesk) silence() {
 	for _, stop := range d.stop {
 		stop()
@@ -120,19 +120,20 @@ func (d *clickDesk) silence() {
 	d.stop = nil
 }
 
-// channels are the channels of a configuration that comes into force, and makes its people those who may answer.
+// channels returns the channels of a configuration that comes into force, and applies its Slack settings.
 func (d *clickDesk) channels(cfg *config.Config) effects.Channels {
 	set, _ := d.app.channels(cfg)
 	d.follow(cfg)
 	return set
 }
 
-// listen takes clicks by one way until what begin gives has ended; the secret is in a variable. The way is recorded with
-// the answer.
+// listen takes clicks from one source until the function that begin returns has ended. variable names the environment
+// variable that holds the secret. The answer to a question records way. trouble begins the warning if the source cannot
+// be used.
 func (d *clickDesk) listen(s config.Slack, way, variable, trouble string, begin func(redact.Secret, *slack.Clicks) (serve func(), err error)) {
 	secret := redact.Secret(d.app.env(variable))
 	if secret == "" {
-		return // run has warned of it
+		return // run has warned that it is missing
 	}
 	clicks, err := slack.NewClicks(slack.ClicksOptions{
 		Users: s.Users, Teams: s.Teams, AnswerHosts: d.app.slack.hosts,
@@ -157,7 +158,7 @@ func (d *clickDesk) listen(s config.Slack, way, variable, trouble string, begin 
 	})
 }
 
-// socket listens through Socket Mode until ctx ends.
+// socket takes clicks through Slack's Socket Mode until ctx ends.
 func (d *clickDesk) socket(ctx context.Context, s config.Slack) {
 	const trouble = "nobody can answer in Slack"
 	d.listen(s, "socket_mode", s.AppTokenEnv, trouble, func(token redact.Secret, clicks *slack.Clicks) (func(), error) {
@@ -175,7 +176,7 @@ func (d *clickDesk) socket(ctx context.Context, s config.Slack) {
 	})
 }
 
-// endpoint listens at the loopback address until ctx ends.
+// endpoint takes clicks by HTTP at the loopback address until silence closes the listener.
 func (d *clickDesk) endpoint(ctx context.Context, s config.Slack) {
 	d.listen(s, "signature", s.SigningSecretEnv, "no clicks are taken at "+s.Listen, func(secret redact.Secret, clicks *slack.Clicks) (func(), error) {
 		handler, err := slack.NewHandler(secret, clicks)
@@ -190,7 +191,7 @@ func (d *clickDesk) endpoint(ctx context.Context, s config.Slack) {
 		server := &http.Server{Handler: handler, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: time.Minute,
 			MaxHeaderBytes: 64 << 10, ErrorLog: log.New(io.Discard, "", 0)}
 		d.mu.Lock()
-		// At once, so that the next configuration can have the address.
+		// silence closes the listener at once, so that the next configuration can use the address.
 		d.stop = append(d.stop, func() { _ = listener.Close(); _ = server.Close() })
 		d.mu.Unlock()
 		return func() {
@@ -201,15 +202,15 @@ func (d *clickDesk) endpoint(ctx context.Context, s config.Slack) {
 	})
 }
 
-// leave lets clicks come to their end.
+// leave waits for clicks that are being answered, for clickGrace at most.
 func (d *clickDesk) leave(clicks *slack.Clicks) {
 	ctx, cancel := context.WithTimeout(context.Background(), clickGrace)
 	defer cancel()
 	clicks.Close(ctx)
 }
 
-// resolve carries a click out: it answers the question that the message was about, and no other, in whichever loop of
-// this repository asks it.
+// resolve carries a click out. It answers only the question that the clicked message was about, in whichever loop of
+// this repository asks it. A click on Details changes nothing and shows the question.
 func (d *clickDesk) resolve(ctx context.Context, way string, c slack.Click) slack.Outcome {
 	if !d.may(c.UserID) {
 		return slack.Outcome{Status: slack.Refused, Text: "you may not answer any more"}
@@ -248,7 +249,7 @@ func (d *clickDesk) resolve(ctx context.Context, way string, c slack.Click) slac
 	return d.refused(c.ID, err)
 }
 
-// refused is why an answer does not count, for the operator who clicked.
+// refused tells the operator who clicked why the answer does not count.
 func (d *clickDesk) refused(id string, err error) slack.Outcome {
 	o := slack.Outcome{Status: slack.Failed, Text: err.Error()}
 	decided, isDecided := errors.AsType[*escalation.DecidedError](err)
@@ -270,7 +271,7 @@ func (d *clickDesk) refused(id string, err error) slack.Outcome {
 	return o
 }
 
-// ended is what there is to say of a question that waits no more.
+// ended describes the outcome of a question that no longer waits.
 func ended(rec escalation.Record) slack.Outcome {
 	o := slack.Outcome{Status: slack.Outdated, Message: outcomeMessage(rec)}
 	switch {
@@ -282,8 +283,8 @@ func ended(rec escalation.Record) slack.Outcome {
 	return o
 }
 
-// question finds a question of this repository's loops by its whole id, with the store of its loop; one of before too.
-// A record that cannot be believed hides no other loop's.
+// question finds a question of this repository's loops by its whole id, and returns it with the store of its loop. It
+// also finds earlier questions. A damaged record of one loop does not hide the questions of other loops.
 func (d *clickDesk) question(id string) (store escalation.Store, rec escalation.Record, err error) {
 	ids, err := d.app.loopIDs(d.repo)
 	if err != nil {
@@ -306,7 +307,7 @@ func (d *clickDesk) question(id string) (store escalation.Store, rec escalation.
 	}
 	for _, l := range loops {
 		store = d.app.questions(l)
-		// What of the archive cannot be read is no answer to a click.
+		// A record of the archive that cannot be read does not matter to a click.
 		records, _ := store.Archive()
 		if i := slices.IndexFunc(records, func(r escalation.Record) bool { return r.Question.ID == id }); i >= 0 {
 			return store, records[i], nil
@@ -315,7 +316,7 @@ func (d *clickDesk) question(id string) (store escalation.Store, rec escalation.
 	return store, rec, none
 }
 
-// outcomeMessage takes the place of the message that was clicked.
+// outcomeMessage returns the message that replaces the clicked one and says what became of the question.
 func outcomeMessage(rec escalation.Record) *notify.Message {
 	q := rec.Question
 	m := notify.Message{ID: q.ID + "/clicked", Escalation: q.ID, Kind: notify.Resolved, Loop: q.Loop, Repo: q.Repo, Iteration: q.Iteration,
@@ -323,7 +324,7 @@ func outcomeMessage(rec escalation.Record) *notify.Message {
 	if q.Command != nil {
 		m.Command, m.WorkingDir = string(q.Command.Text), q.Command.WorkingDir
 	}
-	if rec.State == escalation.Pending { // its time is over, and nobody has written that down yet
+	if rec.State == escalation.Pending { // the question has expired, and no process has recorded that yet
 		m.Status = string(escalation.Expired)
 	}
 	if rec.Answer != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/superloop/superloop/recovery/failures"
 )
 
-// groupings are the words of --by.
+// groupings are the values that --by takes.
 var groupings = []string{"role", "model", "runner", "iteration", "category", "source"}
 
 func (a *app) stats(c *cli.Context) error {
@@ -68,7 +68,7 @@ func (a *app) stats(c *cli.Context) error {
 	return printStats(a.stdout, p.id, r, s, by)
 }
 
-// printStats prints one run of r, or all.
+// printStats prints s, which is one run of r or the sum of all runs.
 func printStats(w io.Writer, id string, r stats.Report, s stats.Section, by []string) error {
 	if len(r.Runs) == 0 {
 		fmt.Fprintf(w, "%s has not run yet\n", id)
@@ -100,8 +100,8 @@ func printStats(w io.Writer, id string, r stats.Report, s stats.Section, by []st
 	return printFailures(w, s.Failures)
 }
 
-// statsTables prints the table of one grouping, if there is anything for it. Iterations of several runs are told apart by
-// their runs.
+// statsTables prints the table of one grouping, if the table has rows. With all, the table of iterations names the run
+// of each iteration.
 func statsTables(w io.Writer, what string, r stats.Report, s stats.Section, all bool) error {
 	title, groups := strings.ToUpper(what), map[string][]stats.Group{"role": s.ByRole, "model": s.ByModel, "runner": s.ByRunner, "iteration": s.ByIteration}[what]
 	switch {
@@ -148,8 +148,8 @@ func totalLine(f stats.Figures) string {
 	return strings.Join(out, ", ")
 }
 
-// sumText is a sum as an operator reads it: nothing, unknown, what is known exactly, or what least says where runs did not
-// tell.
+// sumText formats a sum: "-" if there is nothing to sum, "unknown" if no run reported a value, exact if all runs did,
+// and least if only some runs did.
 func sumText[T int64 | float64](s stats.Sum[T], exact, least func(T) string) string {
 	switch {
 	case s.Known == nil && s.Unknown == 0:
@@ -176,7 +176,7 @@ func statsCost(s stats.Sum[float64]) string {
 	})
 }
 
-// statsOfLoops tells of every loop what became of recoveries and questions.
+// statsOfLoops prints for each loop and for all loops together what became of recoveries and questions.
 func (a *app) statsOfLoops(c *cli.Context) error {
 	for _, flag := range []string{"loop", "run", "by"} {
 		if c.IsSet(flag) {
@@ -229,7 +229,7 @@ func proposalCells(p stats.Proposals) string {
 	return fmt.Sprintf("%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d", p.Proposed, p.ToRun, p.ToHuman, p.Denied, p.Invalid, p.Stale, p.Executed, p.Verified)
 }
 
-// proposalTable prints nothing where nothing was proposed.
+// proposalTable prints a row for each group of proposals. It prints nothing if nobody has proposed anything.
 func proposalTable(w io.Writer, title string, groups []stats.ProposalGroup) error {
 	if len(groups) == 0 {
 		return nil
@@ -239,8 +239,8 @@ func proposalTable(w io.Writer, title string, groups []stats.ProposalGroup) erro
 	})
 }
 
-// printFailures tells what failed and what followed; nothing where no failure was answered, no environment found broken
-// and nobody alarmed.
+// printFailures prints the failures and what followed them. It prints nothing if there was no failure, no broken
+// environment check, no circuit breaker that tripped and no alert.
 func printFailures(w io.Writer, f failures.Figures) error {
 	if f.Failures == 0 && f.Prevented == 0 && f.Tripped == 0 && len(f.Alerts) == 0 {
 		return nil
@@ -265,7 +265,7 @@ func printFailures(w io.Writer, f failures.Figures) error {
 	return nil
 }
 
-// statsText has what stats says in words; the head of the file has its syntax.
+// statsText holds the sentences that superloop stats prints. The head of the file describes its syntax.
 //
 //go:embed stats.txt
 var statsText string
@@ -304,7 +304,7 @@ var statsSentences = sync.OnceValue(func() *template.Template {
 	})
 })
 
-// sentences are those of stats.txt with these names, without the empty ones.
+// sentences fills in the sentences of stats.txt that have these names, and returns those that are not empty.
 func sentences(data any, names ...string) []string {
 	var out []string
 	for _, name := range names {
@@ -319,7 +319,7 @@ func sentences(data any, names ...string) []string {
 	return out
 }
 
-// recoveryLines are what became of recoveries and questions; nothing where there were none.
+// recoveryLines returns sentences on what became of recoveries and questions, none if there were none.
 func recoveryLines(r stats.Recovery) []string {
 	return sentences(r, "recoveries", "automatic", "approved", "remediation", "questions")
 }
@@ -332,7 +332,7 @@ func tallied(rates []failures.Rate) string {
 	return strings.Join(out, ", ")
 }
 
-// spreadText is one duration, or the median of several and how far they go.
+// spreadText formats one duration, or the median, the 90th percentile and the maximum of several.
 func spreadText(s stats.Spread) string {
 	switch s.Count {
 	case 0:
@@ -343,7 +343,7 @@ func spreadText(s stats.Spread) string {
 	return fmt.Sprintf("%s (median; 90 %%: %s, max %s)", render.Duration(msec(*s.MedianMS)), render.Duration(msec(*s.P90MS)), render.Duration(msec(*s.MaxMS)))
 }
 
-// timesText is spreadText of what may take far less than a second.
+// timesText is spreadText for durations that may be much shorter than a second.
 func timesText(s failures.Spread) string {
 	if s.Count == 1 {
 		return shortTime(s.Worst)

@@ -23,12 +23,12 @@ import (
 	"github.com/superloop/superloop/loop/local"
 )
 
-// standing is what status --json prints of one loop.
+// standing is the state of one loop, as status --json prints it.
 type standing struct {
 	loop.View
-	Supervisor *local.Holder `json:"supervisor"` // null: nobody runs it
+	Supervisor *local.Holder `json:"supervisor"` // null: no supervisor runs the loop
 	Next       string        `json:"next"`
-	Question   *openQuestion `json:"question,omitempty"` // what the loop waits for, as its record says
+	Question   *openQuestion `json:"question,omitempty"` // what the loop waits for, from the question's record
 }
 
 type openQuestion struct {
@@ -39,7 +39,8 @@ type openQuestion struct {
 	By      string    `json:"by,omitempty"` // who has answered
 }
 
-// questionOf reads the record of what the loop waits for; nil if there is none, or it is about something else.
+// questionOf reads the question that the loop waits for. It returns nil if there is none, or if the record is about
+// another question.
 func (a *app) questionOf(p place, v loop.View) *openQuestion {
 	if v.Human == nil {
 		return nil
@@ -79,7 +80,7 @@ func (a *app) status(c *cli.Context) error {
 	return nil
 }
 
-// supervisor tells who runs the loop, if anybody does.
+// supervisor returns the process that runs the loop, and reports whether there is one.
 func (a *app) supervisor(p layout.Paths) (*local.Holder, bool) {
 	for _, lock := range p.Locks() {
 		raw, locked, err := durable.Holder(lock)
@@ -87,7 +88,7 @@ func (a *app) supervisor(p layout.Paths) (*local.Holder, bool) {
 			continue
 		}
 		var h local.Holder
-		_ = json.Unmarshal(raw, &h) // one that did not say who it is runs it all the same
+		_ = json.Unmarshal(raw, &h) // a supervisor that wrote no name runs the loop all the same
 		return &h, true
 	}
 	return nil, false
@@ -111,16 +112,16 @@ func (a *app) standings(loops []place) ([]standing, error) {
 	return all, nil
 }
 
-// decided is the answer that waits for a supervisor, if there is one.
+// decided returns the kick or the cancellation that waits for a supervisor, nil if there is none.
 func decided(p place, v loop.View) *control.Intent {
-	ins, _ := control.Submitted(p.Paths) // an unreadable file is the supervisor's to report
+	ins, _ := control.Submitted(p.Paths) // the supervisor reports a file that cannot be read
 	if i := slices.IndexFunc(ins, func(in control.Intent) bool { return in.RunID == v.RunID }); i >= 0 {
 		return &ins[i]
 	}
 	return nil
 }
 
-// next is the command to type now, "" when there is nothing to do.
+// next returns the command that the operator should type now, "" if there is nothing to do.
 func next(s standing, decided *control.Intent) string {
 	run := "superloop run --loop " + s.LoopID
 	switch {
@@ -209,7 +210,7 @@ func where(s standing, now time.Time) string {
 	return text + ", active " + render.Duration(active)
 }
 
-// spentLine is what the run has cost so far, as far as it is known.
+// spentLine says what the run has cost so far, "" if no role has reported that.
 func spentLine(s loop.Spent) string {
 	if s.Runs == 0 || s.UnknownTokens == s.Runs && s.UnknownCost == s.Runs {
 		return ""
@@ -224,7 +225,7 @@ func spentLine(s loop.Spent) string {
 	return fmt.Sprintf("%s, %s in %s", cost, count(int(s.Tokens), "token"), count(s.Runs, "role run"))
 }
 
-// gatesLine shows the gates of this iteration, or of the last one while this one has none.
+// gatesLine shows the gates of this iteration, or those of the previous one while this one has none.
 func gatesLine(v loop.View) string {
 	g, of := v.Gates, ""
 	if g.Promise == "" && v.LastGates.Promise != "" {
@@ -243,7 +244,8 @@ func gatesLine(v loop.View) string {
 	return strings.Join(out, " ") + of
 }
 
-// watchStatus shows the loops again whenever state.json changes, and each second on a terminal, where the clock moves.
+// watchStatus prints the loops again whenever their state changes, until no supervisor runs them. On a terminal it also
+// prints them each second, because the durations grow.
 func (a *app) watchStatus(c *cli.Context, loops []place) error {
 	tty := ttyOf(a.stdout) != nil
 	tick := time.NewTicker(500 * time.Millisecond)

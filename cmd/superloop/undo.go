@@ -65,13 +65,14 @@ func (a *app) undo(c *cli.Context) error {
 	return undone(id, set, report, c.Bool("force"), err)
 }
 
-// setsOf are the sets of a loop, the oldest first; of its recovery n, unless that is 0.
+// setsOf returns the undo sets of a loop, the oldest first. If n is not 0, it returns only those of recovery n.
 func setsOf(all []undo.Kept, id string, n int) []undo.Kept {
 	return orEmpty(slices.DeleteFunc(slices.Clone(all), func(k undo.Kept) bool { return k.Label.Loop != id || n != 0 && k.Label.Recovery != n }))
 }
 
-// idle refuses while a supervisor lets something work in the work tree. One that waits for an operator or for a provider
-// does not, and one that begins again meanwhile works on a tree that is as after a recovery, or as before it.
+// idle fails while a supervisor has agents or commands at work in the work tree. A supervisor that waits for an
+// operator or for a provider does no harm. If it goes on during the undo, it works on files as they are before or after
+// a recovery.
 func (a *app) idle(p place) error {
 	holder, alive := a.supervisor(p.Paths)
 	if !alive {
@@ -95,7 +96,8 @@ func (a *app) idle(p place) error {
 		"a supervisor (%s) is %s in loop %s; undo would change files under its hands", holder, what, p.id)
 }
 
-// atWork reports whether a supervisor of a loop in this status has something work in the work tree, or is about to.
+// atWork reports whether a supervisor of a loop in this status has agents or commands at work in the work tree, or is
+// about to.
 func atWork(s loop.Status) bool {
 	switch s {
 	case loop.AwaitingHuman, loop.AwaitingApproval, loop.RateLimited, loop.Paused:
@@ -104,7 +106,7 @@ func atWork(s loop.Status) bool {
 	return !s.Ended()
 }
 
-// tellUndo prints what Restore did, also if it was broken off.
+// tellUndo prints what Restore did, also if Restore was interrupted.
 func (a *app) tellUndo(asJSON bool, id string, set undo.Kept, r undo.Report) error {
 	if !asJSON {
 		printUndo(a.stdout, id, set, r)
@@ -121,7 +123,7 @@ func (a *app) tellUndo(asJSON bool, id string, set undo.Kept, r undo.Report) err
 	}{id, set.Label.Run, set.Label.Recovery, set.ID, set.Label.Command, r.Complete(), r})
 }
 
-// undone is how the verb ends after Restore.
+// undone returns the error with which the verb ends after Restore, nil if Restore has put everything back.
 func undone(id string, set undo.Kept, r undo.Report, forced bool, err error) error {
 	again := fmt.Sprintf("superloop undo --loop %s --recovery %d", id, set.Label.Recovery)
 	_, held := errors.AsType[*durable.LockedError](err)
@@ -167,7 +169,7 @@ func printSets(w io.Writer, id string, sets []undo.Kept) error {
 	})
 }
 
-// keptLine says in a few words what a set has.
+// keptLine says in a few words what an undo set holds.
 func keptLine(k undo.Kept) string {
 	var out []string
 	if k.Ref != "" {
@@ -191,7 +193,7 @@ func keptLine(k undo.Kept) string {
 	return cmp.Or(strings.Join(out, ", "), "nothing")
 }
 
-// maxShown bounds each group of paths that an operator is shown.
+// maxShown bounds how many paths of each group printUndo shows.
 const maxShown = 40
 
 func printUndo(w io.Writer, id string, set undo.Kept, r undo.Report) {

@@ -21,7 +21,8 @@ import (
 	"github.com/superloop/superloop/recovery/verify"
 )
 
-// words are the arguments of a verb that may stand before its flags, which are read then too.
+// words returns the arguments of a verb. It also parses the flags that stand after the first argument, where the flag
+// parser has stopped.
 func words(c *cli.Context) ([]string, error) {
 	var out []string
 	rest := c.Args().Slice()
@@ -58,7 +59,7 @@ func words(c *cli.Context) ([]string, error) {
 	return out, nil
 }
 
-// checkRun is one command of a verification, as it went.
+// checkRun is one command of a verification, with its end and its output.
 type checkRun struct {
 	Command  string `json:"command"`
 	ExitCode int    `json:"exit_code"`
@@ -68,16 +69,16 @@ type checkRun struct {
 	Stderr   string `json:"stderr"`
 }
 
-// toolRunner runs the commands of a verification and keeps what they said.
+// toolRunner runs the commands of a verification and keeps their results.
 type toolRunner struct {
 	spawner *proc.Spawner
 	timeout time.Duration
 	hurry   <-chan struct{}
 	runs    []checkRun
-	shown   []render.CheckRun // the same, as an operator sees them
+	shown   []render.CheckRun // the same results, for the text that an operator reads
 }
 
-// Run runs one command.
+// Run implements verify.Runner: it runs one command.
 func (r *toolRunner) Run(ctx context.Context, argv []string) (verify.Run, error) {
 	res, err := r.spawner.Run(ctx, proc.Spec{Argv: argv, Env: os.Environ(), Timeout: r.timeout, Grace: time.Second, Hurry: r.hurry, HeadTail: 128 << 10})
 	if err != nil || ctx.Err() != nil {
@@ -119,7 +120,7 @@ func (a *app) verifyTool(c *cli.Context) error {
 	switch err := errors.Join(err, s.Close()); {
 	case c.Context.Err() != nil:
 		return interrupted(c.Context)
-	case err != nil && len(r.runs) == 0: // the command is no command
+	case err != nil && len(r.runs) == 0: // the text of the command is not valid
 		return failf(exitUsage, "superloop verify "+text.Paste(names[0])+" --command "+text.Paste(tool.CLI+" --version"), "%w", err)
 	case err != nil:
 		return err
@@ -127,7 +128,8 @@ func (a *app) verifyTool(c *cli.Context) error {
 	return a.tellVerified(c, tool, label, out, r)
 }
 
-// toolOf is what is to be verified: a recipe, or a program.
+// toolOf returns the tool to verify and its label: that of the recipe with this id or program, or the program of this
+// name without a label. It fails if the program is not on PATH, unless --command says how to verify the tool.
 func (a *app) toolOf(c *cli.Context, name string) (verify.Tool, string, error) {
 	cat, _ := catalog.Load(c.Context, catalog.Options{UserDir: catalog.UserDir()})
 	t, label := verify.Tool{ID: name, CLI: name, Verify: catalog.Verify{Origin: catalog.VerifyGenerated}}, ""

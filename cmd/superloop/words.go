@@ -25,7 +25,7 @@ import (
 
 func msec(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// count is "1 iteration", "2 iterations".
+// count formats a number with its noun: "1 iteration", "2 iterations".
 func count(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -37,7 +37,7 @@ func loopFile(repo, id, name string) string {
 	return filepath.Join(repo, ".superloop", "loops", id, name)
 }
 
-// relTo is path as seen from the current folder when that is shorter to read.
+// relTo returns path relative to the repository if the repository is the current folder, else path as it is.
 func relTo(repo, path string) string {
 	if wd, err := os.Getwd(); err == nil && wd == repo {
 		if rel, err := filepath.Rel(wd, path); err == nil {
@@ -47,7 +47,7 @@ func relTo(repo, path string) string {
 	return path
 }
 
-// table prints rows, whose cells are parted by tabs, below their heads.
+// table prints rows below their heads. Tabs separate the cells.
 func table[T any](w io.Writer, heads string, rows []T, cells func(T) string) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, heads)
@@ -59,7 +59,8 @@ func table[T any](w io.Writer, heads string, rows []T, cells func(T) string) err
 
 func percent(share float64) string { return fmt.Sprintf("%.0f %%", share*100) }
 
-// shorten keeps three to five digits, and never says more than there is.
+// shorten formats a number with at most five digits and a unit (k, M, G). It rounds down, so it never shows more than
+// there is.
 func shorten(n int64) string {
 	switch {
 	case n >= 1e9:
@@ -72,13 +73,14 @@ func shorten(n int64) string {
 	return fmt.Sprint(n)
 }
 
-// dollars has four decimals below one dollar and two above; what is too little for that is not shown as nothing.
+// dollars formats an amount with four decimals below one dollar and with two above. It shows an amount that rounds to
+// zero as "<$0.0001".
 func dollars(usd float64, round func(float64) float64) string {
 	digits, unit := 4, 1e4
 	if usd >= 1 {
 		digits, unit = 2, 1e2
 	}
-	// A whole number of cents may be a hair below itself in binary.
+	// In binary a whole number of cents may be slightly too small, so the amount is rounded to 1e-9 dollars first.
 	shown := round(math.Round(usd*1e9)/1e9*unit+1e-6) / unit
 	if shown == 0 && usd > 0 {
 		return "<$0.0001"
@@ -86,7 +88,7 @@ func dollars(usd float64, round func(float64) float64) string {
 	return fmt.Sprintf("$%.*f", digits, shown)
 }
 
-// shortTime is a time that may be far less than a second.
+// shortTime formats a duration that may be much shorter than a second.
 func shortTime(ms int64) string {
 	switch {
 	case ms < 1:
@@ -97,7 +99,7 @@ func shortTime(ms int64) string {
 	return render.Duration(msec(ms))
 }
 
-// columns is the width of a terminal, 80 when it does not say.
+// columns returns the width of a terminal, 80 if the terminal does not report it.
 func columns(f *os.File) int {
 	if ws, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); err == nil && ws.Col > 0 {
 		return int(ws.Col)
@@ -105,13 +107,13 @@ func columns(f *os.File) int {
 	return 80
 }
 
-// typed is the verb as it is typed, with the program and the verb above it: "superloop config diff".
+// typed returns the verb as an operator types it, with the program and the parent verb: "superloop config diff".
 func typed(c *cli.Context) string { return cmp.Or(c.Command.HelpName, "superloop") }
 
 // release is set by the release build (-ldflags "-X main.release=1.2.3").
 var release string
 
-// version is the release, else what the module system knows, else "dev".
+// version returns the release, else the version that the module system knows, else "dev".
 func version() string {
 	if release != "" {
 		return release
@@ -127,7 +129,7 @@ func (a *app) version(c *cli.Context) error {
 		"superloop %s (%s, %s/%s)\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-// reportsText has what policy check, inbox and notify list print.
+// reportsText holds the templates for the output of policy check, inbox and notify list.
 //
 //go:embed reports.tmpl
 var reportsText string
@@ -142,7 +144,7 @@ var reports = sync.OnceValue(func() *template.Template {
 	}).Parse(reportsText))
 })
 
-// report prints a part of reports.tmpl, or with --json the facts.
+// report prints a template of reports.tmpl with data, or the facts with --json.
 func (a *app) report(c *cli.Context, facts any, name string, data any) error {
 	var failed error
 	err := a.write(c, facts, func(w io.Writer) { failed = reports().ExecuteTemplate(w, name, data) })
