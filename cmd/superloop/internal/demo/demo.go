@@ -1,6 +1,6 @@
-// Package demo is the repository that `superloop demo` plays in: a small program whose build is broken by what is
-// installed and not by what is written, a check that fails for real because of it, and the scenario of the scripted
-// agent.
+// Package demo makes the repository in which `superloop demo` runs. The repository holds a small program, a check, and
+// the scenario of the scripted agent. The check really fails: the sources are right, but the installed dependency has
+// the wrong version.
 package demo
 
 import (
@@ -23,21 +23,22 @@ var files embed.FS
 const (
 	// LoopID is the demo's only loop.
 	LoopID = "greeting"
-	// Remedy is the remedy that the tester proposes, and that repairs the repository.
+	// Remedy is the remedy that the tester proposes and that repairs the repository.
 	Remedy = "rm -rf deps && sh scripts/install.sh"
-	// Failure is what the check prints.
+	// Failure is the error message that the check of the broken repository prints.
 	Failure = `Cannot start service: Host version "0.21.5" does not match binary version "0.27.2"`
 )
 
-// Options say which demo is made.
+// Options say which demo Make makes.
 type Options struct {
 	Dir string // must not exist yet
-	Exe string // the scripted agent's program
-	// Escalate leaves the remedy out of the policy, so that the operator is asked.
+	Exe string // the program of the scripted agent
+	// Escalate leaves the remedy out of the policy, so that superloop asks the operator.
 	Escalate bool
 }
 
-// Make makes the repository, whose history has left it broken: an update was taken back, and nobody installed again.
+// Make makes the repository in its broken state: the second commit takes back an update of a dependency, and the
+// updated version is still installed.
 func Make(ctx context.Context, d durable.Disk, o Options) error {
 	if err := write(d, o); err != nil {
 		return err
@@ -50,7 +51,7 @@ func Make(ctx context.Context, d durable.Disk, o Options) error {
 	}
 	for _, args := range [][]string{
 		{"git", "init", "-q"},
-		// The demo's commits have their own author, who also exists where nobody told git a name.
+		// The demo's commits have their own author, so they also work where git has no user.name.
 		{"git", "config", "user.name", "superloop demo"},
 		{"git", "config", "user.email", "demo@superloop.invalid"},
 		{"git", "config", "commit.gpgsign", "false"},
@@ -72,9 +73,9 @@ func Make(ctx context.Context, d durable.Disk, o Options) error {
 	return run("git", "commit", "-q", "-a", "-m", "Take the update back: the host needs engine 0.21.5")
 }
 
-// write writes the files as they are before the update is taken back.
+// write writes the files of the first commit, in which the dependency is updated.
 func write(d durable.Disk, o Options) error {
-	// The policy lists the remedy, or only a part of it: that is another command.
+	// With Escalate the policy lists only a part of the remedy. The whole remedy is another command, and is not listed.
 	listed := Remedy
 	if o.Escalate {
 		listed = "sh scripts/install.sh"
@@ -103,17 +104,18 @@ func write(d durable.Disk, o Options) error {
 	})
 }
 
-// place is where a file of the demo lies in the repository. A name that begins with a dot is not embedded.
+// place returns the path of an embedded file in the demo's repository. The embedded names carry no leading dot, because
+// go:embed leaves out files whose names begin with one.
 func place(name string) string {
 	name = strings.Replace(strings.TrimPrefix(name, "files/"), "superloop/", ".superloop/", 1)
 	return strings.Replace(strings.TrimPrefix(name, "repo/"), "gitignore", ".gitignore", 1)
 }
 
-// inJSON is s as it stands between the quotes of a JSON string.
+// inJSON returns s as it stands between the quotes of a JSON string.
 func inJSON(s string) string {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false) // people read it
+	enc.SetEscapeHTML(false) // the operator reads the configuration
 	if err := enc.Encode(s); err != nil {
 		panic(err) // a string always encodes
 	}
