@@ -1,8 +1,8 @@
-// Package doctor looks whether a loop can run in a repository: at git, the configuration, the agents, the state that
-// superloop keeps, and the machine.
+// Package doctor checks whether a loop can run in a repository. It examines git, the configuration, the agents, the
+// state that superloop keeps, and the machine.
 //
-// It writes nothing and repairs nothing. What an operator can do about a finding stands beside it, as the command to
-// type where there is one.
+// The checks write nothing and repair nothing. Each finding says what an operator can do about it, as a command where
+// one exists.
 package doctor
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/superloop/superloop/roles/agent/preflight"
 )
 
-// Status is how grave a finding is.
+// Status is the severity of a finding.
 type Status string
 
 const (
@@ -26,15 +26,16 @@ const (
 	Fail Status = "fail" // a loop does not run, or not as promised
 )
 
-// Result is what one check found.
+// Result is the finding of one check.
 type Result struct {
 	Name   string `json:"name"`
 	Status Status `json:"status"`
 	Detail string `json:"detail"`
-	Fix    string `json:"fix"` // what to do about it; "" when there is nothing to do
+	Fix    string `json:"fix"` // what the operator can do about the finding; "" when there is nothing to do
 
-	Enforcement *Enforcement `json:"enforcement,omitempty"` // set by the check of that name
-	// Check is how a runner's program has shown whether it works, if superloop does not know the program.
+	Enforcement *Enforcement `json:"enforcement,omitempty"` // set by the check "enforcement" only
+	// Check says how superloop found out whether the runner's program works. It is set only if superloop does not know
+	// the program.
 	Check *preflight.Check `json:"check,omitempty"`
 }
 
@@ -50,26 +51,26 @@ func fail(fix, format string, args ...any) Result {
 	return Result{Status: Fail, Fix: fix, Detail: fmt.Sprintf(format, args...)}
 }
 
-// Check is one thing to look at. A program that Run starts is ended after 10 s (an agent CLI later, see
-// preflight.Examiner), or soon after ctx ends. The name of the Result is filled in by Examine.
+// Check is one check of doctor. Run ends a program that it starts after 10 s (an agent CLI later, see
+// preflight.Examiner), or soon after ctx ends. Examine fills in the name of the Result.
 type Check struct {
 	Name string
 	Run  func(ctx context.Context) Result
 }
 
-// Target is the target of the checks.
+// Target is the repository and machine that the checks examine.
 type Target struct {
 	Repo       string // absolute
 	ConfigPath string
-	Config     *config.Config // nil when it could not be loaded
-	ConfigErr  error          // says why
-	Loops      []Place        // of the loops that are known, also of an invalid configuration
-	PlacesErr  error          // why the places of the loops could not be worked out
-	Path       string         // the PATH on which programs are looked for
+	Config     *config.Config // nil if it could not be loaded
+	ConfigErr  error          // why Config is nil
+	Loops      []Place        // of the known loops, even if the configuration is invalid
+	PlacesErr  error          // why superloop could not determine the places of the loops
+	Path       string         // the PATH on which the checks look for programs
 	Now        func() time.Time
 }
 
-// Place is where one loop keeps what it knows.
+// Place holds the paths of the files in which superloop keeps the state of one loop.
 type Place struct {
 	ID      string
 	Private string // the loop's directory outside the repository
@@ -77,11 +78,11 @@ type Place struct {
 	Head    string // the journal's anchor, inside Private
 	State   string // state.json
 	Locks   []string
-	Holder  func(raw []byte) string // says who wrote the text of a lock file
+	Holder  func(raw []byte) string // returns who wrote raw, the text of a lock file
 }
 
-// Checks are all checks of the target, in the order in which an operator would repair what they find: what others build
-// on comes first. They are carried out one after the other.
+// Checks returns all checks of the target, in the order in which an operator would repair their findings: a check comes
+// after the checks that it depends on. The caller runs the checks one after the other.
 func Checks(p Target) []Check {
 	list := []Check{{"git", p.git}, {"repository", p.repository}, {"work-tree", p.workTree}, {"config", p.config},
 		{"config-permissions", p.permissions}, {"specs", p.specs}, {"bash", p.bash}}
@@ -102,14 +103,14 @@ func Checks(p Target) []Check {
 	return append(append(list, Check{"disk", p.disk}, Check{"clock", p.clock}), p.enforcement()...)
 }
 
-// Examine carries the checks out, one after the other, and hands each result to each as soon as it is known. It ends
-// early, with ctx's error, when ctx ends. Healthy is whether nothing failed.
+// Examine runs the checks one after the other and calls each with every result as soon as it is known. When ctx ends,
+// Examine returns ctx's error and runs no further check. Healthy reports whether no check failed.
 func Examine(ctx context.Context, checks []Check, each func(Result)) (healthy bool, err error) {
 	healthy = true
 	for _, c := range checks {
 		r := c.Run(ctx)
 		if err := ctx.Err(); err != nil {
-			return false, err // what the check found may only be that it was ended
+			return false, err // the check may have failed only because ctx ended
 		}
 		r.Name = c.Name
 		healthy = healthy && r.Status != Fail
@@ -118,7 +119,8 @@ func Examine(ctx context.Context, checks []Check, each func(Result)) (healthy bo
 	return healthy, nil
 }
 
-// Writer prints results for an operator as they come, one line each, and the fix on a line of its own below.
+// Writer returns a function that prints a result for an operator: one line for the result, and below it a line for the
+// fix, if there is one.
 func Writer(w io.Writer) func(Result) {
 	return func(r Result) {
 		fmt.Fprintf(w, "%-4s %-20s %s\n", r.Status, r.Name, render.Clean(r.Detail))
@@ -128,7 +130,7 @@ func Writer(w io.Writer) func(Result) {
 	}
 }
 
-// firstOf shows the first problem, and how many there are besides it.
+// firstOf returns the first problem and the number of the others.
 func firstOf(problems []config.Problem) string {
 	return problems[0].String() + render.More(len(problems)-1)
 }

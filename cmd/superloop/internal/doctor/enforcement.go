@@ -12,24 +12,25 @@ import (
 )
 
 const (
-	LevelAdvisory = "L0" // what agents may not do is only said
-	LevelMount    = "L1" // mounts keep agents from it
+	LevelAdvisory = "L0" // the rules for agents are advisory: nothing enforces them
+	LevelMount    = "L1" // mounts keep agents from the configuration and the private state
 )
 
-// Enforcement is what holds of the rules, and what does not. It was measured by setting up what a run sets up.
+// Enforcement says which protections hold on this machine and which do not. superloop measures them by setting up the
+// same sandboxes as a run.
 type Enforcement struct {
 	Level      string                   `json:"level"`
-	Agents     sandbox.ProtectionReport `json:"agents"`     // what protects the configuration and the private state from them
-	Recoveries sandbox.Sandbox          `json:"recoveries"` // what holds a recovery command
-	// RequiredBy are the loops whose policy has sandbox.required; Met is whether what they require is there. A section
-	// that all loops share is called "recovery".
+	Agents     sandbox.ProtectionReport `json:"agents"`     // what protects configuration and private state from agents
+	Recoveries sandbox.Sandbox          `json:"recoveries"` // the sandbox of a recovery command
+	// RequiredBy lists the loops whose policy has sandbox.required. The recovery section that all loops share is listed
+	// as "recovery". Met reports whether the sandbox of this machine meets that requirement.
 	RequiredBy []string `json:"sandbox_required_by"`
 	Met        bool     `json:"sandbox_required_met"`
-	NotRefused []string `json:"not_refused"` // what nothing keeps an agent from
+	NotRefused []string `json:"not_refused"` // the actions that nothing keeps an agent from
 	root       bool
 }
 
-// protection is what a run keeps from agents, as far as it exists.
+// protection returns the directories that a run protects from agents, as far as they exist.
 func (p Target) protection() sandbox.Protection {
 	own := sandbox.Protection{ReadOnly: []string{filepath.Dir(p.ConfigPath)}}
 	for _, l := range p.Loops {
@@ -38,24 +39,24 @@ func (p Target) protection() sandbox.Protection {
 		}
 	}
 	if len(p.Loops) > 0 {
-		// <state home>/superloop/<repository>/loops/<id>
+		// The private directory of a loop is <state home>/superloop/<repository>/loops/<id>.
 		if dir := filepath.Dir(filepath.Dir(filepath.Dir(p.Loops[0].Private))); exists(dir) {
 			own.Hidden = append(own.Hidden, dir)
 		}
 	}
 	if !exists(own.ReadOnly[0]) {
-		return sandbox.Protection{ReadOnly: []string{p.Repo}} // to see what could be had
+		return sandbox.Protection{ReadOnly: []string{p.Repo}} // to measure which protection this machine allows
 	}
 	return own
 }
 
-// measure finds out what holds. It starts what a run starts.
+// measure finds out which protections hold. It starts the same sandboxes as a run.
 func (p Target) measure(ctx context.Context) (Enforcement, error) {
 	s, err := proc.Start(proc.Options{})
 	if err != nil {
 		return Enforcement{}, err
 	}
-	defer func() { _ = s.Close() }() // it runs nothing any more
+	defer func() { _ = s.Close() }() // no process of the spawner runs any more
 	e := Enforcement{RequiredBy: p.requiredBy(), root: os.Geteuid() == 0}
 	_, e.Agents = sandbox.Protect(ctx, s, p.protection())
 	if e.Recoveries, err = sandbox.Measure(ctx, s); err != nil {
@@ -65,7 +66,8 @@ func (p Target) measure(ctx context.Context) (Enforcement, error) {
 	return e, nil
 }
 
-// requiredBy are the policies that ask for a sandbox.
+// requiredBy lists the policies that require a sandbox: "recovery" for the one that all loops share, or else the ids of
+// loops.
 func (p Target) requiredBy() []string {
 	list := []string{}
 	if p.Config == nil {
@@ -91,7 +93,7 @@ func (e *Enforcement) conclude() {
 	if e.Agents.Level == sandbox.ProtectMount {
 		e.Level = LevelMount
 	}
-	e.Met = e.Recoveries.Level.Meets(sandbox.Landlock) // the least that sandbox.required asks for
+	e.Met = e.Recoveries.Level.Meets(sandbox.Landlock) // the lowest level that satisfies sandbox.required
 	if e.Level == LevelAdvisory {
 		e.NotRefused = []string{
 			"editing .superloop/config.json and the specs (what loosens the policy is held, all else counts at the next iteration)",
@@ -115,7 +117,7 @@ func (e *Enforcement) conclude() {
 	e.NotRefused = append(e.NotRefused, "changing files of yours that you run later, such as ~/.bashrc or the hooks of git")
 }
 
-// enforcement are the checks of it, which share one measurement.
+// enforcement returns the checks of the protections. They share one measurement.
 func (p Target) enforcement() []Check {
 	var once sync.Once
 	var e Enforcement
@@ -173,7 +175,7 @@ func judgeRecoveries(e Enforcement) Result {
 		r.Detail += by + "not met: no recovery runs without an operator"
 	}
 	if !e.Met || box.Level == sandbox.Landlock {
-		var missing []string // what would give a better sandbox
+		var missing []string // the changes of the system that would give a better sandbox
 		if !box.MountNS {
 			missing = append(missing, "allow user namespaces (sysctl user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns; in a container: its seccomp profile)")
 		}
@@ -186,7 +188,7 @@ func judgeRecoveries(e Enforcement) Result {
 	return r
 }
 
-// judgeLimits says what is not enforced. It is never a warning.
+// judgeLimits tells the operator which actions of an agent nothing prevents. Its status is always OK.
 func judgeLimits(e Enforcement) Result {
 	return ok("nothing refuses an agent at %s: %s", e.Level, strings.Join(e.NotRefused, "; "))
 }

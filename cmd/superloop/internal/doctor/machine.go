@@ -17,10 +17,10 @@ import (
 	"github.com/superloop/superloop/internal/text"
 )
 
-// ownBinary is what to look at when no agent could be started.
+// ownBinary is the fix that is shown when superloop could not start a process through its helper process.
 const ownBinary = "superloop starts its own binary again to run agents; see whether it may be executed and how many processes you may have (ulimit -u)"
 
-// containment measures what keeps an agent's processes together, by starting what a run starts.
+// containment finds the containment level of this machine, by starting the helper process as a run does.
 func containment(context.Context) Result {
 	level, why, err := proc.Probe(proc.Options{})
 	if err != nil {
@@ -43,8 +43,8 @@ func judgeContainment(level proc.Level, why []string) Result {
 
 const inotifyLimits = "/proc/sys/fs/inotify" // Linux only
 
-// inotify looks whether files can be watched: each process that follows a journal takes an instance. The error of a
-// limit that was reached speaks of open files or of the disk.
+// inotify checks whether the limits of the system leave room for watching files. Each process that follows a journal
+// takes one inotify instance. When a limit is reached, the kernel's error message speaks of open files or of the disk.
 func inotify(dir string) Result {
 	var found []string
 	low := ""
@@ -93,7 +93,8 @@ func (p Target) disk(context.Context) Result {
 	return worst
 }
 
-// judgeRoom judges the free bytes and inodes of a file system; one that has no table of inodes has 0 of them.
+// judgeRoom judges the free bytes and inodes of a file system. A file system without a table of inodes reports 0
+// inodes.
 func judgeRoom(place string, free, inodes, freeInodes uint64) (Status, string) {
 	status, line := OK, fmt.Sprintf("%.1f GiB free at %s", float64(free)/(1<<30), place)
 	if free < 1<<30 {
@@ -108,8 +109,9 @@ func judgeRoom(place string, free, inodes, freeInodes uint64) (Status, string) {
 	return status, line
 }
 
-// clock looks for files from the future: then the clock is wrong, or was, and what is told by times (what an agent
-// changed, how long a loop was active) may be wrong too. It looks at 20,000 files at most.
+// clock looks for files with a modification time in the future. Such a file shows that the clock is or was wrong. Then
+// everything that superloop derives from times may be wrong too, such as the files that an agent changed. clock looks
+// at 20,000 files at most.
 func (p Target) clock(ctx context.Context) Result {
 	limit := p.Now().Add(time.Minute)
 	seen, ahead := 0, 0
@@ -120,7 +122,7 @@ func (p Target) clock(ctx context.Context) Result {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
-			return nil // what cannot be read tells no time
+			return nil // an unreadable file or directory is skipped
 		case e.IsDir() && e.Name() == ".git":
 			return fs.SkipDir
 		case e.IsDir():

@@ -21,12 +21,13 @@ import (
 	"github.com/superloop/superloop/loop/worktree"
 )
 
-// lookPath finds a program as a loop would.
+// lookPath finds a program on the PATH of the target, as a loop would.
 func (p Target) lookPath(file string) (string, error) {
 	return proc.LookPath(file, []string{"PATH=" + p.Path})
 }
 
-// version finds a program and asks it for its version, of which it gives the first line.
+// version finds a program, runs it with arg, and returns the first line of its output and its path. The program has 10
+// s.
 func (p Target) version(ctx context.Context, program, arg string) (said, path string, err error) {
 	if path, err = p.lookPath(program); err != nil {
 		return "", "", err
@@ -52,7 +53,7 @@ func judgeGit(said, path, fix string) Result {
 	if m == nil {
 		return warn(fix, "%s says %q, which is no version", path, said)
 	}
-	major, _ := strconv.Atoi(m[1]) // too many digits give the largest number
+	major, _ := strconv.Atoi(m[1]) // a number that is too long gives the largest int
 	minor, _ := strconv.Atoi(m[2])
 	if major < 2 || major == 2 && minor < 30 {
 		return fail(fix, "%s at %s is too old", said, path)
@@ -60,7 +61,7 @@ func judgeGit(said, path, fix string) Result {
 	return ok("%s at %s", said, path)
 }
 
-// bash looks for the shell that runs the tests.
+// bash looks for bash, the shell that runs the test and validation commands.
 func (p Target) bash(ctx context.Context) Result {
 	said, path, err := p.version(ctx, "bash", "--version")
 	if err != nil {
@@ -69,7 +70,7 @@ func (p Target) bash(ctx context.Context) Result {
 	return ok("%s at %s", said, path)
 }
 
-// open opens the work tree; the Result is to be given when it is nil.
+// open opens the work tree. If the returned Repo is nil, the caller returns the Result.
 func (p Target) open(ctx context.Context) (*worktree.Repo, Result) {
 	repo, err := worktree.Open(ctx, p.Repo)
 	switch {
@@ -81,7 +82,7 @@ func (p Target) open(ctx context.Context) (*worktree.Repo, Result) {
 	return repo, Result{}
 }
 
-// repository looks for a work tree with a commit.
+// repository checks that the directory is in a git work tree and that the work tree has a commit and a branch.
 func (p Target) repository(ctx context.Context) Result {
 	repo, bad := p.open(ctx)
 	if repo == nil {
@@ -110,7 +111,8 @@ func (p Target) repository(ctx context.Context) Result {
 	return warn(fix, "%s has no commit yet, so there is nothing to go back to", repo.Top)
 }
 
-// workTree looks for what keeps git from committing, and tells how much is uncommitted.
+// workTree looks for a state of the repository that keeps git from committing, such as a merge in progress. It also
+// reports how many paths are uncommitted.
 func (p Target) workTree(ctx context.Context) Result {
 	repo, bad := p.open(ctx)
 	if repo == nil {
@@ -141,7 +143,7 @@ func (p Target) workTree(ctx context.Context) Result {
 	return ok("%s changed or untracked and not committed, such as %s", render.Number(len(dirty), "path"), dirty[0])
 }
 
-// config looks whether the configuration is valid, and what it warns of.
+// config checks whether the configuration is valid, and reports its warnings.
 func (p Target) config(context.Context) Result {
 	if p.Config == nil {
 		var bad *config.Error
@@ -160,7 +162,7 @@ func (p Target) config(context.Context) Result {
 	return r
 }
 
-// permissions looks whether others may change what superloop is told to do.
+// permissions checks whether other users may change the configuration or its directory.
 func (p Target) permissions(context.Context) Result {
 	for _, path := range []string{filepath.Dir(p.ConfigPath), p.ConfigPath} {
 		info, err := os.Stat(path)
@@ -187,12 +189,12 @@ func (p Target) permissions(context.Context) Result {
 	return ok("only you and root may change the configuration")
 }
 
-// specs looks for the files that the loops and roles read.
+// specs checks the files that the configuration names for loops and roles.
 func (p Target) specs(context.Context) Result {
 	if p.Config == nil {
 		return fail("superloop validate", "not known without a valid configuration")
 	}
-	problems := slices.DeleteFunc(p.Config.Check(p.Repo, p.lookPath), func(q config.Problem) bool { // those are told by runner
+	problems := slices.DeleteFunc(p.Config.Check(p.Repo, p.lookPath), func(q config.Problem) bool { // the runners' checks report these
 		return strings.HasPrefix(q.Pointer, "/runner/") || strings.HasPrefix(q.Pointer, "/runners/")
 	})
 	if len(problems) > 0 {

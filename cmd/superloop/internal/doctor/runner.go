@@ -23,19 +23,20 @@ import (
 	"github.com/superloop/superloop/roles/agent/preflight"
 )
 
-// Runners are the runners of a configuration, by name.
+// Runners returns the runners of a configuration, sorted by name.
 func Runners(c *config.Config) []config.Runner {
 	return slices.SortedFunc(maps.Values(c.Runners), func(a, b config.Runner) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// Examination asks for each turn that a loop of the configuration gives the runner. workDir is WorkDir's.
+// Examination returns the request to examine a runner for every role of every loop that uses it. workDir is the result
+// of WorkDir.
 func Examination(c *config.Config, r config.Runner, workDir string, environ []string) preflight.Request {
 	req := preflight.Request{
 		Runner: r.Name,
 		CLI: agent.CLI{Command: r.Command, Args: r.Args, FastArgs: r.FastArgs, PromptMode: r.PromptMode, Env: r.Env,
 			Adapter: r.Adapter, PassEnv: r.PassEnv},
 		Environ: environ, Root: os.Geteuid() == 0, WorkDir: workDir,
-		// It is a regular file that is there; that it is no prompt does not matter.
+		// The examiner needs the path of some regular file. The contents do not matter.
 		Prompt: c.Path,
 	}
 	for _, l := range c.Loops {
@@ -50,7 +51,8 @@ func Examination(c *config.Config, r config.Runner, workDir string, environ []st
 	return req
 }
 
-// WorkDir is where the agents of a repository start: the top of the work tree, or the repository where there is none.
+// WorkDir returns the directory in which the agents of a repository start: the top of the work tree, or repo itself if
+// it is in no work tree.
 func WorkDir(ctx context.Context, repo string) string {
 	if r, err := worktree.Open(ctx, repo); err == nil {
 		return r.Top
@@ -93,9 +95,9 @@ func (p Target) runner(ctx context.Context, e *preflight.Examiner, r config.Runn
 	return res
 }
 
-// Prove finds out whether a program of which nothing is known works: by asking it for its version, and where that says
-// nothing by what recovery/verify finds. It starts at most six commands, each a process tree of its own that has
-// nothing to read and ends within q.Bound.
+// Prove finds out whether a program works that superloop knows nothing about. It asks the program for its version. If
+// the answer decides nothing, it runs the commands that recovery/verify suggests. It starts at most six commands. Each
+// command is a process tree of its own, has an empty standard input, and ends within q.Bound.
 func Prove(ctx context.Context, q preflight.Question) (preflight.Check, error) {
 	original := text.Paste(q.Path) + " --version"
 	c := preflight.Check{Original: original, ExitCode: -1}
@@ -116,7 +118,7 @@ func Prove(ctx context.Context, q preflight.Question) (preflight.Check, error) {
 		c.Repaired, c.Method, c.ExitCode = out.Repair.Repaired, out.Repair.Method, out.Repair.ExitCode
 		c.TimeSavedMS = out.Repair.TimeSaved.Milliseconds()
 	case out.Works:
-	case verify.AnalyzeVerifyFailure(last.Stdout, last.Stderr, last.Exit, name).Broken: // a fallback may be what shows it
+	case verify.AnalyzeVerifyFailure(last.Stdout, last.Stderr, last.Exit, name).Broken: // a fallback has shown the defect
 		c.Broken, c.ExitCode = true, last.Exit.Code
 	}
 	if last.Exit.TimedOut && !c.Works {
@@ -131,7 +133,7 @@ type prover struct {
 	runs    []verify.Run
 }
 
-// Run runs one command.
+// Run implements the runner of verify.Repair: it runs one command and remembers its outcome.
 func (p *prover) Run(ctx context.Context, argv []string) (verify.Run, error) {
 	env := append(p.q.Env[:len(p.q.Env):len(p.q.Env)], "LC_ALL=C")
 	res, err := p.spawner.Run(ctx, proc.Spec{Argv: argv, Dir: p.q.Dir, Env: env, Timeout: p.q.Bound, Grace: time.Second, HeadTail: 64 << 10})

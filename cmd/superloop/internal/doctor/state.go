@@ -18,7 +18,7 @@ import (
 	"github.com/superloop/superloop/loop/journal"
 )
 
-// standing finds the directory itself, or the nearest one above it that is there.
+// standing returns path if it exists, and otherwise the nearest directory above it that exists.
 func standing(path string) string {
 	for !exists(path) && path != filepath.Dir(path) {
 		path = filepath.Dir(path)
@@ -31,7 +31,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// inside reports whether path, or where it would be made, is in dir, links resolved.
+// inside reports whether path is in dir after symbolic links are resolved. A path that does not exist counts as where
+// it would be made.
 func inside(path, dir string) bool {
 	at := standing(path)
 	there, err := filepath.EvalSymlinks(at)
@@ -45,7 +46,8 @@ func inside(path, dir string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// privateState looks whether superloop can keep what an agent has no business with, and whether others may read it.
+// privateState checks whether superloop can write its private state outside the repository, and whether other users may
+// read it.
 func (p Target) privateState(context.Context) Result {
 	switch {
 	case p.PlacesErr != nil:
@@ -53,7 +55,7 @@ func (p Target) privateState(context.Context) Result {
 	case len(p.Loops) == 0:
 		return fail("superloop validate", "not known without a loop in the configuration")
 	}
-	// <state home>/superloop/<repository>, then loops/<id> for each loop
+	// The private directory of the repository is <state home>/superloop/<repository>; a loop's is loops/<id> below it.
 	dirs := []string{filepath.Dir(filepath.Dir(p.Loops[0].Private))}
 	for _, l := range p.Loops {
 		dirs = append(dirs, l.Private)
@@ -83,7 +85,7 @@ func (p Target) privateState(context.Context) Result {
 	return ok("%s, mode 0700", dirs[0])
 }
 
-// holder is who runs the loop, if anybody does.
+// holder returns who supervises the loop now, and whether anybody does.
 func (l Place) holder() (who string, held bool, err error) {
 	for _, lock := range l.Locks {
 		raw, held, err := durable.Holder(lock)
@@ -108,7 +110,7 @@ func (l Place) supervisor(context.Context) Result {
 	return ok("nobody runs it")
 }
 
-// journal looks whether every line of the journal is the one that was written, and none is missing at its end.
+// journal checks the hash chain of the journal, and by the anchor that no line is missing at its end.
 func (l Place) journal(context.Context) Result {
 	verify := "superloop events --verify --loop " + l.ID
 	aside := fmt.Sprintf("%s; to start anew, move %s and %s away", verify, text.Paste(l.Events), text.Paste(l.Head))
@@ -137,7 +139,7 @@ func (l Place) journal(context.Context) Result {
 	return warn("superloop run --loop "+l.ID+" copies it aside and goes on", "%s up to a torn last line, as a crash leaves it", whole)
 }
 
-// state looks whether state.json can be read and is of this journal.
+// state checks whether state.json can be read, belongs to this loop, and is not ahead of the journal.
 func (l Place) state(context.Context) Result {
 	var v struct {
 		LoopID    string `json:"loop_id"`
@@ -152,7 +154,8 @@ func (l Place) state(context.Context) Result {
 	if err == nil {
 		err = json.Unmarshal(data, &v)
 	}
-	// The journal is read after state.json, so a supervisor at work cannot make it look shorter than it was.
+	// The check reads the journal after state.json. So a running supervisor, which appends meanwhile, cannot make
+	// state.json look ahead of the journal.
 	last, unread := journal.Tail(l.Events, 1)
 	seq := int64(0)
 	if len(last) > 0 {
