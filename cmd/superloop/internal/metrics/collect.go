@@ -1,8 +1,8 @@
-// Package metrics tells what journals say as Prometheus metrics, over HTTP on this machine.
+// Package metrics serves the contents of journals as Prometheus metrics, over HTTP on this machine only.
 //
-// The journals are all that it knows: each scrape reads on where the last one ended, so a restart changes no number,
-// and what the supervisor holds in memory plays no part. It only reads. Whatever stands in a journal, there are no more
-// time series than the bounds in text.go allow, and nothing that happens here ends the loop.
+// The journals are its only source: it uses nothing that the supervisor holds in memory, so a restart changes no
+// number. Each scrape reads on where the last one ended. The package only reads. The bounds in text.go limit the number
+// of time series, whatever a journal holds. No error in this package ends a loop.
 package metrics
 
 import (
@@ -16,16 +16,17 @@ import (
 	"github.com/superloop/superloop/loop/local"
 )
 
-// Source is a loop and its journal, which need not be there yet.
+// Source is the id of a loop and the path of its journal. The journal need not exist yet.
 type Source struct{ Loop, Journal string }
 
-// Collector tells the metrics of loops. When it is asked, it reads what has come to their journals since it last was.
+// Collector computes the metrics of loops. Each call of Text reads the events that were appended to the journals since
+// the last call.
 type Collector struct {
-	mu    sync.Mutex // one reads at a time
+	mu    sync.Mutex // held while Text reads the journals
 	loops []*reader
 }
 
-// NewCollector is one that has read nothing yet. The sources are the loops of a configuration.
+// NewCollector returns a Collector that has read nothing yet. The sources are the loops of a configuration.
 func NewCollector(sources []Source) *Collector {
 	c := &Collector{}
 	for _, s := range sources {
@@ -36,7 +37,7 @@ func NewCollector(sources []Source) *Collector {
 	return c
 }
 
-// Text reads on and gives every metric in the text format of Prometheus.
+// Text reads the new events and returns all metrics in the text format of Prometheus.
 func (c *Collector) Text() []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -53,21 +54,21 @@ func (c *Collector) Text() []byte {
 	return t.Bytes()
 }
 
-// reader is a loop's journal, and how far it was read.
+// reader reads one journal and remembers how far it has read.
 type reader struct {
 	source  Source
-	seq     int64  // of the last event that was read; 0: none
-	hash    string // of that event, which stands for all before it too
+	seq     int64  // sequence number of the last event that was read; 0: none
+	hash    string // hash of that event; by the chain it stands for all events before it too
 	tally   *tally
 	replay  *loop.Replay
-	foreign bool // the journal has what this build cannot replay: the status is not known
+	foreign bool // this build cannot replay the journal, so the loop's status is not known
 }
 
 func (r *reader) reset() {
 	r.seq, r.hash, r.tally, r.replay, r.foreign = 0, "", newTally(), loop.NewReplay(), false
 }
 
-// gauge sets what does not grow. The loop's status is not known when its journal cannot be replayed.
+// gauge sets the metrics that can go down as well as up. loop_status has no value when the journal cannot be replayed.
 func (r *reader) gauge(readable bool) {
 	one := map[bool]float64{true: 1}
 	set := func(name string, v float64, labels ...string) { r.tally.of(name).at(labels).sum = v }
@@ -88,15 +89,16 @@ func (r *reader) gauge(readable bool) {
 	}
 }
 
-// errAnother says that a journal is not the one that was read before.
+// errAnother says that the journal is not the one that the reader has read before.
 var errAnother = errors.New("this is another journal")
 
-// guarded reads on. Whatever goes wrong here is a reader's trouble: a run does not end because somebody looked at it.
+// guarded calls readOn and turns a panic into an error, because a scrape must not end a run. If the journal was
+// replaced, guarded reads the new one from its start.
 func (r *reader) guarded() (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("reading %s: %v", r.source.Journal, p)
-			r.foreign = true // the replay may have stopped half way
+			r.foreign = true // the replay may have stopped in the middle of an event
 		}
 	}()
 	err = r.readOn()
@@ -107,7 +109,8 @@ func (r *reader) guarded() (err error) {
 	return err
 }
 
-// readOn reads what has come, and the last event that it knows again: its hash tells whether this is the same journal.
+// readOn reads the events after the last known one. It also reads the last known event again: if that event's hash has
+// changed, this is another journal.
 func (r *reader) readOn() error {
 	same := r.seq == 0
 	err := journal.Read(r.source.Journal, r.seq, func(ev journal.Event) error {
@@ -123,10 +126,10 @@ func (r *reader) readOn() error {
 	})
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		r.reset() // there is nothing to tell of
+		r.reset() // a loop without a journal has no events
 		return nil
 	case err == nil && !same:
-		return errAnother // it is shorter than it was
+		return errAnother // the journal is shorter than before
 	}
 	return err
 }

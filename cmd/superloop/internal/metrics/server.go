@@ -12,14 +12,16 @@ import (
 	"time"
 )
 
-// AddressError says that an address cannot be served at: it is none, or another machine's.
+// AddressError says that superloop does not serve metrics at an address, because it is invalid or is not a loopback
+// address.
 type AddressError struct{ Addr, Why string }
 
 func (e *AddressError) Error() string {
 	return fmt.Sprintf("metrics are not served at %q: %s", e.Addr, e.Why)
 }
 
-// Address gives HOST:PORT as numbers. HOST is a loopback address, localhost or left out; PORT 0 is any free one.
+// Address returns HOST:PORT with a numeric host and port. HOST is a loopback address, localhost or empty. PORT 0 stands
+// for any free port.
 func Address(addr string) (string, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -42,14 +44,14 @@ func Address(addr string) (string, error) {
 	return net.JoinHostPort(host, fmt.Sprint(n)), nil
 }
 
-// Server answers scrapes until it is closed.
+// Server serves the metrics until it is closed.
 type Server struct {
-	URL     string // where the metrics are
+	URL     string // the address of the metrics
 	http    *http.Server
 	serving sync.WaitGroup
 }
 
-// Serve begins to answer at an address that Address has given. It fails when the port is in use.
+// Serve starts a server at an address that Address has returned. It fails when the port is in use.
 func Serve(addr string, c *Collector) (*Server, error) {
 	ln, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -58,14 +60,15 @@ func Serve(addr string, c *Collector) (*Server, error) {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", scrapes(c))
 	s := &Server{URL: "http://" + ln.Addr().String() + "/metrics",
-		// The first scrape reads journals as a whole.
+		// WriteTimeout is long because the first scrape reads the journals from their start.
 		http: &http.Server{Handler: loopback(mux), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, WriteTimeout: time.Minute,
 			IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}}
-	s.serving.Go(func() { _ = s.http.Serve(ln) }) // however it ends, the loops go on
+	s.serving.Go(func() { _ = s.http.Serve(ln) }) // an error of the server does not affect the loops
 	return s, nil
 }
 
-// scrapes answers with the metrics, to four at a time.
+// scrapes returns the handler of the metrics. It serves four scrapes at a time and refuses further ones with status
+// 503.
 func scrapes(c *Collector) http.Handler {
 	free := make(chan struct{}, 4)
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -77,11 +80,11 @@ func scrapes(c *Collector) http.Handler {
 			return
 		}
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-		_, _ = w.Write(c.Text()) // whoever went away in the middle does not want it
+		_, _ = w.Write(c.Text()) // a client that has gone away needs no answer
 	})
 }
 
-// Close ends the server, a scrape that is under way within a second.
+// Close ends the server. A scrape that is under way gets one second to finish.
 func (s *Server) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -93,8 +96,8 @@ func (s *Server) Close() error {
 	return err
 }
 
-// loopback refuses requests that were sent to a name: a page in this machine's browser whose name was made to point
-// here must not read what it gets.
+// loopback refuses requests whose Host is neither localhost nor a loopback address. Otherwise a web page could point a
+// DNS name at this machine and read the metrics through the operator's browser.
 func loopback(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := r.Host

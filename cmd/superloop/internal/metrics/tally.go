@@ -13,22 +13,23 @@ import (
 	"github.com/superloop/superloop/recovery/failures"
 )
 
-// metric is how a family is told, and what adds one to it.
+// metric describes one metric family and the events that count in it.
 type metric struct {
 	name, help string
-	kind       string    // of the text format: counter, gauge, histogram
-	events     []string  // each adds one, with the labels that its fields tell
-	labels     []label   // the first is the loop
-	buckets    []float64 // of a histogram, in seconds
+	kind       string    // the type in the text format: counter, gauge or histogram
+	events     []string  // each event of these types adds one; its fields give the values of the labels
+	labels     []label   // the first label is the loop
+	buckets    []float64 // upper bounds of a histogram's buckets, in seconds
 }
 
-// label is told by the field of its name. values are those that are known beforehand; nil: any word is one.
+// label is a label of a metric. An event gives its value in the field of the same name. values lists the allowed
+// values; nil allows any word.
 type label struct {
 	name   string
 	values []string
 }
 
-// known is a label with the values of a closed list.
+// known returns a label whose values are a closed list.
 func known[T ~string](name string, values ...T) label {
 	l := label{name: name}
 	for _, v := range values {
@@ -57,14 +58,14 @@ func histogram(name, help string, buckets []float64, labels ...label) metric {
 
 const hour = 3600
 
-// Buckets, in seconds: of role runs, of what superloop does at once, of what takes as long as work does.
+// Buckets, in seconds: for role runs, for superloop's own reactions, and for durations that include the work of agents.
 var (
 	roleBuckets  = []float64{1, 5, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200}
 	quickBuckets = []float64{0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 30}
 	slowBuckets  = []float64{1, 10, 60, 300, 900, hour, 3 * hour, 12 * hour, 24 * hour, 7 * 24 * hour}
 )
 
-// metrics are all that there are. Each event that adds one to a counter is named here.
+// metrics returns all metrics. The entry of a counter names the events that add one to it.
 func metrics() []metric {
 	role, runner := label{name: "role"}, label{name: "runner"}
 	return []metric{
@@ -109,14 +110,14 @@ func metrics() []metric {
 	}
 }
 
-// tally adds one journal up, event by event. Its memory has bounds that do not depend on the journal.
+// tally sums up one journal, event by event. Its memory has bounds that do not depend on the length of the journal.
 type tally struct {
 	families []family
-	last     time.Time // of the last event
+	last     time.Time // time of the last event
 
-	words    map[string][]string  // by label, the values that it has had
-	since    map[string]time.Time // role -> its task's first failure that is not made up for
-	executed map[string]string    // recoveries that run, by id -> who let them
+	words    map[string][]string  // label -> the values that the journal has given it so far
+	since    map[string]time.Time // role -> time of the first failure since its last success
+	executed map[string]string    // id of a running recovery -> its source: auto or human
 }
 
 func newTally() *tally {
@@ -131,10 +132,11 @@ func (t *tally) of(name string) *family {
 	return &t.families[slices.IndexFunc(t.families, func(f family) bool { return f.name == "superloop_"+name })]
 }
 
-// fields are an event's. Each is read by itself, so that one of another type than ours leaves the others told.
+// fields are the JSON fields of an event. The methods decode each field by itself, so a field of an unexpected type
+// does not affect the others.
 type fields map[string]json.RawMessage
 
-// text is "" if it is not told.
+// text returns a field as text, "" if the field is missing or is no text.
 func (f fields) text(name string) (s string) {
 	_ = json.Unmarshal(f[name], &s)
 	return s
@@ -145,7 +147,7 @@ func (f fields) flag(name string) (set bool) {
 	return set
 }
 
-// number is a number from 0; NaN, which counts as nothing, if none is told.
+// number returns a field that is a number of at least 0. Otherwise it returns NaN, which counts as nothing.
 func (f fields) number(name string) float64 {
 	var n *float64
 	if json.Unmarshal(f[name], &n) != nil || n == nil || *n < 0 {
@@ -157,7 +159,7 @@ func (f fields) number(name string) float64 {
 func (t *tally) add(ev journal.Event) {
 	t.last = ev.Timestamp
 	var f fields
-	_ = json.Unmarshal(ev.Fields, &f) // no object has no fields
+	_ = json.Unmarshal(ev.Fields, &f) // an event whose fields are no object has none
 	for i := range t.families {
 		if fam := &t.families[i]; slices.Contains(fam.events, ev.Event) {
 			var values []string
@@ -169,14 +171,14 @@ func (t *tally) add(ev journal.Event) {
 	}
 	switch ev.Event {
 	case "loop_start":
-		clear(t.since) // a new run owes nothing
+		clear(t.since) // a new run begins without open failures and recoveries
 		clear(t.executed)
 	case "role_end", "role_failed", "role_timeout":
 		t.ended(ev, f)
 	case failures.EventDetected:
 		t.detected(ev, f)
 	case failures.EventAnalysed:
-		if f.text("runner") != "" { // an agent has looked for the cause, not rules
+		if f.text("runner") != "" { // an agent has analysed the cause, and not only the rules
 			t.spent(f, "diagnostician")
 		}
 	case "recovery_executing":
@@ -188,7 +190,7 @@ func (t *tally) add(ev journal.Event) {
 	}
 }
 
-// value is a label's, as an event tells it.
+// value returns the value of a label for an event.
 func (t *tally) value(l label, event string, f fields) string {
 	text := f.text(l.name)
 	switch {
@@ -216,7 +218,8 @@ func (t *tally) value(l label, event string, f fields) string {
 	return other
 }
 
-// word bounds the values of a label: the first that come in the journal count, so a restart keeps the same ones.
+// word limits the number of values of a label. The first values in the journal keep their names and later ones become
+// "other", so a restart gives the same values.
 func (t *tally) word(label, s string) string {
 	most, seen := maxOpen, t.words[label]
 	if label == "role" || label == "type" {
@@ -246,7 +249,7 @@ func (t *tally) ended(ev journal.Event, f fields) {
 	}
 }
 
-// spent adds up what an agent's run has taken.
+// spent adds the tokens and the cost of an agent's run to the counters.
 func (t *tally) spent(f fields, role string) {
 	labels := []string{t.word("role", role), t.word("runner", f.text("runner"))}
 	if usd := f.number("cost_usd"); math.IsNaN(usd) {
@@ -255,7 +258,7 @@ func (t *tally) spent(f fields, role string) {
 		t.of("cost_usd_total").add(usd, labels...)
 	}
 	var usage fields
-	_ = json.Unmarshal(f["usage"], &usage) // what is no object tells nothing
+	_ = json.Unmarshal(f["usage"], &usage) // a usage that is no object counts as empty
 	for kind, name := range map[string]string{"input": "input_tokens", "output": "output_tokens",
 		"cache_read": "cache_read_input_tokens", "cache_write": "cache_creation_input_tokens"} {
 		t.of("tokens_total").add(usage.number(name), append(labels[:2:2], kind)...)
@@ -268,7 +271,7 @@ func (t *tally) detected(ev journal.Event, f fields) {
 	role := f.text("role")
 	switch _, failing := t.since[role]; {
 	case f.text("rung") == string(failures.StepEscalate):
-		delete(t.since, role) // an operator's time is not superloop's
+		delete(t.since, role) // the time that an operator takes does not count as recovery time
 	case !failing && len(t.since) < maxRoles:
 		t.since[role] = ev.Timestamp
 	}

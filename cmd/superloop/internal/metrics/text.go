@@ -11,18 +11,18 @@ import (
 	"unicode/utf8"
 )
 
-// text is an answer to a scrape, in the text format of Prometheus, version 0.0.4.
+// text is the answer to a scrape, in the text format of Prometheus, version 0.0.4.
 type text struct{ bytes.Buffer }
 
-// escaped are the values of labels as the text format quotes them.
+// escaped quotes the value of a label as the text format requires.
 var escaped = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
 
-// head says what the samples that follow are. A help text is one line.
+// head writes the HELP and TYPE lines of a metric. A help text is one line.
 func (t *text) head(m metric) {
 	t.WriteString("# HELP " + m.name + " " + m.help + "\n# TYPE " + m.name + " " + m.kind + "\n")
 }
 
-// sample writes one value; there is a label's value for each label.
+// sample writes one sample. values holds one value for each label.
 func (t *text) sample(name string, labels []label, values []string, v float64) {
 	t.WriteString(name)
 	sep := "{"
@@ -40,7 +40,7 @@ func decimal(v float64) string {
 	return strconv.FormatFloat(v, 'g', -1, 64)
 }
 
-// family is one metric of one loop, while it grows.
+// family holds the series of one metric of one loop.
 type family struct {
 	metric
 	series map[string]*series
@@ -49,12 +49,14 @@ type family struct {
 type series struct {
 	labels []string
 	sum    float64
-	// Of a histogram: how many observations there were, and in each bucket, not those in the buckets below it.
+	// count and counts are set for a histogram only: the number of all observations, and of those in each single
+	// bucket.
 	count  uint64
 	counts []uint64
 }
 
-// at is the series of these labels; when there are too many it is the one that stands for the rest.
+// at returns the series of these labels. When there are too many series, it returns the one whose labels are all
+// "other".
 func (f *family) at(labels []string) *series {
 	key := strings.Join(labels, "\x00")
 	if f.series[key] == nil && len(f.series) >= maxSeries {
@@ -69,17 +71,17 @@ func (f *family) at(labels []string) *series {
 	return s
 }
 
-// add counts; a negative number or none at all counts as nothing.
+// add adds n to a series. It ignores NaN, a negative number, and a number from maxNumber up.
 func (f *family) add(n float64, labels ...string) {
 	if n >= 0 && n < maxNumber {
 		f.at(labels).sum += n
 	}
 }
 
-// maxNumber is what no single event can count.
+// maxNumber is more than a single event can plausibly count.
 const maxNumber = 1e15
 
-// observe takes a duration in seconds into a histogram.
+// observe adds a duration in seconds to a histogram. It ignores NaN, a negative number, and a number from maxNumber up.
 func (f *family) observe(seconds float64, labels ...string) {
 	if !(seconds >= 0 && seconds < maxNumber) {
 		return
@@ -95,7 +97,8 @@ func (f *family) observe(seconds float64, labels ...string) {
 	}
 }
 
-// told writes a loop's series in a fixed order; of a histogram the buckets, each with those below it, sum and count.
+// told writes the series of a loop in a fixed order. Of a histogram it writes the cumulative buckets, the sum and the
+// count.
 func (f *family) told(t *text, loop string) {
 	for _, key := range slices.Sorted(maps.Keys(f.series)) {
 		s := f.series[key]
@@ -115,15 +118,16 @@ func (f *family) told(t *text, loop string) {
 	}
 }
 
-// Bounds of what a journal can make of series.
+// Bounds of the time series that a journal can cause.
 const (
-	maxSeries = 500 // of one metric of one loop; further ones are added to the one whose labels are all "other"
-	maxValue  = 64  // bytes of a label's value
+	maxSeries = 500 // series of one metric of one loop; further ones count in the series whose labels are all "other"
+	maxValue  = 64  // largest length of a label's value, in bytes
 	maxRoles  = 16
-	maxOpen   = 64 // different values of a label whose values are not known beforehand
+	maxOpen   = 64 // different values of a label without a closed list; also the recoveries that run at the same time
 )
 
-// What stands for a value that is not told, and for one too many, too long, or not printable.
+// Replacements of a label's value: notTold if the event has none; other if the value is one too many, too long, or not
+// printable.
 const (
 	notTold = "unknown"
 	other   = "other"
