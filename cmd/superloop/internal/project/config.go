@@ -7,8 +7,9 @@ import (
 	"fmt"
 )
 
-// Runner is how init starts an agent CLI: headless, the prompt on stdin, free to edit and run commands in its folder.
-// What is missing to that (structured output, the permissions' own flags) superloop adds for the version at hand.
+// Runner is the configuration that init writes for an agent CLI: headless, with the prompt on stdin, free to edit files
+// and run commands in its work directory. At each start superloop adds the flags for structured output and permissions
+// that the installed version of the CLI knows.
 type Runner struct {
 	Command     []string `json:"command"`
 	Args        []string `json:"args"`
@@ -16,7 +17,7 @@ type Runner struct {
 	Permissions string   `json:"permissions,omitempty"`
 }
 
-// RunnerOf is the runner for a CLI of that name.
+// RunnerOf returns the runner for the CLI of that name.
 func RunnerOf(name string) Runner {
 	r := Runner{Command: []string{name}, Args: []string{}, PromptMode: "stdin", Permissions: "workspace"}
 	switch name {
@@ -33,16 +34,17 @@ func RunnerOf(name string) Runner {
 	return r
 }
 
-// Choice is what the configuration is made of.
+// Choice holds the values from which Config makes a configuration.
 type Choice struct {
 	LoopID, Test string
-	// Runners to write; the first one runs every role, but the reviewer is given to the second where there is one:
-	// another model sees other mistakes.
+	// Runners are the names of the runners. The first one runs every role. If there is a second one, it runs the
+	// reviewer, because another model sees other mistakes.
 	Runners []string
 }
 
-// configText is a configuration, in the order that a human reads best. Its holes are JSON: the runners, the id, the
-// spec's file, the tests, and the runner of each role.
+// configText is the template of a configuration, in the order in which it reads best. Its placeholders take JSON: the
+// runners, the loop's id, the spec file, the tests, the runner of the first three roles, and the runner of the
+// reviewer.
 const configText = `{"runners": %s, "loops": [{
 	"id": %s,
 	"spec_file": %s,
@@ -60,7 +62,7 @@ const configText = `{"runners": %s, "loops": [{
 	"roles": {"planner": {"runner": %[5]s}, "implementer": {"runner": %[5]s}, "tester": {"runner": %[5]s}, "reviewer": {"runner": %[6]s}}
 }]}`
 
-// Config writes a configuration that validates.
+// Config returns a configuration that passes superloop validate. It fails without a runner.
 func Config(c Choice) ([]byte, error) {
 	if len(c.Runners) == 0 {
 		return nil, errors.New("a configuration needs at least one runner")

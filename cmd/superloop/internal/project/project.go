@@ -1,5 +1,5 @@
-// Package project finds out what kind of repository it is looking at: how it is built and tested, and which agent CLIs
-// this machine has. It only looks.
+// Package project finds out how a repository is built and tested, and which agent CLIs this machine has. It only reads
+// files.
 package project
 
 import (
@@ -14,21 +14,21 @@ import (
 	"github.com/superloop/superloop/internal/manifest"
 )
 
-// Facts are what was found; an empty string is "nothing".
+// Facts are the findings about a repository. A text is empty if nothing was found.
 type Facts struct {
 	// Manager is the package manager: npm, pnpm, yarn, bun, cargo, go, ...
 	Manager string `json:"manager,omitempty"`
-	// Test is the command that runs the tests, and From what it was read off.
+	// Test is the command that runs the tests. From names the file that Test was derived from.
 	Test string `json:"test,omitempty"`
 	From string `json:"from,omitempty"`
-	// Agents are the agent CLIs on PATH, best known first.
+	// Agents are the agent CLIs on PATH, in order of preference.
 	Agents []string `json:"agents"`
 }
 
-// agents are the CLIs that init knows how to start, in order of preference.
+// agents are the CLIs for which init can write a runner, in order of preference.
 var agents = []string{"claude", "codex", "gemini", "opencode"}
 
-// Look inspects the repository. lookPath finds a program on PATH.
+// Look returns the facts about a repository. lookPath finds a program on PATH.
 func Look(repo string, lookPath func(string) (string, error)) Facts {
 	f := Facts{Agents: []string{}}
 	for _, name := range agents {
@@ -51,9 +51,10 @@ func Look(repo string, lookPath func(string) (string, error)) Facts {
 	return f
 }
 
-// tools are the managers and test commands by the files that tell of them, or by a function; the more telling first.
+// tools list the package managers and test commands, with the files or the function that recognise them. Manager and
+// test command are each taken from the first entry that matches and has one, so the more specific entries come first.
 var tools = []struct {
-	files, beside, manager, test string // one of files, and beside unless it is ""
+	files, beside, manager, test string // an entry matches if one of files exists, and beside too unless it is ""
 	find                         func(repo string) (manager, test, from string)
 }{
 	{find: javascript},
@@ -81,10 +82,10 @@ func has(repo string, names ...string) string {
 	return ""
 }
 
-// maxRead bounds the files that are read, in bytes.
+// maxRead is the largest file that read returns, in bytes.
 const maxRead = 4 << 20
 
-// read gives a file of the repository, nil where there is none to read.
+// read returns the content of a file of the repository, or nil if it cannot be read.
 func read(repo, name string) []byte {
 	data, _ := durable.Read(filepath.Join(repo, name), maxRead)
 	return data
@@ -94,14 +95,16 @@ func contains(repo, name, needle string) bool {
 	return strings.Contains(string(read(repo, name)), needle)
 }
 
-// javascript: the lock file tells the manager; the "test" script of package.json runs, unless it is npm's placeholder.
+// javascript finds the package manager and the test command of a JavaScript project. packageManager in package.json, or
+// else the lock file, names the manager. The test command is the "test" script of package.json, unless that is npm's
+// placeholder.
 func javascript(repo string) (string, string, string) {
 	if file := has(repo, "deno.json", "deno.jsonc"); file != "" && has(repo, "package.json") == "" {
 		return "deno", "deno test", file
 	}
 	pkg, ok := manifest.PackageJSON(read(repo, "package.json"))
 	if !ok {
-		return "", "", "" // npm will say what is wrong with it
+		return "", "", "" // a package.json that is missing or invalid tells nothing
 	}
 	manager := "npm"
 	switch name, _, _ := strings.Cut(pkg.Manager, "@"); {
@@ -121,7 +124,8 @@ func javascript(repo string) (string, string, string) {
 	return manager, manager + " run test", "package.json"
 }
 
-// python: pytest where something says that pytest is used, else unittest where there are tests.
+// python finds the package manager and the test command of a Python project: pytest if a file of the project mentions
+// or configures it, and otherwise unittest if there is a directory of tests.
 func python(repo string) (string, string, string) {
 	project := has(repo, "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "Pipfile", "pytest.ini", "tox.ini")
 	if project == "" {
