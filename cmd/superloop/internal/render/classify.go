@@ -20,7 +20,8 @@ import (
 	"github.com/superloop/superloop/recovery/verify"
 )
 
-// Classification is what rules say of one failure on one system, as classify and fix print it, for people and as JSON.
+// Classification is the diagnosis of one failed command on one system. superloop classify and superloop fix print it as
+// text and as JSON.
 type Classification struct {
 	Command string `json:"command"`
 	Dir     string `json:"dir"`
@@ -29,15 +30,15 @@ type Classification struct {
 	Category    string  `json:"category"`
 	Label       string  `json:"category_label"`
 	Persistence string  `json:"persistence"`
-	Infra       bool    `json:"infra"` // the environment is to blame
-	Code        bool    `json:"code"`  // only a change of the code can fix it
-	Weak        bool    `json:"weak"`  // the code may be to blame as well
+	Infra       bool    `json:"infra"` // the environment caused the failure
+	Code        bool    `json:"code"`  // only a change of the code can fix the failure
+	Weak        bool    `json:"weak"`  // the code may have caused the failure as well
 	Handler     string  `json:"handler"`
 	About       string  `json:"handler_label,omitempty"`
 	Description string  `json:"handler_description,omitempty"`
 	Layer       string  `json:"layer"`
 	Family      string  `json:"family,omitempty"`
-	Source      string  `json:"handler_source,omitempty"` // embedded, user, repository
+	Source      string  `json:"handler_source,omitempty"` // one of embedded, user, repository
 	Confidence  float64 `json:"confidence"`
 	Signature   string  `json:"signature"`
 	Why         string  `json:"why"`
@@ -52,13 +53,13 @@ type Classification struct {
 	Hints   []string       `json:"hints"`
 	Notes   []string       `json:"notes"`
 	Policy  PolicyFrom     `json:"policy"`
-	// Gate is what would happen, with the option of that id.
+	// Gate is the decision of remedy.Gate: what superloop would do about the failure, with the option of id GateOption.
 	Gate       string `json:"gate"`
 	GateOption string `json:"gate_option,omitempty"`
 	TookUS     int64  `json:"took_us"`
 }
 
-// Exit is how a command ended.
+// Exit says how a command ended.
 type Exit struct {
 	Code       int    `json:"code"`
 	Signal     string `json:"signal,omitempty"`
@@ -75,17 +76,17 @@ type Also struct {
 	Text    string `json:"text,omitempty"`
 }
 
-// PolicyFrom says which policy judged.
+// PolicyFrom says where the policy came from that judged the options.
 type PolicyFrom struct {
-	Source  string `json:"source"` // config, default
+	Source  string `json:"source"` // config or default
 	File    string `json:"file"`
 	Loop    string `json:"loop,omitempty"`
 	Enabled bool   `json:"enabled"`
-	Held    int    `json:"held,omitempty"` // changes that no operator has trusted yet, and that do not count
+	Held    int    `json:"held,omitempty"` // number of changes that do not count because no operator has trusted them yet
 }
 
-// OptionView is one way to fix a failure, and what the policy says of it. It does not embed an action.Draft: its
-// confidence is a number, and an empty command shows.
+// OptionView is one option to fix a failure, with the verdict of the policy. It does not embed action.Draft, because
+// its JSON has the confidence as a number and shows an empty command.
 type OptionView struct {
 	ID           string           `json:"id"`
 	Key          string           `json:"key"`
@@ -97,7 +98,7 @@ type OptionView struct {
 	Confidence   float64          `json:"confidence"`
 	Recommended  bool             `json:"recommended"`
 	Availability string           `json:"availability"`
-	Reason       string           `json:"reason,omitempty"` // why locked or impossible
+	Reason       string           `json:"reason,omitempty"` // why the option is locked or impossible
 	Unlock       []remedy.Preview `json:"unlock,omitempty"`
 	Command      string           `json:"command"`
 	WorkingDir   string           `json:"working_dir,omitempty"`
@@ -107,15 +108,16 @@ type OptionView struct {
 	Expected     string           `json:"expected_outcome,omitempty"`
 	Demoted      string           `json:"demoted,omitempty"`
 	From         string           `json:"from"`
-	// ByItself: superloop may carry it out without an operator, if the policy lets the command run; Withheld says why not.
+	// ByItself reports whether superloop may carry the option out without an operator, if the policy lets the command
+	// run. Withheld says why not.
 	ByItself bool   `json:"by_itself"`
 	Withheld string `json:"withheld,omitempty"`
-	Verdict  string `json:"verdict,omitempty"` // of the policy; "" where there is no command
+	Verdict  string `json:"verdict,omitempty"` // the decision of the policy; "" for an option without a command
 	Rule     string `json:"rule,omitempty"`
 	Because  string `json:"reason_of_policy,omitempty"`
 }
 
-// NewClassification puts together what is known of a failure.
+// NewClassification makes a Classification of the failure, the remediation plan for it, and the policy.
 func NewClassification(cat *catalog.Catalog, f classify.Failure, plan *remedy.Plan, system remedy.Profile, policy *recovery.Policy, from PolicyFrom) Classification {
 	c := Classification{
 		Command: f.Command, Dir: f.Dir,
@@ -126,7 +128,7 @@ func NewClassification(cat *catalog.Catalog, f classify.Failure, plan *remedy.Pl
 		System: system, Options: Options(plan, policy), Hints: append([]string{}, plan.Hints...), Notes: append([]string{}, plan.Notes...),
 		Policy: from, TookUS: f.Took.Microseconds(),
 	}
-	c.System.Tools, c.System.Path = nil, nil // far too many to be told
+	c.System.Tools, c.System.Path = nil, nil // the lists are too long to print
 	if k, ok := cat.Category(f.Category); ok {
 		c.Label = k.Label
 	}
@@ -149,7 +151,7 @@ func NewClassification(cat *catalog.Catalog, f classify.Failure, plan *remedy.Pl
 	return c
 }
 
-// Options are the options of a plan with the policy's verdict on each.
+// Options returns the options of a plan with the policy's verdict on each.
 func Options(plan *remedy.Plan, policy *recovery.Policy) []OptionView {
 	out := []OptionView{}
 	for _, o := range plan.Options {
@@ -168,7 +170,8 @@ func Options(plan *remedy.Plan, policy *recovery.Policy) []OptionView {
 		}
 		v.ByItself, v.Withheld = remedy.ByItself(o, plan.Failure)
 		if o.Command != "" && !o.Plain() {
-			// As Gate judges: what only a run knows counts for the stricter.
+			// As in remedy.Gate, facts that only a run knows are missing here. The policy then takes the stricter
+			// verdict.
 			d := recovery.Decide(policy, recovery.Command{Text: o.Command, WorkingDir: o.WorkingDir}, recovery.Facts{})
 			v.Verdict, v.Rule, v.Because = string(d.Decision), d.Rule, d.Reason
 		}
@@ -177,15 +180,15 @@ func Options(plan *remedy.Plan, policy *recovery.Policy) []OptionView {
 	return out
 }
 
-// inert is foreign text that a terminal does nothing with, in one line of at most 300 characters.
+// inert returns foreign text in one line of at most 300 characters that cannot control a terminal.
 func inert(s string) string { return Cut(text.Display(s), 300) }
 
-// reportsText has what classify, fix and verify print.
+// reportsText holds the templates of the reports that classify, fix and verify print.
 //
 //go:embed reports.tmpl
 var reportsText string
 
-// numberedOption is an option with its place in the list, from 1.
+// numberedOption is an option with its number in the list, from 1.
 type numberedOption struct {
 	OptionView
 	N int
@@ -214,7 +217,7 @@ var reports = sync.OnceValue(func() *template.Template {
 		"known": func(all []classify.Finding) []classify.Finding {
 			return slices.DeleteFunc(slices.Clone(all), func(f classify.Finding) bool { return f.Holds == classify.Unknown && f.Value == "" })
 		},
-		"bestFirst": func(all []OptionView) []OptionView { // the impossible ones are only there to say why
+		"bestFirst": func(all []OptionView) []OptionView { // impossible options come last: the report only explains them
 			impossible := func(o OptionView) bool { return o.Availability == string(remedy.Impossible) }
 			last := slices.DeleteFunc(slices.Clone(all), func(o OptionView) bool { return !impossible(o) })
 			return append(slices.DeleteFunc(slices.Clone(all), impossible), last...)
@@ -231,17 +234,18 @@ func report(w io.Writer, name string, data any) {
 	}
 }
 
-// Text writes a classification for an operator. What tools have printed is inert in it.
+// Text writes a classification for an operator. Output of tools in it cannot control the terminal.
 func (c Classification) Text(w io.Writer) { report(w, "classification", c) }
 
-// CheckRun is one command of a verification.
+// CheckRun is one command of a verification and its outcome.
 type CheckRun struct {
 	Command string
 	Exit    Exit
 	Output  string
 }
 
-// Verification writes for an operator what a verification has found. What the tool has printed is inert in it.
+// Verification writes the result of a verification for an operator. Output of the tool in it cannot control the
+// terminal.
 func Verification(w io.Writer, tool, label string, out verify.Outcome, runs []CheckRun) {
 	name := Clean(tool)
 	if label != "" {
@@ -250,7 +254,7 @@ func Verification(w io.Writer, tool, label string, out verify.Outcome, runs []Ch
 	report(w, "verification", map[string]any{"Name": name, "Out": out, "Runs": runs, "Repaired": out.Repair != nil && out.Repair.Succeeded})
 }
 
-// output is the first six lines of what a tool has printed.
+// output returns the first six lines that a tool has printed, and "..." if there are more.
 func output(printed string) (out []string) {
 	for line := range strings.Lines(printed) {
 		if len(out) == 6 {
@@ -273,7 +277,7 @@ func waits(all []int64) string {
 	return strings.Join(out, ", ")
 }
 
-// chosen is the option that would be carried out: its command, or its label.
+// chosen returns the command of the option that superloop would carry out, or its label if it has no command.
 func chosen(c Classification) string {
 	for _, o := range c.Options {
 		switch {
@@ -286,7 +290,7 @@ func chosen(c Classification) string {
 	return ""
 }
 
-// String is how a command ended, in a few words.
+// String says in a few words how a command ended.
 func (e Exit) String() string {
 	switch {
 	case e.TimedOut:
@@ -301,7 +305,7 @@ func (e Exit) String() string {
 	return fmt.Sprintf("exit code %d", e.Code)
 }
 
-// String says which policy it is.
+// String says which policy judged.
 func (p PolicyFrom) String() string {
 	if n := p.Held; n > 0 {
 		p.Held = 0

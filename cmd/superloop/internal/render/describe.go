@@ -1,4 +1,5 @@
-// Package render turns events into what people read: lines for a pipe, a live line for a terminal, JSON for scripts.
+// Package render turns events and other facts of a loop into output for the operator: lines for a pipe, a live line for
+// a terminal, JSON for scripts.
 package render
 
 import (
@@ -19,39 +20,40 @@ import (
 )
 
 const (
-	// maxCommand is how much of a command a line shows, in characters as they are displayed; the event has all of it.
+	// maxCommand is the largest part of a command that a line shows, in characters as displayed. The event holds the
+	// whole command.
 	maxCommand = 160
-	// maxPaths is how many changed settings a line names.
+	// maxPaths is the largest number of changed settings that a line names.
 	maxPaths = 4
 )
 
-// sentencesText has the sentence of every event, as a template; the head of the file has its syntax.
+// sentencesText holds a template for the sentence of each event. The head of the file describes its syntax.
 //
 //go:embed sentences.txt
 var sentencesText string
 
-// A value is a field of an event: its text, or the texts of an array. A field that is missing, null, false or a time
-// that is not set is nil; an empty text has no element.
+// A value is a field of an event: its text, or the texts of an array. It is nil if the field is missing, null or false.
+// An empty text, or a time that is not set, has no element.
 type value []string
 
 func (v value) String() string { return strings.Join(v, ", ") }
 
 func (v value) int() int64 {
-	n, _ := strconv.ParseInt(v.String(), 10, 64) // 0 for what is no number
+	n, _ := strconv.ParseInt(v.String(), 10, 64) // 0 if v is no number
 	return n
 }
 
 func (v value) float() float64 {
-	f, _ := strconv.ParseFloat(v.String(), 64) // 0 for what is no number
+	f, _ := strconv.ParseFloat(v.String(), 64) // 0 if v is no number
 	return f
 }
 
 func (v value) time() time.Time {
-	t, _ := time.Parse(time.RFC3339Nano, v.String()) // the zero time for what is none
+	t, _ := time.Parse(time.RFC3339Nano, v.String()) // the zero time if v is no time
 	return t.Local()
 }
 
-// above is v if it is a number above n.
+// above returns v if it is a number above n, and otherwise nil.
 func (v value) above(n int64) value {
 	if v.int() > n {
 		return v
@@ -89,8 +91,9 @@ var templates = sync.OnceValue(func() *template.Template {
 	})
 })
 
-// Sentences reads templates: each is one name, or several with commas between, a colon, and its text. A line that
-// begins with a tab goes on with the text; one that begins with # is a comment. A text that is no template panics.
+// Sentences parses a file of templates. Each entry is one name, or several names with commas between them, then a colon
+// and the text. A line that begins with a tab continues the text above. A line that begins with # is a comment.
+// Sentences panics if a text is no valid template.
 func Sentences(file string, funcs template.FuncMap) *template.Template {
 	all := template.New("").Option("missingkey=zero").Funcs(funcs)
 	for line := range strings.Lines(strings.ReplaceAll(file, "\n\t", "")) {
@@ -103,7 +106,8 @@ func Sentences(file string, funcs template.FuncMap) *template.Template {
 	return all
 }
 
-// Describe says an event in a sentence without control characters; an unknown one is its name and its fields.
+// Describe returns a sentence for an event, without control characters. For an unknown event it returns the name and
+// the fields.
 func Describe(ev journal.Event) string {
 	sentence := templates().Lookup(ev.Event)
 	if sentence == nil || strings.HasPrefix(ev.Event, "_") {
@@ -112,14 +116,14 @@ func Describe(ev journal.Event) string {
 	var fields map[string]any
 	d := json.NewDecoder(bytes.NewReader(ev.Fields))
 	d.UseNumber()
-	_ = d.Decode(&fields) // no fields then
+	_ = d.Decode(&fields) // invalid fields count as none
 	flat := map[string]value{}
 	flatten(flat, "", fields)
 	flat["event"], flat["loop_id"], flat["iteration"] = value{ev.Event}, value{ev.LoopID}, value{strconv.Itoa(ev.Iteration)}
 	var f struct {
 		Usage *loop.Usage `json:"usage"`
 	}
-	_ = json.Unmarshal(ev.Fields, &f) // no usage then
+	_ = json.Unmarshal(ev.Fields, &f) // an invalid usage counts as none
 	if n, ok := f.Usage.Total(); ok {
 		flat["tokens"] = value{strconv.FormatInt(n, 10)}
 	}
@@ -130,7 +134,7 @@ func Describe(ev journal.Event) string {
 	return Clean(b.String())
 }
 
-// flatten puts the fields of an object into flat. A field b of a field a is named a_b.
+// flatten puts the fields of an object into flat. Field b of field a gets the name a_b.
 func flatten(flat map[string]value, prefix string, object map[string]any) {
 	for key, v := range object {
 		switch v := v.(type) {
@@ -155,7 +159,8 @@ func flatten(flat map[string]value, prefix string, object map[string]any) {
 	}
 }
 
-// element is the text of an array's element: a problem or a changed setting, if it is an object.
+// element returns the text of an array's element. Of an object, which is a problem or a changed setting, it joins
+// pointer, message and path.
 func element(e any) string {
 	object, ok := e.(map[string]any)
 	if !ok {
@@ -172,7 +177,7 @@ func element(e any) string {
 
 func words(v value) string { return strings.ReplaceAll(v.String(), "_", " ") }
 
-// place is the readable part of an effect's id: <run>/<iteration>/<step>[/...].
+// place returns the step in the id of an effect: <run>/<iteration>/<step>[/...].
 func place(id value) string {
 	if parts := strings.Split(id.String(), "/"); len(parts) >= 3 {
 		return strings.TrimPrefix(parts[2], "role:")
@@ -180,7 +185,7 @@ func place(id value) string {
 	return id.String()
 }
 
-// protection says what keeps the agents from the configuration, if the event has it.
+// protection says what keeps the agents from the configuration, if the event tells it.
 func protection(what string, level value) string {
 	switch level.String() {
 	case "":
@@ -191,7 +196,7 @@ func protection(what string, level value) string {
 	return "; " + what + " is kept from the agents by " + level.String()
 }
 
-// firstOf is the first problem behind a colon, and how many more there are.
+// firstOf returns the first problem behind a colon, and the number of the others.
 func firstOf(problems value) string {
 	if len(problems) == 0 {
 		return ""
@@ -199,7 +204,7 @@ func firstOf(problems value) string {
 	return ": " + Cut(text.Display(problems[0]), 2*maxCommand) + More(len(problems)-1)
 }
 
-// warnings says how many there are: superloop validate and policy lint tell them.
+// warnings returns the number of warnings. superloop validate and policy lint print the warnings themselves.
 func warnings(list value) string {
 	if len(list) == 0 {
 		return ""
@@ -222,17 +227,17 @@ func paths(changed value) string {
 	return s
 }
 
-// Quiet reports whether an event is detail that an operator who watches does not need line by line.
+// Quiet reports whether an event is a detail that the progress lines leave out.
 func Quiet(event string) bool {
 	return slices.Contains([]string{"checklist_start", "validation_start", "prerequisites_start", "evidence_start",
 		"iteration_reported", "wait_over", "iteration_end"}, event)
 }
 
-// Role is the role that an event is about, "" if it is about none.
+// Role returns the role that an event is about, "" if it is about none.
 func Role(ev journal.Event) string {
 	var f struct {
 		Role string `json:"role"`
 	}
-	_ = json.Unmarshal(ev.Fields, &f) // no role then
+	_ = json.Unmarshal(ev.Fields, &f) // invalid fields count as no role
 	return f.Role
 }

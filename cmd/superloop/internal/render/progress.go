@@ -14,37 +14,37 @@ import (
 	"github.com/superloop/superloop/loop/local"
 )
 
-// Progress shows a run as it happens. It is a local.Observer; Close ends it.
+// Progress shows a run as it happens. The caller closes it at the end.
 type Progress interface {
 	local.Observer
-	// Talk prints something for an operator between the events, where those are printed for people too.
+	// Talk prints a text for the operator between the events. It prints nothing if the events are printed as JSON.
 	Talk(text string)
 	Close()
 }
 
-// Lines prints one line per event: for a pipe, a log, a terminal that cannot move its cursor.
+// Lines prints one line per event, for a pipe, a log file or a terminal.
 type Lines struct {
 	mu   sync.Mutex
 	w    io.Writer
-	json bool  // the lines are those of events.jsonl, and nothing else is printed
+	json bool  // print the lines of events.jsonl and nothing else
 	live *live // the terminal's last line; nil in a pipe
 }
 
-// NewJSONL prints every event to w as it stands in events.jsonl.
+// NewJSONL returns a Lines that prints every event to w as events.jsonl holds it.
 func NewJSONL(w io.Writer) *Lines { return &Lines{w: w, json: true} }
 
-// NewLines prints plain lines to w.
+// NewLines returns a Lines that prints plain lines to w.
 func NewLines(w io.Writer) *Lines { return &Lines{w: w} }
 
-// NewLive prints lines to the terminal w and keeps below them one that says what runs, for how long, and what it said
-// last. width gives the number of columns.
+// NewLive returns a Lines that prints lines to the terminal w. Below them it keeps a live line that says which step
+// runs, for how long, and what the agent said last. width returns the number of columns. Close ends its goroutine.
 func NewLive(w io.Writer, width func() int) *Lines {
 	l := &Lines{w: w, live: &live{width: width, stop: make(chan struct{}), done: make(chan struct{})}}
 	go l.tick()
 	return l
 }
 
-// live is what the last line shows.
+// live holds the content of the live line.
 type live struct {
 	width      func() int
 	what, said string
@@ -60,7 +60,7 @@ func (l *Lines) Event(ev journal.Event, s loop.State) {
 	switch {
 	case l.json:
 		if line, err := journal.AppendLine(nil, ev); err == nil {
-			_, _ = l.w.Write(line) // a reader that left does not stop the loop
+			_, _ = l.w.Write(line) // a closed pipe does not stop the loop
 		}
 		return
 	case l.live != nil:
@@ -94,7 +94,7 @@ func (l *Lines) Said(_, line string) {
 	}
 }
 
-// Talk implements Progress. The text is printed as it is.
+// Talk implements Progress. It prints the text unchanged.
 func (l *Lines) Talk(text string) {
 	if l.json {
 		return
@@ -106,7 +106,7 @@ func (l *Lines) Talk(text string) {
 	l.draw()
 }
 
-// Close takes the live line away.
+// Close removes the live line.
 func (l *Lines) Close() {
 	if l.live == nil {
 		return

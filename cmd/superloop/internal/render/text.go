@@ -11,7 +11,8 @@ import (
 	"github.com/superloop/superloop/internal/text"
 )
 
-// Clean makes foreign text safe for a terminal: one line, no control, bidi or other invisible characters.
+// Clean makes foreign text safe for a terminal: it returns one line without control, bidi or other invisible
+// characters.
 func Clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -27,7 +28,7 @@ func Clean(s string) string {
 // Cut shortens s to at most n characters, with a mark where it was cut.
 func Cut(s string, n int) string { return text.Cut(s, n) }
 
-// Duration is d as an operator says it: 0.4s, 12s, 3m05s, 2h10m.
+// Duration formats d for an operator: 0.4s, 12s, 3m05s, 2h10m.
 func Duration(d time.Duration) string {
 	switch {
 	case d < 0:
@@ -42,7 +43,7 @@ func Duration(d time.Duration) string {
 	return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
 }
 
-// Bytes is n in the largest unit that keeps it above one.
+// Bytes formats n in the largest unit in which it is at least one.
 func Bytes(n int64) string {
 	switch {
 	case n >= 1<<30:
@@ -55,7 +56,7 @@ func Bytes(n int64) string {
 	return fmt.Sprintf("%d bytes", n)
 }
 
-// Count writes a large number with its unit: 950, 12.3k, 4.1M.
+// Count formats a large number with its unit: 950, 12.3k, 14.1M.
 func Count(n int64) string {
 	switch {
 	case n < 10_000:
@@ -66,7 +67,7 @@ func Count(n int64) string {
 	return fmt.Sprintf("%.1fM", float64(n)/1e6)
 }
 
-// Number is how many there are of something: 1 event, 2 events.
+// Number formats a count with its noun: 1 event, 2 events.
 func Number(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -74,7 +75,7 @@ func Number(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// More says in brackets how many there are besides what is shown, if there are any.
+// More returns " (and n more)", or "" if n is not positive.
 func More(n int) string {
 	if n <= 0 {
 		return ""
@@ -82,21 +83,21 @@ func More(n int) string {
 	return fmt.Sprintf(" (and %d more)", n)
 }
 
-// ChainLine is a chain in a list, as text and as JSON.
+// ChainLine is one remediation plan (chain) in a list, as text and as JSON.
 type ChainLine struct {
 	ID       string    `json:"chain_id"`
-	Loop     string    `json:"loop_id,omitempty"` // "" of superloop fix
+	Loop     string    `json:"loop_id,omitempty"` // "" for a plan of superloop fix
 	Status   string    `json:"status"`
-	Held     bool      `json:"held,omitempty"` // something was begun and has no outcome
+	Held     bool      `json:"held,omitempty"` // a step was begun and has no outcome
 	Command  string    `json:"command"`
 	Depth    int       `json:"depth"`
 	Attempts int       `json:"attempts"`
 	Why      string    `json:"why,omitempty"`
 	Updated  time.Time `json:"updated_at"`
-	Error    string    `json:"error,omitempty"` // why it cannot be read
+	Error    string    `json:"error,omitempty"` // why the plan cannot be read
 }
 
-// Chains lists chains for an operator.
+// Chains lists remediation plans (chains) for an operator.
 func Chains(w io.Writer, all []ChainLine) error {
 	if len(all) == 0 {
 		fmt.Fprintln(w, "there is no chain")
