@@ -1,13 +1,13 @@
-// Package script is the built-in scripted agent: it plays a scenario file as a real child process in the place of an
-// agent CLI. `superloop demo` and the tests use it, and anyone who wants to see what a loop does before paying for a
-// model. docs/scenarios.md describes the files, schemas/scenario.schema.json is their schema.
+// Package script is the built-in scripted agent. It plays a scenario file as a real child process in the place of an
+// agent CLI. `superloop demo` and the tests use it. An operator can use it to see how a loop works before paying for a
+// model. docs/scenarios.md describes the scenario files; schemas/scenario.schema.json is their schema.
 //
-// It stands in for a foreign process, so it does what such processes do: this package is the one named exception from
-// the rule that only internal/durable opens files for writing, and it may ignore signals and leave processes behind.
-// Nothing of superloop may import it but the hidden verb that runs it.
+// The scripted agent stands in for a foreign program and behaves like one. This package is the one named exception from
+// the rule that only internal/durable writes files. The scripted agent may also ignore signals and leave processes
+// behind. Within superloop only the hidden verb that runs the scripted agent may import this package.
 //
-// Exit codes: what "exit" says; 0 at the end of the steps; 2 when the scenario or a step of it is wrong, with the turn
-// and step on standard error.
+// Exit codes: the code of an "exit" step; 0 at the end of the steps; 2 when the scenario or a step is invalid. Then
+// standard error names the turn and the step.
 package script
 
 import (
@@ -26,9 +26,9 @@ import (
 	"github.com/superloop/superloop/roles"
 )
 
-// Main plays the scenario file that args names and returns the exit code. Files are below the process's working
-// directory. It is for a process of its own: SIGINT, SIGTERM and SIGHUP end that process as they end any program,
-// whatever it had arranged before.
+// Main plays the scenario file that args names and returns the exit code. The paths in the scenario lie below the
+// process's working directory. Main is for a process of its own: it resets SIGINT, SIGTERM and SIGHUP, so that they end
+// the process as they end any other program.
 func Main(args []string) int {
 	code, err := playFile(args)
 	if err != nil {
@@ -46,7 +46,8 @@ func playFile(args []string) (code int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	// An agent reads the prompt to its end; not from a terminal, where nobody would know that it waits.
+	// An agent reads its prompt to the end. The scripted agent does not read a terminal, because nobody would know that
+	// it waits for input.
 	if info, err := os.Stdin.Stat(); err == nil && info.Mode()&os.ModeCharDevice == 0 {
 		if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
 			return 0, fmt.Errorf("reading the prompt: %w", err)
@@ -70,7 +71,7 @@ func playFile(args []string) (code int, err error) {
 	return 0, nil
 }
 
-// choose returns the steps to play and their name; nil steps for none.
+// choose returns the steps to play and the name of their turn. The steps are nil if the scenario has none for p.
 func (sc scenario) choose(p *player) (steps []step, where string) {
 	equal := func(want *int, have string) bool { return want == nil || strconv.Itoa(*want) == have }
 	for i, t := range sc.Turns {
@@ -86,7 +87,8 @@ type player struct {
 	fill                     *strings.Replacer
 }
 
-// unforeseen is what the agent does when the scenario has nothing for it.
+// unforeseen prints that the scenario has no steps for this role, iteration and attempt. A role that must leave a
+// report gets this text as its report.
 func (p *player) unforeseen(path string) error {
 	text := fmt.Sprintf("%s has no turn for role %q, iteration %q, attempt %q, and no default steps.", path, p.role, p.iteration, p.attempt)
 	if err := say(os.Stdout, text); err != nil {
@@ -98,7 +100,7 @@ func (p *player) unforeseen(path string) error {
 	return p.report(text + "\n")
 }
 
-// play carries out one step other than exit.
+// play carries out one step, which is not exit.
 func (p *player) play(s step) error {
 	switch {
 	case s.Say != nil:
@@ -149,7 +151,8 @@ func flood(n int64) error {
 	return nil
 }
 
-// within opens the working directory as a root that neither ".." nor symbolic links leave, and does something below it.
+// within opens the working directory as an os.Root, which neither ".." nor symbolic links leave, and calls do with it
+// and the path relative to it.
 func (p *player) within(path string, do func(root *os.Root, path string) error) error {
 	path = filepath.Clean(p.fill.Replace(path))
 	dir, err := os.Getwd()
@@ -210,8 +213,8 @@ func lastMessage(text string) error {
 	return os.WriteFile(path, []byte(text), 0o644)
 }
 
-// run starts a command and waits for it. A command that fails is told on standard error and the play goes on, as an
-// agent does when a tool fails.
+// run starts a command and waits for its end. If the command fails, run says so on standard error and the play goes on,
+// as an agent goes on when a tool fails.
 func run(argv []string) error {
 	child, err := start(argv, false)
 	if err != nil {
@@ -231,7 +234,7 @@ func run(argv []string) error {
 }
 
 // spawn starts a command and leaves it running, as a careless agent does: `command &`, or `setsid command &` when
-// detached. It can hold standard output and error open after the agent is gone.
+// detach is true. The command can hold standard output and standard error open after the agent has ended.
 func spawn(argv []string, detach bool) error {
 	child, err := start(argv, detach)
 	if err != nil {
@@ -240,10 +243,11 @@ func spawn(argv []string, detach bool) error {
 	return child.Release()
 }
 
-// start gives a child this process's own standard output and error, its environment and directory.
+// start starts a child with the standard output, standard error, environment and directory of this process. ownSession
+// gives the child a session of its own.
 //
-// os.StartProcess instead of internal/proc: that one's promise is to leave nothing behind, and an agent's tools write
-// straight to the agent's output and may stay behind.
+// start uses os.StartProcess because internal/proc leaves nothing behind. The tools of an agent write straight to the
+// agent's output and may outlive the agent.
 func start(argv []string, ownSession bool) (*os.Process, error) {
 	path, err := proc.LookPath(argv[0], []string{"PATH=" + os.Getenv("PATH")})
 	if err != nil {

@@ -11,13 +11,13 @@ import (
 	"github.com/superloop/superloop/schemas"
 )
 
-// scenario is what its schema describes.
+// scenario is a scenario file, as schemas/scenario.schema.json describes it.
 type scenario struct {
 	Turns   []turn `json:"turns"`
-	Default []step `json:"default"` // nil when the scenario has none
+	Default []step `json:"default"` // the steps if no turn matches; nil if the scenario has none
 }
 
-// turn matches by what is not nil.
+// turn holds the steps for the role runs whose role, iteration and attempt equal the fields that are not nil.
 type turn struct {
 	Role      *string `json:"role"`
 	Iteration *int    `json:"iteration"`
@@ -25,7 +25,7 @@ type turn struct {
 	Steps     []step  `json:"steps"`
 }
 
-// step has exactly one action; Detach goes with Spawn.
+// step has exactly one action. Detach goes with Spawn.
 type step struct {
 	Say         *string   `json:"say"`
 	Stderr      *string   `json:"stderr"`
@@ -45,7 +45,7 @@ type step struct {
 
 type fileText struct {
 	Path    string `json:"path"`
-	Content string `json:"content"` // "" of Delete
+	Content string `json:"content"` // "" for Delete
 }
 
 func readScenario(path string) (sc scenario, err error) {
@@ -64,7 +64,8 @@ func readScenario(path string) (sc scenario, err error) {
 	return sc, nil
 }
 
-// parse checks the whole scenario before any of it is played: by the schema, and where the paths lead.
+// parse checks the whole scenario before any step is played: by the schema, and that its paths stay in the working
+// directory.
 func parse(b []byte) (sc scenario, err error) {
 	if problems := schemas.Into(schemas.Scenario, b, &sc); len(problems) > 0 {
 		return sc, errors.New(problems[0].String())
