@@ -10,13 +10,13 @@ import (
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 )
 
-// Status says how far what was seen is what was expected.
+// Status says how far the behaviour of a CLI agrees with what superloop expects.
 type Status string
 
 // The statuses, from good to bad.
 const (
 	OK      Status = "ok"      // as expected
-	Differs Status = "differs" // not as expected, and a loop still does what is right
+	Differs Status = "differs" // not as expected, but a loop still does what is right
 	Failed  Status = "failed"  // a loop would do something wrong with this version
 )
 
@@ -25,7 +25,7 @@ func worse(a, b Status) Status {
 	return order[max(slices.Index(order, a), slices.Index(order, b))]
 }
 
-// Check compares one thing.
+// Check is the comparison of one expected value with the value seen.
 type Check struct {
 	What     string `json:"what"`
 	Status   Status `json:"status"`
@@ -33,29 +33,31 @@ type Check struct {
 	Seen     string `json:"seen"`
 }
 
-// Case is how one case went.
+// Case is the outcome of one case.
 type Case struct {
 	Name   string `json:"name"`
 	Status Status `json:"status"`
 	WallMS int64  `json:"wall_ms"`
-	// Requests counts the model requests that the mock answered, Side those of them that were on the side.
+	// Requests counts the model requests that the mock answered. Side counts those of them that were side requests,
+	// such as for a title.
 	Requests int     `json:"requests"`
 	Side     int     `json:"side_requests"`
 	Checks   []Check `json:"checks"`
 }
 
-// Card says what works of one version of one CLI.
+// Card is the result of the self-test for one version of one CLI.
 type Card struct {
 	CLI     string `json:"cli"`
 	Program string `json:"program"`
 	Version string `json:"version"`
 	Adapter string `json:"adapter"`
-	// MissingFlags are those of superloop's that the program's help does not know; Unchecked says why nobody looked.
+	// MissingFlags are the flags that superloop uses and the program's help does not list. Unchecked says why the flags
+	// were not checked; "" if they were.
 	MissingFlags []string `json:"missing_flags"`
 	Unchecked    string   `json:"unchecked,omitempty"`
 	Cases        []Case   `json:"cases"`
 	Status       Status   `json:"status"`
-	Verdict      string   `json:"verdict"` // Status in a sentence
+	Verdict      string   `json:"verdict"` // Status as a sentence
 }
 
 func (c *Card) conclude() {
@@ -82,14 +84,16 @@ func (c *Card) conclude() {
 	}
 }
 
-// Head is the first line of a CLI's table.
+// Head prints the first line of a CLI's table.
 func Head(w io.Writer, cli, program string) { fmt.Fprintf(w, "%s at %s\n", cli, render.Clean(program)) }
 
-// Line prints how a case went, how long it took and what was seen, and what was expected of each check that is not ok.
+// Line prints the status, name and duration of a case and a summary of what was seen. Below it prints the expected and
+// the seen value of each check that is not ok.
 func Line(w io.Writer, c Case) {
 	fmt.Fprintf(w, "  %-7s  %-21s  %6s  %s\n", c.Status, c.Name, render.Duration(time.Duration(c.WallMS)*time.Millisecond),
 		render.Cut(render.Clean(c.summary()), 150))
-	// A value is safe for one line, says where the lines of it end, and is cut.
+	// show makes a value safe for one line of a terminal, writes the line ends in it as \n, and cuts it at 300
+	// characters.
 	show := func(text string) string { return render.Cut(render.Clean(strings.ReplaceAll(text, "\n", `\n`)), 300) }
 	for _, k := range c.Checks {
 		if k.Status != OK {
@@ -98,7 +102,7 @@ func Line(w io.Writer, c Case) {
 	}
 }
 
-// summary is what was seen of the checks that say most.
+// summary returns what was seen in the most telling checks.
 func (c Case) summary() string {
 	before := map[string]string{"outcome": "", "class": "", "command": "", "reset": "until ", "key among arguments": "key among arguments: ", "cost": "cost "}
 	var list []string
@@ -112,7 +116,7 @@ func (c Case) summary() string {
 	return strings.Join(list, "; ")
 }
 
-// Tail prints what is not of one case, and last the verdict.
+// Tail prints the findings that belong to no single case, and then the verdict.
 func Tail(w io.Writer, c Card) {
 	switch {
 	case len(c.MissingFlags) > 0:

@@ -18,10 +18,11 @@ const done = "The work is done.\n\n<promise>SELFTEST</promise>"
 
 const written = "one line\nand another\n"
 
-// place is where a case happens.
+// place holds the directory and the values of one case.
 type place struct {
 	work string
-	// nap is how many seconds the command to be killed sleeps: a number that no other process has as an argument.
+	// nap is the number of seconds that the command of the kill case sleeps. No other process has this number as an
+	// argument.
 	nap      string
 	resetsAt time.Time
 }
@@ -29,26 +30,26 @@ type place struct {
 func (p place) file() string    { return filepath.Join(p.work, "written.txt") }
 func (p place) started() string { return filepath.Join(p.work, "started") }
 
-// scenario is one case before it is driven.
+// scenario describes one case.
 type scenario struct {
 	name         string
-	script       func(p place, t Traits) mockapi.Script // what the model does
-	subscription bool                                   // claude is logged in with a subscription's token
-	silence      time.Duration                          // the bound of silence; 0 is that of the CLI's start
-	brief        bool                                   // the run is ended soon where the CLI would try for minutes
-	kill         bool                                   // the run is killed once its command has begun
-	judge        func(s Seen, t Traits) []Check         // is pure
+	script       func(p place, t Traits) mockapi.Script // returns the script of the model's replies
+	subscription bool                                   // claude gets the token of a subscription instead of an API key
+	silence      time.Duration                          // superloop ends the run after this silence; 0: never
+	brief        bool                                   // the run of a CLI that retries for minutes is ended early
+	kill         bool                                   // the run is killed once its shell command has begun
+	judge        func(s Seen, t Traits) []Check         // judges the outcome; pure
 }
 
 const (
-	work    = 45 * time.Second // what a run may take beyond its start
-	briefly = 25 * time.Second // the same for a run that is ended before its CLI gives up
-	grace   = 15 * time.Second // what the processes get between TERM and KILL, as in a loop
+	work    = 45 * time.Second // the time that a run may take in addition to the CLI's start
+	briefly = 25 * time.Second // the same for a run that superloop ends before the CLI gives up
+	grace   = 15 * time.Second // the time between SIGTERM and SIGKILL
 )
 
-// scenarios are the cases, the most important first.
+// scenarios returns the cases, the most important first.
 func scenarios() []scenario {
-	// always is a model that gives one reply to everything.
+	// always scripts a model that gives the same reply to every request.
 	always := func(r mockapi.Reply) func(place, Traits) mockapi.Script {
 		return func(place, Traits) mockapi.Script { return mockapi.Always(r) }
 	}
@@ -94,7 +95,8 @@ func scenarios() []scenario {
 	}
 }
 
-// useTools writes a file by a tool, reads it by a command, and ends when that has come back.
+// useTools scripts a model that writes a file by a tool, reads it by a shell command, and ends when the output of the
+// command has come back.
 func useTools(p place, _ Traits) mockapi.Script {
 	return func(c mockapi.Call) mockapi.Reply {
 		switch {
@@ -109,17 +111,18 @@ func useTools(p place, _ Traits) mockapi.Script {
 	}
 }
 
-// sleep begins a command that would outlive the test.
+// sleep scripts a model that starts a command that would outlive the test. The judge of the kill case checks that
+// superloop ends it.
 func sleep(p place, _ Traits) mockapi.Script {
 	return mockapi.Sequence(
 		mockapi.Reply{Text: "This takes a while.", Tools: []mockapi.Tool{{Shell: "echo begun > " + text.Word(p.started()) + "; sleep " + p.nap}}},
 		mockapi.Reply{Hang: mockapi.HangBeforeHeaders})
 }
 
-// toldKey is what the agent says of its key.
+// toldKey is the format of the message in which the agent tells its key.
 const toldKey = "The key is %s, if I may say so."
 
-// tellSecrets has the agent print its environment and say its own key.
+// tellSecrets scripts a model that makes the agent print its environment and tell its own key.
 func tellSecrets(place, Traits) mockapi.Script {
 	return mockapi.Sequence(
 		mockapi.Reply{Text: "I look at the environment.", Tools: []mockapi.Tool{{Shell: "env"}}},
@@ -128,7 +131,7 @@ func tellSecrets(place, Traits) mockapi.Script {
 
 func judgeTools(s Seen, t Traits) []Check {
 	cameBack, rest, ok := "its output came back", s.ToolOutput, true
-	for line := range strings.Lines(written) { // CLIs put words of their own around what a tool has said
+	for line := range strings.Lines(written) { // CLIs put text of their own around the output of a tool
 		var found bool
 		_, rest, found = strings.Cut(rest, strings.TrimSpace(line))
 		ok = ok && found
@@ -143,7 +146,7 @@ func judgeTools(s Seen, t Traits) []Check {
 
 func judgeLimit(s Seen, t Traits) []Check {
 	if t.SleepsOnLimit && s.Result.Proc.Ended == proc.Inactive {
-		// It is known to be like that: the bound of silence has to do.
+		// This CLI is known to sleep in silence at a limit. Only the bound of silence ends its run.
 		failure := s.Result.Class
 		return append(ended(s, proc.Inactive, "ended by superloop, as silent"), nothingUsed(s),
 			holds("class", failure == class.None || failure == class.Limit, Failed, "none, since it tells nothing, or rate_limited", cmp.Or(string(failure), "none")),
@@ -170,19 +173,19 @@ func judgeSecrets(s Seen, _ Traits) []Check {
 	}
 }
 
-// Traits are what is known to differ from CLI to CLI (docs/agents.md).
+// Traits are the known differences between the CLIs (docs/agents.md).
 type Traits struct {
-	API           mockapi.API   // that it speaks to the mock
-	TellsCost     bool          // the stream has the cost of the run
+	API           mockapi.API   // the API in which the CLI speaks to the mock
+	TellsCost     bool          // the stream reports the cost of the run
 	TellsReset    bool          // the stream says when a limit ends
-	SleepsOnLimit bool          // it waits for hours in silence; only the bound of silence ends that
-	RetriesLong   bool          // it tries for minutes when its provider is busy, and says so as it goes
-	CountsSide    bool          // the usage has the requests on the side in it
-	Overload      int           // the status with which its provider says that it is busy
-	Start         time.Duration // that it may take on a busy machine to ask its model first; it prints nothing before
+	SleepsOnLimit bool          // at a limit the CLI waits for hours in silence; only the bound of silence ends the run
+	RetriesLong   bool          // when its provider is busy, the CLI retries for minutes and reports each retry
+	CountsSide    bool          // the reported usage includes the side requests
+	Overload      int           // the HTTP status with which its provider says that it is busy
+	Start         time.Duration // longest time to the first model request on a busy machine, without output
 }
 
-// TraitsOf are the traits of a CLI that mockapi.Environment knows.
+// TraitsOf returns the traits of a CLI that mockapi.Environment knows.
 func TraitsOf(cli string) Traits {
 	return map[string]Traits{
 		"claude":   {API: mockapi.Anthropic, TellsCost: true, TellsReset: true, Overload: 529, Start: 20 * time.Second},

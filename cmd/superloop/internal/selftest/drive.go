@@ -1,9 +1,9 @@
-// Package selftest drives an installed agent CLI through superloop's own adapter and process handling against a mock of
-// its model API, and judges whether success, tool use, refusals, limits, overload, a hanging provider and a kill are
-// distinguished as docs/agents.md promises. It spends no token and opens no connection but to this machine.
+// Package selftest drives an installed agent CLI through superloop's own adapter and process handling, against a mock
+// of the CLI's model API. It judges whether superloop tells success, tool use, refusals, limits, overload, a hanging
+// provider and a kill apart as docs/agents.md promises. It spends no token and opens only connections to this machine.
 //
-// A case is driven (drive.go), what was seen of it is a Seen, and judging a Seen is pure (judge.go). The result is a
-// Card per CLI.
+// drive.go runs each case and records the observations as a Seen. judge.go judges a Seen by pure functions. The result
+// is one Card per CLI.
 package selftest
 
 import (
@@ -28,37 +28,38 @@ import (
 	"github.com/superloop/superloop/roles/agent/preflight"
 )
 
-// Options say which CLI to drive, and with what.
+// Options say which CLI Run drives, and with what.
 type Options struct {
-	CLI, Program string // CLI is one of mockapi.CLIs, Program where it is; absolute
-	Path         string // the PATH that it gets
-	// Dir is where it works and lives, made by Run and removed at its end. It is absolute and must not exist; a short
-	// one suits those CLIs that put sockets there.
+	CLI, Program string // CLI is one of mockapi.CLIs; Program is its absolute path
+	Path         string // the PATH that the CLI gets
+	// Dir is the scratch directory for the CLI's home and work. Run makes it and removes it at the end. It is absolute
+	// and must not exist yet. Its path should be short, because some CLIs make sockets below it.
 	Dir    string
 	Disk   durable.Disk
 	Runner agent.Runner
-	Hurry  <-chan struct{} // as in proc.Spec
-	// Silence is the least bound of silence that ends a hanging run; 0: 12 s to 45 s, as long as the CLI may need.
+	Hurry  <-chan struct{} // as in proc.Spec: ends the grace period early
+	// Silence is the least bound of silence after which superloop ends a hanging run. 0 takes 12 s to 45 s, depending
+	// on how long the CLI may need to start.
 	Silence time.Duration
-	Each    func(Case) // is called with every case as soon as it is judged
+	Each    func(Case) // Run calls it with every case as soon as the case is judged
 }
 
-// Run drives one CLI through all cases, one after the other, in two to five minutes at most for a CLI that keeps every
-// bound. An error means that the test could not be made, or that ctx ended; the card has what was judged until then.
-// Nothing is left on the disk and no process runs on, whatever happens.
+// Run drives one CLI through all cases, one after the other. It takes two to five minutes at most for a CLI that keeps
+// every bound. An error means that the test itself failed or that ctx ended. The card holds the cases that were judged
+// until then. Run leaves no files and no processes behind, whatever happens.
 func Run(ctx context.Context, o Options) (card Card, err error) {
 	card = Card{CLI: o.CLI, Program: o.Program, MissingFlags: []string{}, Cases: []Case{}}
 	if err := o.Disk.MkdirAll("selftest", o.Dir, 0o700); err != nil {
 		return card, err
 	}
-	defer func() { // also when ctx has ended
+	defer func() { // cleans up even if ctx has ended
 		ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer stop()
 		if _, rerr := (proc.Tool{}).Run(ctx, "rm", "-rf", "--", o.Dir); rerr != nil && err == nil {
 			err = fmt.Errorf("removing the scratch folder: %w", rerr)
 		}
 	}()
-	r := project.RunnerOf(o.CLI) // as init would write it
+	r := project.RunnerOf(o.CLI) // the runner that superloop init would write
 	r.Command[0] = o.Program
 	d := &driver{Options: o, traits: TraitsOf(o.CLI), cli: agent.CLI{Command: r.Command, Args: r.Args, PromptMode: r.PromptMode, Adapter: o.CLI}}
 	d.adapter = agent.For(d.cli)
@@ -85,7 +86,7 @@ func Run(ctx context.Context, o Options) (card Card, err error) {
 	return card, nil
 }
 
-// judge is pure.
+// judge turns the observations of a case into its checks. It is pure.
 func judge(sc scenario, seen Seen, t Traits) Case {
 	c := Case{Name: sc.name, Status: OK, WallMS: seen.Wall.Milliseconds(), Requests: len(seen.Calls)}
 	for _, r := range seen.Calls {
@@ -105,10 +106,11 @@ type driver struct {
 	traits  Traits
 	cli     agent.CLI
 	adapter agent.Adapter
-	usual   time.Duration // how long the first case took
+	usual   time.Duration // how long the first case took; the time that a start of the CLI usually takes
 }
 
-// home makes an environment for the CLI whose home is in dir, with a prompt and a work folder beside it.
+// home makes the directories and files of one case in dir: the CLI's home, a work directory, a directory for the loop,
+// and the prompt. It returns the environment of the CLI.
 func (d *driver) home(dir, url, prompt string, subscription bool) ([]string, error) {
 	home, tmp := filepath.Join(dir, "home"), filepath.Join(dir, "tmp")
 	env, files, err := mockapi.Environment(d.CLI, url, home)
@@ -132,7 +134,7 @@ func (d *driver) home(dir, url, prompt string, subscription bool) ([]string, err
 	return append(env, "PATH="+d.Path, "TMPDIR="+tmp, "LANG=C.UTF-8", "TERM=dumb"), nil
 }
 
-// write writes a file, in a folder that is made where it is not there.
+// write writes a file and makes its directory if needed.
 func (d *driver) write(path, text string) error {
 	if err := d.Disk.MkdirAll("selftest", filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -161,13 +163,13 @@ func (d *driver) examine(ctx context.Context, card *Card) error {
 	return nil
 }
 
-// Scratch is a path for Options.Dir in the folder for temporary files.
+// Scratch returns a new path for Options.Dir below the directory for temporary files. It makes nothing.
 func Scratch() string { return filepath.Join(os.TempDir(), "sl-selftest-"+agent.NewSessionID()[:8]) }
 
-// prompt is what the CLI is asked; the mock answers as the case has it.
+// prompt is the prompt of the CLI. Its text does not matter, because the mock answers by the script of the case.
 const prompt = "This is a test of your command line. Do what you think is right.\n"
 
-// drive runs one case. An error is the test's own.
+// drive runs one case. An error means that the test itself failed.
 func (d *driver) drive(ctx context.Context, n int, sc scenario) (seen Seen, err error) {
 	dir := filepath.Join(d.Dir, strconv.Itoa(n))
 	p := place{work: filepath.Join(dir, "work"), nap: fmt.Sprintf("300.%09d", rand.IntN(1e9)), resetsAt: time.Now().Add(2 * time.Hour)}
@@ -182,7 +184,7 @@ func (d *driver) drive(ctx context.Context, n int, sc scenario) (seen Seen, err 
 	if err != nil {
 		return seen, err
 	}
-	defer func() { _ = server.Close() }() // twice is harmless
+	defer func() { _ = server.Close() }() // a second Close is harmless
 	env, err := d.home(dir, server.URL(), prompt, sc.subscription)
 	if err != nil {
 		return seen, err
@@ -200,17 +202,18 @@ func (d *driver) drive(ctx context.Context, n int, sc scenario) (seen Seen, err 
 	}
 	seen.Session = req.SessionID
 	d.run(ctx, sc, p, req, env, &seen)
-	_ = server.Close() // no request is under way any more, so nothing changes what was seen
+	_ = server.Close() // after Close no request is under way, so seen no longer changes
 	seen.Calls = server.Calls()
-	written, _ := os.ReadFile(p.file()) // none is an empty one
+	written, _ := os.ReadFile(p.file()) // a missing file counts as empty
 	seen.Written = string(written)
 	return seen, nil
 }
 
-// run runs the agent under a watch, and looks what is left of it.
+// run runs the agent while watch observes it. Afterwards run looks for processes that are left over and for places
+// where the key leaked.
 func (d *driver) run(ctx context.Context, sc scenario, p place, req agent.Request, env []string, seen *Seen) {
 	var log bytes.Buffer
-	var said []string // by one goroutine, and Run waits for it
+	var said []string // only one goroutine appends, and agent.Run waits for it
 	o := agent.Options{Environ: env, Timeout: d.traits.Start + work, Grace: grace, Hurry: d.Hurry, Log: &log, LogLimit: 8 << 20,
 		Redact: agent.Secrets(env, nil), WriteFile: d.write, Progress: func(line string) { said = append(said, line) }}
 	begins := min(3*d.usual, d.traits.Start)
@@ -218,7 +221,7 @@ func (d *driver) run(ctx context.Context, sc scenario, p place, req agent.Reques
 		o.Timeout = begins + briefly
 	}
 	seen.Bound = o.Timeout + grace + 10*time.Second
-	if sc.silence > 0 { // so long that the start of the CLI on a busy machine is not taken for a hang
+	if sc.silence > 0 { // long enough that a slow start of the CLI is not taken for a hang
 		o.Inactivity = max(begins, cmp.Or(d.Silence, max(sc.silence, d.traits.Start/2)))
 		seen.Bound = d.traits.Start + o.Inactivity + grace + 10*time.Second
 	}
@@ -252,7 +255,8 @@ func (d *driver) run(ctx context.Context, sc scenario, p place, req agent.Reques
 	slices.Sort(seen.Leaks)
 }
 
-// watch looks at the run from outside until stop: is the key an argument, and has the command to be killed begun.
+// watch observes the run from outside until stop is closed. It records the processes that have the key among their
+// arguments. When the command of the kill case has begun, it calls kill.
 func watch(stop <-chan struct{}, sc scenario, p place, marker string, kill func(), seen *Seen) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -275,17 +279,17 @@ func watch(stop <-chan struct{}, sc scenario, p place, marker string, kill func(
 }
 
 type process struct {
-	pid, name string // name is the last element of its program
-	args      []byte // NUL between them
+	pid, name string // name is the last element of the program's path
+	args      []byte // separated by NUL bytes
 }
 
-// processes are those of this user, or all for root; none where the system has no /proc.
+// processes returns the processes of this user, or all processes for root. It returns none on a system without /proc.
 func processes() (list []process) {
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, file := range files {
 		args, err := os.ReadFile(file)
 		if err != nil || len(args) == 0 {
-			continue // it has gone, or is a zombie or a part of the kernel
+			continue // the process has ended, is a zombie, or is a kernel thread
 		}
 		program, _, _ := bytes.Cut(args, []byte{0})
 		list = append(list, process{pid: filepath.Base(filepath.Dir(file)), name: filepath.Base(string(program)), args: args})
@@ -293,8 +297,8 @@ func processes() (list []process) {
 	return list
 }
 
-// marked: the process has the entry (KEY=value) in its environment.
+// marked reports whether the process has the entry (KEY=value) in its environment.
 func (p process) marked(entry string) bool {
-	environ, _ := os.ReadFile(filepath.Join("/proc", p.pid, "environ")) // nothing when it has gone
+	environ, _ := os.ReadFile(filepath.Join("/proc", p.pid, "environ")) // empty if the process has ended
 	return slices.Contains(strings.Split(string(environ), "\x00"), entry)
 }

@@ -13,28 +13,29 @@ import (
 	"github.com/superloop/superloop/roles/agent/class"
 )
 
-// Seen is all that a case has shown.
+// Seen holds all observations of one case.
 type Seen struct {
 	Result      agent.Result
-	Err         error         // why the run could not be made
-	Wall, Bound time.Duration // of the run, and what it may take at most with all that ends it
+	Err         error         // why superloop could not make the run
+	Wall, Bound time.Duration // the duration of the run; its limit, including the end of its processes
 
-	Calls    []mockapi.Record // what the mock sent, the truth about usage
-	ResetsAt time.Time        // when the limit ends, as the mock said
-	Session  string           // the id that the run was given; "" if the CLI chooses one
-	// Written is the file that the model asked for; "" if there is none. ToolOutput is what came back of a command.
+	Calls    []mockapi.Record // the requests with the usage that the mock reported
+	ResetsAt time.Time        // the end of the limit that the mock reported
+	Session  string           // the session id that superloop gave the run; "" if the CLI chooses one
+	// Written is the content of the file that the model asked for; "" if there is none. ToolOutput is the output of a
+	// tool as the model received it.
 	Written, ToolOutput string
-	ToolRan             bool // the command that was to be killed had begun
+	ToolRan             bool // the shell command of the kill case had begun
 
-	// Blind: this system has no process table to look at. Otherwise Left are processes of the run that were still there
-	// after it, and Bare those that had the key among their arguments.
+	// Blind is true if this system has no process table to look at. Otherwise Left lists the processes of the run that
+	// still existed after it, and Bare those that had the key among their arguments.
 	Blind      bool
 	Left, Bare []string
-	// Leaks are the places where the key could be read although superloop takes it out: log, message, error, progress.
+	// Leaks are the places in which the key could be read although superloop removes it: log, message, error, progress.
 	Leaks []string
 }
 
-// ending is how the process ended, in a few words.
+// ending says in a few words how the process ended.
 func (s Seen) ending() string {
 	p := s.Result.Proc
 	by := map[proc.Reason]string{proc.NotStarted: fmt.Sprintf("not started: %v", p.Err), proc.Inactive: "ended by superloop, as silent",
@@ -54,12 +55,12 @@ func (s Seen) ending() string {
 	return cmp.Or(by, fmt.Sprintf("exit code %d", p.Code))
 }
 
-// expect compares text, and a difference has that status.
+// expect compares two texts. If they differ, the check gets the status otherwise.
 func expect(what, want, got string, otherwise Status) Check {
 	return holds(what, want == got, otherwise, want, got)
 }
 
-// holds is a check of a fact.
+// holds makes a check of a condition. If ok is false, the check gets the status otherwise.
 func holds(what string, ok bool, otherwise Status, want, got string) Check {
 	c := Check{What: what, Status: OK, Expected: want, Seen: got}
 	if !ok {
@@ -68,7 +69,7 @@ func holds(what string, ok bool, otherwise Status, want, got string) Check {
 	return c
 }
 
-// succeeded: the run counts as done, with this last message.
+// succeeded checks that the run counts as done and that its final message is message.
 func succeeded(s Seen, message string) []Check {
 	r := s.Result
 	seen := s.ending()
@@ -83,7 +84,7 @@ func succeeded(s Seen, message string) []Check {
 		expect("final message", message, r.FinalMessage, Failed),
 		holds("stream", r.Structured, Differs, "read as events", map[bool]string{true: "read as events", false: "read as plain text"}[r.Structured]),
 	}
-	var problems []string // requests that the mock could not answer as it was to
+	var problems []string // requests that the mock could not answer as scripted
 	for _, r := range s.Calls {
 		if r.Error != "" {
 			problems = append(problems, fmt.Sprintf("request %d: %s", r.N, r.Error))
@@ -95,12 +96,12 @@ func succeeded(s Seen, message string) []Check {
 	return list
 }
 
-// refused: the run counts as failed, of that class.
+// refused checks that the run counts as failed, with the class want.
 func refused(s Seen, want class.Class) []Check {
 	r := s.Result
 	otherwise := Failed
 	if want.Waits() && r.Class.Waits() || want.NeedsPerson() && r.Class.NeedsPerson() {
-		otherwise = Differs // the loop does nearly the same
+		otherwise = Differs // for classes of the same group the loop does nearly the same
 	}
 	got := cmp.Or(string(r.Class), "none")
 	if r.ErrorText != "" {
@@ -114,7 +115,7 @@ func refused(s Seen, want class.Class) []Check {
 	}
 }
 
-// nothingUsed: no tokens are counted where the mock reported none.
+// nothingUsed checks that superloop counted no tokens, because the mock reported none.
 func nothingUsed(s Seen) Check {
 	got := "none"
 	if n, known := s.Result.Usage.Total(); known && n > 0 {
@@ -123,7 +124,7 @@ func nothingUsed(s Seen) Check {
 	return expect("usage", "none", got, Failed)
 }
 
-// used compares the usage with what the mock reported, to the token.
+// used compares the usage that superloop counted with the usage that the mock reported. They must agree to the token.
 func used(s Seen, t Traits) Check {
 	main := slices.DeleteFunc(slices.Clone(s.Calls), func(r mockapi.Record) bool { return r.Side })
 	alone, _ := mockapi.Total(main)
@@ -145,12 +146,13 @@ func used(s Seen, t Traits) Check {
 	return c
 }
 
-// kinds are the counts of a usage and their names.
+// kinds returns the counts of a usage and their names.
 func kinds(u agent.Usage) ([5]*int64, [5]string) {
 	return [5]*int64{u.Input, u.CacheRead, u.CacheWrite, u.Output, u.Reasoning}, [5]string{"input", "cache read", "cache write", "output", "reasoning"}
 }
 
-// equal: each kind is reported and right; one of which there is nothing, and the reasoning, need not be reported.
+// equal reports whether got agrees with want in each kind of token. got must report input and output. It may leave out
+// the reasoning, and a kind whose count in want is 0.
 func equal(got, want agent.Usage) bool {
 	if got.Input == nil || got.Output == nil {
 		return false
@@ -165,7 +167,7 @@ func equal(got, want agent.Usage) bool {
 	return true
 }
 
-// counted is a usage of the mock as a CLI would tell all of it.
+// counted converts a usage of the mock into the usage that a CLI would report if it reported everything.
 func counted(u mockapi.Usage) agent.Usage {
 	return agent.Usage{Input: &u.Input, CacheRead: &u.CacheRead, CacheWrite: &u.CacheWrite, Output: &u.Output, Reasoning: &u.Reasoning}
 }
@@ -181,7 +183,7 @@ func usageText(u agent.Usage) string {
 	return cmp.Or(strings.Join(list, ", "), "not told")
 }
 
-// paid: the cost is reported by a CLI that is known to report it.
+// paid checks that the CLI reports a cost if it is known to do so, and none otherwise.
 func paid(s Seen, t Traits) Check {
 	told, cost := map[bool]string{true: "told", false: "not told"}, s.Result.CostUSD
 	if cost == nil {
@@ -190,7 +192,7 @@ func paid(s Seen, t Traits) Check {
 	return holds("cost", t.TellsCost && *cost > 0, Differs, told[t.TellsCost], fmt.Sprintf("%.6f USD", *cost))
 }
 
-// remembered: the session can be resumed.
+// remembered checks that superloop knows the id of the session, so that it can resume the session.
 func remembered(s Seen) Check {
 	got := cmp.Or(s.Result.SessionID, "none")
 	if s.Session != "" {
@@ -199,10 +201,10 @@ func remembered(s Seen) Check {
 	return holds("session", s.Result.SessionID != "", Differs, "told", got)
 }
 
-// resetDrift is how far a reset time may be off: some CLIs tell the minute.
+// resetDrift is how far a reset time may be off. Some CLIs report only the minute.
 const resetDrift = 2 * time.Minute
 
-// resets: the time at which the limit ends is known and right.
+// resets checks that superloop knows the time at which the limit ends, and that the time is right.
 func resets(s Seen, t Traits) Check {
 	want, limit := s.ResetsAt.UTC().Format(time.RFC3339), s.Result.Limit
 	if !t.TellsReset {
@@ -214,7 +216,7 @@ func resets(s Seen, t Traits) Check {
 	return holds("reset", limit.ResetsAt.Sub(s.ResetsAt).Abs() <= resetDrift, Failed, want, limit.ResetsAt.UTC().Format(time.RFC3339))
 }
 
-// ended: superloop ended the run, and that is what it says.
+// ended checks that superloop ended the run for the reason how, and that the run does not count as done.
 func ended(s Seen, how proc.Reason, want string) []Check {
 	return []Check{
 		holds("outcome", s.Err == nil && !s.Result.OK(), Failed, "does not count as done", s.ending()),
@@ -222,7 +224,7 @@ func ended(s Seen, how proc.Reason, want string) []Check {
 	}
 }
 
-// tidy: the run kept its bound, nothing of it is left, and the key is nowhere.
+// tidy checks that the run kept its time bound, that no process of it is left, and that the key is in no output.
 func tidy(s Seen) []Check {
 	leaks := "nowhere"
 	if len(s.Leaks) > 0 {
@@ -235,7 +237,7 @@ func tidy(s Seen) []Check {
 	}
 }
 
-// processes names those that were found.
+// processes lists the processes that were found, or says that this system has no process table.
 func (s Seen) processes(how string, list []string) string {
 	switch {
 	case s.Blind:
