@@ -10,20 +10,21 @@ import (
 	"strings"
 )
 
-// Bounds of the two lists, in bytes and entries; phaseRead is of one phase file.
+// Bounds of the two lists in the prompt, in bytes and entries. phaseRead bounds the bytes that are read of one phase
+// file.
 const contextBytes, phaseBytes, maxPhases, phaseRead = 12 << 10, 8 << 10, 64, 1 << 20
 
-// Places says where Gather looks.
+// Places says where Gather looks for files.
 type Places struct {
-	WorkDir          string // where the agent runs: the repository or the loop's worktree
-	SpecFile         string // relative to WorkDir; absolute if it is elsewhere
+	WorkDir          string // the directory in which the agent runs: the repository or the loop's worktree
+	SpecFile         string // relative to WorkDir; absolute if the file is elsewhere
 	LoopDir          string
 	Role             string
-	Branch, Worktree string // Branch and Worktree are shown when not empty.
+	Branch, Worktree string // names for the prompt; "" shows none
 }
 
-// contextNames are the labels and files of the loop's directory in the order of the bash original, so that its role
-// files go on to work. contextLater follow the git entries.
+// contextNames are the labels and names of files in the loop's directory. Their order is that of the original bash
+// version of superloop, so that role files written for it still work. contextLater come after the git entries.
 var (
 	contextNames = [][2]string{
 		{"Plan", "plan.md"}, {"Iteration notes", "iteration_notes.md"},
@@ -39,15 +40,15 @@ var (
 	}
 )
 
-// Gather looks up which context files exist, and the state of the phase files. A file that cannot be looked at counts
-// as absent; the prompt only points to files, and the agent will see for itself.
+// Gather finds the context files that exist, and counts the tasks in the phase files. A file that cannot be examined
+// counts as absent. That is harmless, because the prompt only points to files and the agent reads them itself.
 func Gather(pl Places) ([]ContextFile, []Phase) {
 	var list []ContextFile
 	spec := pl.SpecFile
 	if !filepath.IsAbs(spec) {
 		spec = filepath.Join(pl.WorkDir, spec)
 	}
-	// The owner may keep the spec elsewhere and link to it, so Stat here.
+	// The owner may keep the spec elsewhere and link to it, so os.Stat follows the link.
 	if info, err := os.Stat(spec); err == nil && pl.SpecFile != "" && info.Mode().IsRegular() {
 		list = append(list, ContextFile{"Spec", pl.SpecFile})
 	}
@@ -78,7 +79,7 @@ func Gather(pl Places) ([]ContextFile, []Phase) {
 	return list, phases(tasks)
 }
 
-// phases reads tasks/PHASE_*.MD in the order of their numbers.
+// phases reads tasks/PHASE_*.MD, sorted by their numbers.
 func phases(tasks string) []Phase {
 	entries, _ := os.ReadDir(tasks)
 	var list []Phase
@@ -99,7 +100,7 @@ func phases(tasks string) []Phase {
 	return list
 }
 
-// phaseNumber is the number in PHASE_<n>...; a name without one sorts last.
+// phaseNumber returns the number in PHASE_<n>... A name without a number sorts last.
 func phaseNumber(name string) int {
 	name = name[len("PHASE_"):]
 	n, err := strconv.Atoi(name[:len(name)-len(strings.TrimLeft(name, "0123456789"))])

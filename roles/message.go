@@ -10,16 +10,16 @@ import (
 	"github.com/superloop/superloop/internal/text"
 )
 
-// Where a role's last message came from.
+// The sources of a role's last message.
 const (
 	FromFile   = "file"   // the last-message file, which the agent wrote
 	FromStream = "stream" // the final message in the CLI's event stream
-	FromStdout = "stdout" // standard output, for a CLI without either
+	FromStdout = "stdout" // standard output, if the CLI gave neither of the other two
 )
 
-// ChooseLastMessage applies the contract: a role's last message is the last-message file if the agent wrote one, else
-// what its adapter read from the stream, else its standard output. A text of white space alone was not written. from is
-// one of the From constants, also when all three are blank.
+// ChooseLastMessage selects the last message of a role: the last-message file if the agent wrote one, else the final
+// message that the adapter read from the stream, else the standard output. A text of only white space counts as not
+// written. from is one of the From constants, even if all three texts are blank.
 func ChooseLastMessage(file, stream, stdout string) (message, from string) {
 	switch {
 	case strings.TrimSpace(file) != "":
@@ -30,15 +30,16 @@ func ChooseLastMessage(file, stream, stdout string) (message, from string) {
 	return stdout, FromStdout
 }
 
-// Bounds of a commit message, in bytes. The subject is usually cut further by the loop's own limit in characters.
+// Bounds of a commit message, in bytes. The loop usually cuts the subject further, to its own limit in characters.
 const maxSubject, maxBody = 1 << 10, 16 << 10
 
-// ParseCommit finds the commit message that a role suggests in its last message: the element <commit>subject, empty
-// line, body</commit>. The last complete one counts, because a role that first discusses a wording settles on it at the
-// end. ok is false if there is none or it has no subject.
+// ParseCommit finds the commit message that a role suggests in its last message, in the element <commit>subject, empty
+// line, body</commit>. The last complete element counts, because a role may discuss other wordings before it. ok is
+// false if there is no complete element or its subject is empty.
 //
-// The text is an agent's. It comes back as one subject line and a body with Unix line ends, both trimmed, free of
-// control and invisible characters and bounded; it is meant for a file given to `git commit -F`, never for a shell.
+// The text comes from an agent. ParseCommit returns one subject line and a body with Unix line ends. Both are trimmed,
+// free of control and invisible characters, and bounded. They are meant for a file for `git commit -F`, never for a
+// shell.
 func ParseCommit(lastMessage string) (subject, body string, ok bool) {
 	const open, end = "<commit>", "</commit>"
 	stop := strings.LastIndex(lastMessage, end)
@@ -53,16 +54,16 @@ func ParseCommit(lastMessage string) (subject, body string, ok bool) {
 	return strings.TrimSpace(subject), strings.TrimSpace(body), subject != ""
 }
 
-// maxRun is the longest run of backticks that is kept in quoted text. Longer ones are shortened, so that a fence has a
+// maxRun is the length of the longest run of backticks in quoted text. clean shortens longer runs, so a fence has a
 // bounded length.
 const maxRun = 16
 
-// fence quotes text that superloop did not write: at most head bytes of its beginning and tail bytes of its end,
-// cleaned, between lines of backticks that are longer than any run of backticks inside.
+// fence quotes text that superloop did not write. It keeps at most head bytes of the beginning and tail bytes of the
+// end, cleans them, and puts them between lines of backticks that are longer than any run of backticks inside.
 //
-// Files, test output and changed file names are under the control of agents and of whatever the agents read. Inside the
-// fence they cannot end the fence, begin a section of their own, or hide characters; Render says once, in superloop's
-// own words, that fenced text is data.
+// Agents, and whatever the agents read, control the contents of files, test output and file names. Inside the fence
+// such text cannot end the fence, begin a section of the prompt, or hide characters. The prompt says once that fenced
+// text is data.
 func fence(s string, head, tail int) string {
 	body := strings.Trim(clean(Cut(s, head, tail)), "\n")
 	mark := "```"
@@ -72,7 +73,8 @@ func fence(s string, head, tail int) string {
 	return mark + "\n" + body + "\n" + mark + "\n"
 }
 
-// Cut keeps the first head and the last tail bytes of s, moved to rune boundaries, and says how much it left out.
+// Cut keeps the first head and the last tail bytes of s, at rune boundaries, and puts between them how many bytes it
+// left out. A text of at most head+tail bytes stays as it is.
 func Cut(s string, head, tail int) string {
 	if len(s) <= head+tail {
 		return s
@@ -87,17 +89,17 @@ var (
 	ownTag    = pattern.Lazy(`(?i)<(\s*/?\s*(?:promise|commit)\b)`)
 )
 
-// clean makes foreign text harmless to read: no control or invisible format characters, no invalid UTF-8, and no tag
-// that superloop acts on. The tags go because an agent may repeat its prompt in its last message, and a promise that
-// only stood in some test's output must not come back as the agent's own. The result is never longer than the text.
+// clean makes foreign text safe for a prompt. It removes control characters, invisible format characters, invalid
+// UTF-8, and the tags that superloop acts on. An agent may repeat its prompt in its last message, and then a promise
+// from the output of some test must not count as the agent's own. The result is never longer than the text.
 func clean(s string) string {
 	s = longRun().ReplaceAllString(text.Plain(s), strings.Repeat("`", maxRun))
 	return ownTag().ReplaceAllString(s, "[$1")
 }
 
-// line makes one short line of foreign text: white space collapsed, cleaned, at most limit bytes with a trailing mark
-// when it was cut, and no run of marks that could open a fence. Only for values that are a word or a short phrase by
-// their nature, and never at the beginning of a line; anything longer is fenced.
+// line makes foreign text one short line: it cleans the text, collapses white space, and removes runs of marks that
+// could open a fence. A longer text is cut to limit bytes with a mark at its end. line is only for values that are a
+// word or a short phrase and that do not stand at the beginning of a line. Longer texts are fenced.
 func line(s string, limit int) string {
 	if len(s) > 4*limit {
 		s = s[:4*limit]
@@ -109,7 +111,7 @@ func line(s string, limit int) string {
 	return text.Head(s, limit-len(text.Dots)) + text.Dots
 }
 
-// shortPath is pathName with the bound of maxPath and a mark. A longer path keeps its end, which tells most about a
+// shortPath is pathName cut to the last maxPath bytes, with a mark in front. The end of a path tells most about the
 // file.
 func shortPath(path string) string {
 	if len(path) > 4*maxPath {
@@ -122,8 +124,8 @@ func shortPath(path string) string {
 	return text.Dots + text.Tail(name, maxPath)
 }
 
-// pathName shows a path so that it stays one line and cannot be mistaken for prose: quoted as soon as it holds anything
-// but plain printable characters.
+// pathName formats a path so that it stays on one line and cannot be mistaken for prose. It quotes a path that holds
+// anything but plain printable characters.
 func pathName(path string) string {
 	odd := func(r rune) bool { return !unicode.IsPrint(r) || r == '`' || r == '"' }
 	if utf8.ValidString(path) && clean(path) == path && !strings.ContainsFunc(path, odd) {

@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// MaxPrompt bounds every prompt, in bytes. It is below the 128 KiB that Linux allows for one argument, so a prompt can
-// always be given in any way.
+// MaxPrompt is the largest size of a prompt, in bytes. It is below the 128 KiB that Linux allows for one argument, so
+// superloop can pass every prompt in any prompt mode.
 const MaxPrompt = 124 << 10
 
-// Bounds in bytes: of names, statuses and phrases; of one path that is shown; of the completion promise.
+// Bounds in bytes: of names, statuses and phrases; of a path in the prompt; of the completion promise.
 const maxWord, maxPath, maxPromise = 128, 1024, 1024
 
-// Render makes the prompt: the role's part, the rules that hold for every role, the state of the loop, the context
-// files, the phase files, and what the role must leave behind. It is pure and deterministic, and the result is valid
-// UTF-8 of at most MaxPrompt bytes.
+// Render makes the prompt of a role. It consists of the role's part, the rules that hold for every role, the state of
+// the loop, the context files, the phase files, and what the role must leave behind. Render is pure and deterministic.
+// The result is valid UTF-8 of at most MaxPrompt bytes.
 //
-// No prompt holds a completion promise in the form in which it would count: an agent that merely repeats its prompt
-// must not end the loop. So the promise is described, not shown, and tags in quoted text are broken (clean). Only the
+// A prompt never holds the completion promise in the form that counts, because an agent that merely repeats its prompt
+// must not end the loop. So the prompt describes the promise, and clean breaks the tags in quoted text. Only the
 // owner's own role file is used verbatim.
 func Render(in Input) (string, error) {
 	if err := in.check(); err != nil {
@@ -57,7 +57,7 @@ func (in Input) check() error {
 	return nil
 }
 
-// leaveSection comes last, so that it is what the agent read most recently.
+// leaveSection lists what the role must leave behind. It comes last, so that the agent has read it most recently.
 func leaveSection(in Input) string {
 	p := &page{}
 	file, _ := Deliverable(in.Role)
@@ -89,12 +89,12 @@ func promiseText(in Input) string {
 		"The gates are checked all the same; a promise that they contradict ends nothing.\n"
 }
 
-// page is a section that is being written.
+// page builds the text of one section.
 type page struct{ strings.Builder }
 
 func (p *page) f(format string, args ...any) { fmt.Fprintf(p, format, args...) }
 
-// joined are the sections that are not empty, with one empty line between them.
+// joined joins the sections that are not empty, with one empty line between them.
 func joined(sections ...string) string {
 	var there []string
 	for _, s := range sections {
@@ -105,99 +105,100 @@ func joined(sections ...string) string {
 	return strings.Join(there, "\n")
 }
 
-// Input is everything that a prompt is made of. Render adds nothing that is not in it, so equal Inputs give equal
-// prompts. Texts may be foreign and of any length; Render cleans, fences and cuts them.
+// Input holds everything that goes into a prompt. Render uses nothing else, so equal Inputs give equal prompts. Texts
+// may be foreign and of any length; Render cleans, fences and cuts them.
 type Input struct {
 	Role     string // one of the role constants
-	Template string // what Load gave for it
+	Template string // the role's part of the prompt, as Load returned it
 
 	Loop                     string
-	Iteration, MaxIterations int // Iteration counts from 1; MaxIterations 0 is no bound
-	// Attempt counts from 1 within the iteration; LastAttempt, for a later one, says how the one before ended.
+	Iteration, MaxIterations int // Iteration counts from 1; MaxIterations 0 means no bound
+	// Attempt counts from 1 within the iteration. For a later attempt LastAttempt says how the previous one ended.
 	Attempt     int
 	LastAttempt *Attempt
-	LoopDir     string // absolute; there the role leaves its report
-	Promise     string // the loop's completion promise; "" is none
+	LoopDir     string // absolute; the role writes its report there
+	Promise     string // the loop's completion promise; "" means none
 
-	Gates   [][2]string // the name of each gate, and its last verdict, in superloop's words
-	GatesOf int         // the iteration that they are of
+	Gates   [][2]string // the name of each gate and its last verdict
+	GatesOf int         // the iteration of these verdicts
 	Tests   *Tests
 	Stuck   Stuck
-	Left    []Left // the reports of earlier turns that were not as they should be
-	// Only the tester is told of the next three. NoRecovery: superloop does not look at proposals in this loop. Listed
-	// are the commands that it runs without asking an operator. RecoveryProblems say what was wrong with the last
-	// recovery.json.
+	Left    []Left // the reports of earlier turns that are missing, empty or old
+	// The prompt of the tester alone shows the next three fields. NoRecovery says that superloop ignores recovery
+	// proposals in this loop. Listed are the commands that superloop runs without asking an operator. RecoveryProblems
+	// say why the last recovery.json was invalid.
 	NoRecovery       bool
 	Listed           []string
 	RecoveryProblems []string
-	Recoveries       []Recovery // what became of earlier proposals, oldest first
-	Diagnosis        *Diagnosis // what superloop's rules say of the tests' last failure
-	Before           []Note     // what superloop says of failed attempts at the same work, and of their cause
-	HumanNote        string     // what an operator answered the loop; "" is nothing
+	Recoveries       []Recovery // earlier proposals and their outcomes, oldest first
+	Diagnosis        *Diagnosis // the diagnosis of the tests' last failure by superloop's rules
+	Before           []Note     // superloop's notes on failed attempts at the same work and their cause
+	HumanNote        string     // the operator's answer to the loop; "" if there is none
 
-	Context []ContextFile // Context and Phases are what Gather found.
+	Context []ContextFile // Context and Phases are the results of Gather
 	Phases  []Phase
 }
 
 // Tests is the last run of the configured tests.
 type Tests struct {
 	Status    string // ok, failed or skipped
-	Iteration int    // in which they ran
-	// Output of what failed; "" when nothing did. File is where the whole output lies, absolute; "" if nowhere.
+	Iteration int    // the iteration in which the tests ran
+	// Output is the output of the failed commands; "" if none failed. File is the absolute path of the whole output; ""
+	// if there is none.
 	Output, File string
 }
 
-// Diagnosis is what rules say of a failure.
+// Diagnosis is the result of superloop's rules for a failure.
 type Diagnosis struct {
 	Command string
-	// Category is a word, Why a sentence; Code says that only a change of the code can repair it, Infra that the
-	// environment is to blame.
+	// Category is a word and Why a sentence. Code says that only a change of the code can repair the failure. Infra
+	// says that the environment caused it.
 	Category, Why string
 	Code, Infra   bool
-	// Evidence are lines of the output, Hints sentences to an agent, and Options the commands that may remedy it, the
-	// best first; only the tester is told of those.
+	// Evidence are lines of the output. Hints are sentences for an agent. Options are the commands that may remedy the
+	// failure, the best first; only the tester's prompt shows them.
 	Evidence, Hints []string
 	Options         []Remedy
 }
 
-// Remedy is a command that may remedy a failure. Note is why superloop did not run it by itself.
+// Remedy is a command that may remedy a failure. Note says why superloop did not run it by itself.
 type Remedy struct{ Command, Label, Note string }
 
-// Stuck is the streak of iterations that changed nothing that matters.
-type Stuck struct{ Streak, Threshold int } // Streak 0 is none; Threshold 0 is no bound
+// Stuck counts the latest iterations in a row without relevant changes.
+type Stuck struct{ Streak, Threshold int } // Streak 0 means none; Threshold 0 means no bound
 
-// Left is a report that was not as it should be.
+// Left is a report that is missing, empty or old.
 type Left struct {
 	Role      string
 	Iteration int
 	Outcome   Outcome
 }
 
-// Attempt is how an earlier attempt of the same role ended.
+// Attempt says how an earlier attempt of the same role ended.
 type Attempt struct {
-	Ended  string        // a phrase: "timeout", "no output", "exited", "killed"
+	Ended  string        // how the attempt ended, as a phrase: "timeout", "no output", "exited", "killed"
 	Code   int           // the exit code
-	Signal string        // its name, if one ended the attempt
-	After  time.Duration // how long it ran
-	Tail   string        // the end of what it printed
+	Signal string        // the name of the signal that ended the attempt, if one did
+	After  time.Duration // how long the attempt ran
+	Tail   string        // the end of its output
 }
 
-// Recovery is a proposal and what became of it.
+// Recovery is an earlier recovery proposal and its outcome.
 type Recovery struct {
 	Iteration        int
 	Command, Outcome string // Outcome is a phrase: "executed, exit 0", "rejected by ada".
-	Note             string // what an operator or the policy said to it
+	Note             string // the comment of the operator or the policy
 }
 
-// Note is a text and a phrase that says what it is about.
+// Note is a text, with a phrase that says what it is about.
 type Note struct{ About, Text string }
 
-// ContextFile is one line of the list of context files. Value is a path (relative to the directory in which the agent
-// runs, or absolute) or, for the git entries, a name.
+// ContextFile is one entry of the list of context files. Value is a path, absolute or relative to the directory in
+// which the agent runs. For the git entries it is a name.
 type ContextFile struct{ Label, Value string }
 
 // Phase is one phase file of the plan.
 type Phase struct {
 	File             string // absolute
-	Remaining, Total int    // open tasks; all tasks
+	Remaining, Total int    // the numbers of open tasks and of all tasks
 }

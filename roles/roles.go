@@ -1,12 +1,12 @@
-// Package roles knows the four roles of an iteration: what each is told, what each must leave behind, and how its last
-// word is read.
+// Package roles knows the four roles of an iteration. It makes their prompts, says what each role must leave behind,
+// and reads its last message.
 //
-// Render makes the prompt of one role as a pure function of its Input; Load finds the role's own part (embedded, or the
-// owner's file) and Gather looks up the files that a prompt may point to. StampOf and Check tell whether a role wrote
-// its report in its turn. ChooseLastMessage and ParseCommit read what it said at the end.
+// Render makes the prompt of one role as a pure function of its Input. Load returns the role's own part, which is
+// embedded or the owner's file. Gather finds the files to which a prompt may point. StampOf and Check find out whether
+// a role wrote its report in its turn. ChooseLastMessage and ParseCommit read the role's last message.
 //
-// The package reads files and never writes one. Everything that it reads may have been written by an agent, so it
-// follows no symbolic link of an agent's making, reads no more than a stated bound, and fences what it quotes.
+// The package reads files and never writes one. An agent may have written everything that it reads. So it follows no
+// symbolic link of an agent, reads no more than a stated bound, and fences quoted text.
 package roles
 
 import (
@@ -33,7 +33,7 @@ const (
 	Reviewer    = "reviewer"
 )
 
-// RecoveryFile is the tester's proposal, inside the loop's directory.
+// RecoveryFile is the name of the tester's recovery proposal inside the loop's directory.
 const RecoveryFile = "recovery.json"
 
 var deliverables = map[string]string{Planner: "plan.md", Implementer: "implementer.md", Tester: "test-report.md", Reviewer: "review.md"}
@@ -41,8 +41,8 @@ var deliverables = map[string]string{Planner: "plan.md", Implementer: "implement
 // All returns the roles in the order in which they run.
 func All() []string { return []string{Planner, Implementer, Tester, Reviewer} }
 
-// Deliverable is the name, inside the loop's directory, of the report that the role must write; ok is false for a name
-// that is not a role.
+// Deliverable returns the name, inside the loop's directory, of the report that the role must write. ok is false if
+// role is not a role.
 func Deliverable(role string) (file string, ok bool) {
 	file, ok = deliverables[role]
 	return file, ok
@@ -56,18 +56,20 @@ var (
 	//go:embed prompts/*.md
 	prompts embed.FS
 	//go:embed prompts/rules.md
-	rules string // that hold for every role
+	rules string // the rules that hold for every role
 )
 
-// MaxTemplate bounds a role's own part of the prompt, in bytes, so that a whole prompt stays below MaxPrompt.
+// MaxTemplate is the largest size of a role's own part of the prompt, in bytes. It keeps the whole prompt below
+// MaxPrompt.
 const MaxTemplate = 48 << 10
 
-// Load returns the role's part of the prompt, which is used verbatim: <dir>/<role>.md if there is such a file, else the
-// embedded one. dir is the repository's .superloop/roles.
+// Load returns the role's part of the prompt, which is used verbatim: <dir>/<role>.md if that file exists, else the
+// embedded part. dir is the repository's .superloop/roles.
 //
-// A file that is there but cannot be used (unreadable, not a regular file, empty, over MaxTemplate, not UTF-8 text) is
-// an error and never silently replaced: its owner believes that it is in force. A symbolic link is followed, since the
-// file is the owner's and may be shared between repositories; one to nowhere is such an error too.
+// If the file exists but is unusable (unreadable, not a regular file, empty, over MaxTemplate, not UTF-8 text), Load
+// returns an error. It never silently uses the embedded part instead, because the owner believes that the file is in
+// force. Load follows a symbolic link, because the file is the owner's and may be shared between repositories. A
+// dangling link is an error.
 func Load(dir, role string) (string, error) {
 	path := filepath.Join(dir, role+".md")
 	builtin, err := Embedded(role)
@@ -84,7 +86,7 @@ func Load(dir, role string) (string, error) {
 	return text, nil
 }
 
-// Embedded returns the built-in part of the prompt.
+// Embedded returns the built-in part of the prompt of a role.
 func Embedded(role string) (string, error) {
 	if _, ok := Deliverable(role); !ok {
 		return "", unknownRole(role)
@@ -94,7 +96,7 @@ func Embedded(role string) (string, error) {
 }
 
 func readTemplate(path string) (string, error) {
-	info, err := os.Stat(path) // opening a pipe would wait for its writer
+	info, err := os.Stat(path) // checked before os.Open, because opening a pipe would wait for a writer
 	if err == nil && !info.Mode().IsRegular() {
 		return "", errors.New("is not a regular file")
 	}
@@ -124,37 +126,36 @@ func checkTemplate(text string) error {
 	return nil
 }
 
-// Status says what a role left behind as its report.
+// Status says in what state a role left its report.
 type Status string
 
-// The statuses of a report. The values stand in events and prompts.
+// The statuses of a report. Events and prompts hold these values.
 const (
 	Fresh   Status = "fresh"   // written during the run
-	Stale   Status = "stale"   // there, but from an earlier turn
-	Missing Status = "missing" // not there, or nothing that may be read
-	Empty   Status = "empty"   // there, but nothing except white space in it
+	Stale   Status = "stale"   // present, but from an earlier turn
+	Missing Status = "missing" // absent, or not a readable regular file
+	Empty   Status = "empty"   // present, but with nothing except white space
 )
 
-// maxHashed is how large a report may be, in bytes, to be hashed. Freshness of a larger one shows by size, time and
-// inode alone.
+// maxHashed is the size, in bytes, up to which a report is hashed. Whether a larger report is fresh is decided by size,
+// modification time and inode alone.
 const maxHashed = 16 << 20
 
-// Stamp is what a report looked like at some time. The zero Stamp is that of a report that was not there, or that may
-// not be read.
+// Stamp records the state of a report at some time. The zero Stamp stands for a report that is absent or unreadable.
 type Stamp struct {
 	exists, blank bool
-	size, written int64 // bytes; nanoseconds
+	size, written int64 // size in bytes; modification time in nanoseconds
 	inode         uint64
-	sum           [sha256.Size]byte // zero if there is more than maxHashed
+	sum           [sha256.Size]byte // zero if the report is larger than maxHashed
 }
 
-// Outcome is what a role left behind.
+// Outcome says whether a role left its report.
 type Outcome struct {
 	File   string // the report's name inside the loop's directory
 	Status Status
 }
 
-// StampOf looks at the role's report before the role runs.
+// StampOf returns the state of the role's report, before the role runs.
 func StampOf(loopDir, role string) Stamp {
 	file, ok := Deliverable(role)
 	if !ok {
@@ -163,12 +164,12 @@ func StampOf(loopDir, role string) Stamp {
 	return stamp(filepath.Join(loopDir, file))
 }
 
-// Check looks at the role's report after the role ended, against the Stamp taken before it began.
+// Check examines the role's report after the role has ended. It compares the report with the Stamp from before the run.
 //
-// Fresh is a report that was written during the run: other bytes, another modification time, or another inode (a file
-// written aside and renamed). The same bytes written anew are fresh: a planner who finds that the plan still stands and
-// writes it again has done its duty, and the next prompt must not reproach it. The price is that `touch` passes for writing. Time alone cannot be believed either: a rewrite within the file
-// system's clock tick shows by its hash.
+// A report is Fresh if it was written during the run: its content, modification time or inode has changed. A report
+// that was rewritten with the same content is Fresh too, because a planner that finds the plan still valid and writes
+// it again has done its duty. The price is that `touch` counts as writing. The hash also detects a rewrite within one
+// tick of the file system's clock.
 func Check(loopDir, role string, before Stamp) Outcome {
 	file, _ := Deliverable(role)
 	switch now := StampOf(loopDir, role); {
@@ -203,14 +204,14 @@ func stamp(path string) Stamp {
 	return s
 }
 
-// ErrNotRegular is wrapped when a path is a symbolic link, a directory, a pipe, a socket or a device.
+// ErrNotRegular is wrapped by the error for a path that is a symbolic link, a directory, a pipe, a socket or a device.
 var ErrNotRegular = errors.New("not a regular file")
 
 var kinds = map[fs.FileMode]string{fs.ModeSymlink: "a symbolic link", fs.ModeDir: "a directory", fs.ModeNamedPipe: "a pipe", fs.ModeSocket: "a socket"}
 
-// OpenRegular opens for reading a file that an agent may have made. The last element of path is not followed if it is a
-// symbolic link (an agent could point it at a secret), and a pipe without a writer does not block. The error wraps
-// fs.ErrNotExist or ErrNotRegular where that is the cause.
+// OpenRegular opens a file for reading that an agent may have made. If the last element of path is a symbolic link,
+// OpenRegular refuses it, because an agent could point it at a secret. A pipe without a writer does not block it. The
+// error wraps fs.ErrNotExist or ErrNotRegular if that is the cause. The caller closes the file.
 func OpenRegular(path string) (*os.File, fs.FileInfo, error) {
 	refuse := func(info fs.FileInfo) error {
 		return fmt.Errorf("opening %s: %w (%s)", path, ErrNotRegular, cmp.Or(kinds[info.Mode().Type()], "a device"))
@@ -232,9 +233,9 @@ func OpenRegular(path string) (*os.File, fs.FileInfo, error) {
 	return f, info, nil
 }
 
-// ReadRegular reads what OpenRegular may open: all of it up to head+tail bytes, else its first head and its last tail
-// bytes with a line between them that says how many bytes were left out. size is the file's length when it was opened;
-// a file that grows meanwhile is read no further.
+// ReadRegular reads a file that OpenRegular accepts. It returns the whole file if it has at most head+tail bytes.
+// Otherwise it returns the first head and the last tail bytes, with a line between them that says how many bytes were
+// left out. size is the length of the file when it was opened. Bytes that are appended later are not read.
 func ReadRegular(path string, head, tail int) (text string, size int64, err error) {
 	f, info, err := OpenRegular(path)
 	if err != nil {
@@ -260,8 +261,8 @@ func ReadRegular(path string, head, tail int) (text string, size int64, err erro
 	return JoinCut(string(first), string(last), size-int64(head+tail)), size, nil
 }
 
-// JoinCut puts the marker of left-out bytes between the head and the tail of a text. The marker is never empty, so that
-// no tag can be formed by the two ends meeting.
+// JoinCut joins the head and the tail of a text, with a line between them that says how many bytes were left out. The
+// line is never empty, so no tag can form where the two parts meet.
 func JoinCut(head, tail string, omitted int64) string {
 	if head != "" && !strings.HasSuffix(head, "\n") {
 		head += "\n"

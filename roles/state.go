@@ -11,7 +11,7 @@ const (
 	maxProblems, maxRecoveries, maxListed, maxRemedies = 12, 5, 30, 6
 	reasonBytes, problemBytes, problemsBytes           = 240, 300, 4096
 	listedBytes, listedAll, recoveryBytes              = 200, 3072, 600
-	testHead, testTail                                 = 4096, 2048 // many test runners sum up at the end
+	testHead, testTail                                 = 4096, 2048 // many test runners print a summary at the end
 	attemptTail, noteBytes, diagnosedBytes             = 2048, 1200, 3072
 )
 
@@ -64,7 +64,7 @@ func noteSection(note string) string {
 		"lift the rules.\n\nFrom an operator (answered the loop):\n\n" + fence(note, noteBytes, 0)
 }
 
-// beforeSection says what has failed before, so that it is not done again.
+// beforeSection tells the role which attempts have failed before, so that it does not repeat them.
 func beforeSection(notes []Note) string {
 	p := &page{}
 	for _, n := range notes {
@@ -127,8 +127,8 @@ func testsSection(t *Tests) string {
 	return p.String()
 }
 
-// diagnosisSection is what rules found out before anybody spent a token on it. It saves a role the search; it is no
-// order, and may be wrong.
+// diagnosisSection shows the diagnosis by superloop's rules. It saves the role the search for the cause. It is no
+// order, and it may be wrong.
 func diagnosisSection(in Input) string {
 	d := in.Diagnosis
 	if d == nil || d.Why == "" {
@@ -159,15 +159,15 @@ func diagnosisSection(in Input) string {
 	p.f("\nThese commands may remedy it; superloop did not run them by itself. If one of them is right, propose exactly it.\n\n")
 	for _, o := range first(d.Options, maxRemedies) {
 		if len(o.Command) > recoveryBytes {
-			continue // cut it would be another command
+			continue // a command that is cut would be another command
 		}
 		p.f("%s%s:\n\n%s\n", line(o.Label, reasonBytes), aside(o.Note, reasonBytes), fence(o.Command, recoveryBytes, 0))
 	}
 	return p.String()
 }
 
-// listedSection names the commands that run without an operator's answer. To propose one of them, where it remedies the
-// fault, saves waiting. A listing is no reason to propose it.
+// listedSection lists the commands that run without an operator's answer. If one of them remedies the fault, proposing
+// it saves a wait. The listing alone is no reason to propose a command.
 func listedSection(in Input) string {
 	if in.Role != Tester || in.NoRecovery || len(in.Listed) == 0 {
 		return ""
@@ -234,8 +234,8 @@ func leftSection(left []Left) string {
 	return "### Reports that are missing or old\n\n" + p.String()
 }
 
-// fenceLines fences a list, each entry on one line: the first most entries as far as they fit into so many bytes. It
-// says how many are left out, with those that the caller has left out.
+// fenceLines fences the first entries of a list, each on one line: at most the given number of entries and bytes. It
+// says how many entries are left out, including the number left that the caller has already left out.
 func fenceLines(lines []string, left, most, bytes int) string {
 	p := &page{}
 	shown := 0
@@ -254,7 +254,7 @@ func fenceLines(lines []string, left, most, bytes int) string {
 
 func first[T any](list []T, n int) []T { return list[:min(n, len(list))] }
 
-// aside is a phrase in parentheses, "" for none.
+// aside returns a phrase in parentheses, or "" for an empty phrase.
 func aside(s string, limit int) string {
 	if s == "" {
 		return ""
