@@ -1,12 +1,12 @@
-// Package agent runs one agent CLI headless, for one turn of one role, and says what it learned: the last message and
-// where it came from, the session, usage and cost where the CLI tells them, how the process ended, and the line that
-// the agent said last, for whoever is watching.
+// Package agent runs one agent CLI headless, for one turn of one role. It returns what the run shows: the last message
+// and its source, the session, usage and cost where the CLI tells them, how the process ended, and the last line of
+// output for a watcher.
 //
-// An Adapter is what superloop knows about one CLI: its command line and its output. Adapters lists them; a new one is
-// one file and one entry there. "generic" takes any command at all and adds nothing to it.
+// An Adapter knows the command line and the output of one CLI. Adapters lists all adapters. A new CLI needs a few files
+// and one entry in that list. The adapter "generic" takes any command and adds nothing to it.
 //
-// An exit code is not a verdict, and neither is a last message: several CLIs end with 0 after a failure, and an agent
-// may claim what is not so. Run reports; whoever calls it judges, and the gates have the last word.
+// Neither an exit code nor a last message is a verdict: several CLIs exit with 0 after a failure, and an agent may
+// claim something untrue. Run only reports. Its caller judges, and the gates decide.
 package agent
 
 import (
@@ -24,58 +24,64 @@ import (
 	"github.com/superloop/superloop/roles/agent/class"
 )
 
-// Adapter is what superloop knows about one CLI. It holds no state; each run has its own Stream.
+// Adapter is superloop's knowledge of one CLI. It holds no state; each run has its own Stream.
 type Adapter interface {
 	Name() string // one lower-case word, for events and messages
-	// Matches tells the CLI by the base name of its program. A wrapper (npx, env, a shell) is not looked through.
+	// Matches reports whether program, the base name of a command's program, is this CLI. It does not recognise a CLI
+	// behind a wrapper (npx, env, a shell).
 	Matches(program string) bool
 	Command(req Request, environ []string) (Command, error) // environ is the supervisor's environment
-	Stream(req Request) Stream                              // for the output of one run of that command
+	Stream(req Request) Stream                              // reads the output of one run of the command
 	Profile() Profile
 }
 
-// Stream reads what one process prints. Its methods are never called at the same time, and Finish once, last.
+// Stream reads the output of one process. The caller never calls two methods at the same time. It calls Finish once, as
+// the last method.
 type Stream interface {
-	// Stdout and Stderr take the bytes as they come, cut anywhere. They keep no reference to p and must not block.
+	// Stdout and Stderr take the output in pieces of any size. They keep no reference to p and must not block.
 	Stdout(p []byte)
 	Stderr(p []byte)
-	LastLine() string // see Result.LastLine; "" while the agent has said nothing
+	LastLine() string // see Result.LastLine; "" while the agent has printed nothing
 	Settled() Settled
 	Finish(end proc.Result) Learned // end is how the process ended
 }
 
-// Settled is how far a run is, as its stream tells.
+// Settled says, as far as the stream shows, whether a run still has something to do.
 type Settled int
 
 const (
-	Going    Settled = iota // the CLI works, or nobody can tell
-	Finished                // the stream's last event has come; the process has only to leave
-	Hopeless                // what the CLI goes on trying cannot succeed before an operator or time lifts the cause
+	Going    Settled = iota // the CLI works, or the stream does not show its state
+	Finished                // the last event has come; the process only has to exit
+	Hopeless                // the CLI retries something that cannot succeed before an operator or time removes the cause
 )
 
-// Learned is what a CLI's own output tells. The zero value is "nothing": the generic adapter never knows more.
+// Learned holds the information from a CLI's own output. The zero value means that the output told nothing, which is
+// always the case for the generic adapter.
 type Learned struct {
-	Structured   bool   // Done and Class can be believed; without it only the exit code speaks
-	Done         bool   // the last event has come and is no error: the CLI's word, not a proof
-	FinalMessage string // the agent's final answer; "" when the stream has none
+	Structured   bool   // Done and Class are valid; if false, only the exit code counts
+	Done         bool   // the last event has come and is no error; this is the CLI's claim, not a proof
+	FinalMessage string // the agent's final answer; "" if the stream has none
 	SessionID    string
-	Model        string // the one that answered, of several that of the most output; "" when the stream does not tell
-	// Usage and CostUSD are of this run alone, with all models and retries; nil is unknown, which is not 0.
+	Model        string // the model that answered, of several the one with the most output; "" if unknown
+	// Usage and CostUSD are those of this run alone, including all models and retries. nil means unknown, which is not
+	// 0.
 	Usage   Usage
 	CostUSD *float64
-	// Totals are the session's counters after this run, for CLIs that count by session; the next run that resumes the
-	// session passes them back in Request.Resume. nil when the CLI counts by run.
+	// Totals are the session's counters after this run, for CLIs that count by session. The next run that resumes the
+	// session passes them back in Request.Resume. Totals is nil if the CLI counts by run.
 	Totals     *Totals
-	StopReason string // the CLI's own word for why it stopped
+	StopReason string // the reason for which the CLI stopped, in its own words
 	Class      class.Class
-	ErrorText  string // what the CLI itself says of the failure, in at most 2,000 bytes
-	Limit      *Limit // more of a Class of class.Limit (or class.Overloaded) when the provider told more
-	// Lines of standard output, those of them that were no JSON, and tool calls that the CLI's permissions refused.
+	ErrorText  string // the CLI's own message about the failure, at most 2,000 bytes
+	Limit      *Limit // details of class.Limit (or class.Overloaded), if the provider told any
+	// Lines counts the lines of standard output, Unread those of them that were no JSON, and Denied the tool calls that
+	// the CLI's permissions refused.
 	Lines, Unread, Denied int64
 }
 
-// Usage counts tokens of one run; nil is unknown. Whatever the CLI's own way of counting, the first four are disjoint:
-// Input is neither read from nor written to a cache, Output includes all reasoning, of which Reasoning is a part.
+// Usage counts the tokens of one run; nil is unknown. Whatever the CLI's own way of counting, the first four are
+// disjoint: Input contains no token that was read from or written to a cache. Output includes all reasoning, which
+// Reasoning counts separately.
 type Usage struct {
 	Input, Output, CacheRead, CacheWrite, Reasoning *int64
 }
@@ -86,7 +92,7 @@ type Totals struct {
 	CostUSD *float64 `json:"cost_usd,omitempty"`
 }
 
-// Total is the sum of the four disjoint kinds; ok is false when none is known.
+// Total returns the sum of the four disjoint kinds. ok is false if none is known.
 func (u Usage) Total() (n int64, ok bool) {
 	for _, p := range u.kinds()[:4] {
 		ok = ok || *p != nil
@@ -95,12 +101,12 @@ func (u Usage) Total() (n int64, ok bool) {
 	return n, ok
 }
 
-// kinds are the fields, in the order of counterNames.
+// kinds returns pointers to the fields, in the order of counterNames.
 func (u *Usage) kinds() []**int64 {
 	return []**int64{&u.Input, &u.Output, &u.CacheRead, &u.CacheWrite, &u.Reasoning}
 }
 
-// combined applies f to each kind that one of them knows; unknown is 0 then.
+// combined applies f to each kind that u or v knows. If only one of them knows the kind, the other counts as 0.
 func (u Usage) combined(v Usage, f func(a, b int64) int64) (out Usage) {
 	a, b := u.kinds(), v.kinds()
 	for i, to := range out.kinds() {
@@ -114,7 +120,7 @@ func (u Usage) combined(v Usage, f func(a, b int64) int64) (out Usage) {
 
 func (u Usage) plus(v Usage) Usage { return u.combined(v, func(a, b int64) int64 { return a + b }) }
 
-// minus is what was used since before; ok is false when a counter went back.
+// minus returns the usage since before. ok is false if a counter decreased.
 func (u Usage) minus(before Usage) (since Usage, ok bool) {
 	now, had := u.kinds(), before.kinds()
 	ok = true
@@ -134,16 +140,16 @@ func deref(p *int64) int64 {
 	return *p
 }
 
-// Limit is a refusal that time will lift.
+// Limit describes a refusal that ends with time.
 type Limit struct {
-	Kind     string    // the provider's word for the window ("five_hour"); "" if not told
-	ResetsAt time.Time // zero when the CLI does not tell
+	Kind     string    // the provider's name of the window ("five_hour"); "" if unknown
+	ResetsAt time.Time // the end of the limit; zero if the CLI does not tell it
 }
 
-// Adapters returns all adapters, the most particular first. The last one matches every program.
+// Adapters returns all adapters, the most specific first. The last one matches every program.
 func Adapters() []Adapter { return []Adapter{claude{}, codex{}, gemini{}, opencode{}, generic{}} }
 
-// For returns the adapter of a CLI: the one that it names, else the first of Adapters that knows its program.
+// For returns the adapter of a CLI: the adapter that cli names, else the first of Adapters that matches its program.
 func For(cli CLI) Adapter {
 	program := ""
 	if len(cli.Command) > 0 {
@@ -157,18 +163,19 @@ func For(cli CLI) Adapter {
 	return generic{}
 }
 
-// Profile is what is known of a CLI besides its command line and its stream.
+// Profile holds superloop's knowledge of a CLI besides its command line and its stream.
 type Profile struct {
-	Keys  []string // the variables that hold a credential of this CLI; those of other CLIs are withheld from it
+	Keys  []string // the variables that hold a credential of this CLI; superloop withholds those of other CLIs from it
 	Login string   // the command that the operator types to log in
-	// Help gives the subcommands before --help whose help lists the flags of args, which are a command's words after the
-	// program; nil: nothing is known of the program. With --version it prints its version.
+	// Help returns the subcommands that must precede --help, so that the help lists the flags of args. args are the
+	// words of a command after the program. If Help is nil, superloop does not know the program. Otherwise the program
+	// prints its version with --version.
 	Help           func(args []string) []string
 	Hidden         []string          // flags that work although the help does not list them
-	Replaced       map[string]string // for a flag that releases have dropped, what to write instead
-	ChoosesSession bool              // a new session gets the id of Request.SessionID
-	// Credential looks at the environment and at files only: has the CLI a login, and whose quota does a run draw on;
-	// nil: it cannot be told, and the quota is that of the CLI itself.
+	Replaced       map[string]string // for a flag that newer releases have dropped, its replacement
+	ChoosesSession bool              // superloop chooses the id of a new session, in Request.SessionID
+	// Credential returns whether the CLI has a login, and the account whose quota a run uses. It looks only at the
+	// environment and at files. If Credential is nil, the login is unknown, and the CLI itself counts as the account.
 	Credential func(req Request, env []string) (Login, Account)
 }
 
@@ -180,32 +187,34 @@ type Login struct {
 
 const LoginYes, LoginNo, LoginUnknown = "yes", "no", "unknown" // the states of a Login
 
-// loginRule is what is known of a login if it holds.
+// loginRule is a condition and the login that it proves.
 type loginRule struct {
 	holds      bool
 	state, how string
 }
 
-// decide is what the first rule that holds says; the last one always does.
+// decide returns the login of the first rule that holds. The last rule always holds.
 func decide(rules []loginRule) Login {
 	r := rules[slices.IndexFunc(rules, func(r loginRule) bool { return r.holds })]
 	return Login{r.state, r.how}
 }
 
-// Account is whose quota a run draws on: what one loop learns of it holds for all loops on the machine.
+// Account is the account whose quota a run uses. A limit that one loop meets holds for all loops on the machine that
+// use the account.
 type Account struct {
 	Provider string `json:"provider"` // one lower-case word: anthropic, openai, google
-	ID       string `json:"account"`  // tells accounts of the provider apart; never a credential (see AccountID)
+	ID       string `json:"account"`  // distinguishes accounts of the provider; never a credential (see AccountID)
 }
 
-// AccountID names an account by its credential without telling it: the same endpoint and credential give the same word
-// everywhere on the machine. parts are the two, "" where there is none.
+// AccountID returns an id for an account that does not reveal its credential. The same parts give the same id
+// everywhere on the machine. parts are the endpoint and the credential or whatever else identifies the account, "" for
+// an unknown one.
 func AccountID(parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return hex.EncodeToString(sum[:6])
 }
 
-// AccountOf says whose quota a turn would draw on, given the supervisor's environment.
+// AccountOf returns the account whose quota a turn would use, given the supervisor's environment.
 func AccountOf(req Request, environ []string) Account {
 	a := For(req.CLI)
 	if of := a.Profile().Credential; of != nil {
@@ -215,10 +224,10 @@ func AccountOf(req Request, environ []string) Account {
 	return Account{Provider: a.Name(), ID: AccountID(strings.Join(req.CLI.Command, "\x00"))}
 }
 
-// plainHelp is Profile.Help of a CLI with one help.
+// plainHelp is the Profile.Help of a CLI with one help for all flags.
 func plainHelp([]string) []string { return nil }
 
-// valueIn is the value of a variable; the last of several counts.
+// valueIn returns the value of a variable. If env has several entries of the name, the last one counts.
 func valueIn(env []string, name string) (value string) {
 	for _, e := range env {
 		if v, ok := strings.CutPrefix(e, name+"="); ok {
@@ -228,7 +237,7 @@ func valueIn(env []string, name string) (value string) {
 	return value
 }
 
-// firstIn is the first of the variables that is set and not empty.
+// firstIn returns the first of the variables that is set and not empty.
 func firstIn(env []string, names ...string) (name, value string) {
 	for _, name := range names {
 		if value := valueIn(env, name); value != "" {
@@ -238,7 +247,7 @@ func firstIn(env []string, names ...string) (name, value string) {
 	return "", ""
 }
 
-// homeIn is the directory that a variable names, else that below HOME.
+// homeIn returns the directory that the variable names, or else the directory below in HOME.
 func homeIn(env []string, variable, below string) string {
 	if dir := valueIn(env, variable); dir != "" {
 		return dir
@@ -246,16 +255,17 @@ func homeIn(env []string, variable, below string) string {
 	return filepath.Join(valueIn(env, "HOME"), below)
 }
 
-// hostIn reports whether the host of a URL is that domain or below it. The domain begins with a dot.
+// hostIn reports whether the host of the URL base is in domain. domain begins with a dot.
 func hostIn(base, domain string) bool {
 	u, err := url.Parse(base)
 	return err == nil && strings.HasSuffix("."+strings.ToLower(u.Hostname()), domain)
 }
 
-// maxSettings bounds the files of a CLI that are read; .claude.json grows to some megabytes.
+// maxSettings is the largest file of a CLI that is read, in bytes. .claude.json grows to some megabytes.
 const maxSettings = 16 << 20
 
-// readSettings gives a file's content, nil where it cannot be read. Links are followed: many people link settings.
+// readSettings returns the content of a file, or nil if it cannot be read. It follows symbolic links, because many
+// users link their settings.
 func readSettings(path string) []byte {
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() || info.Size() > maxSettings {
 		return nil
@@ -264,10 +274,10 @@ func readSettings(path string) []byte {
 	return text
 }
 
-// readJSON reports whether the file is there and was understood.
+// readJSON reads a JSON file into into. It reports whether the file exists and is valid.
 func readJSON(path string, into any) bool { return json.Unmarshal(readSettings(path), into) == nil }
 
-// firstFile is the first of the paths that leads to a regular file; "" if none does.
+// firstFile returns the first of the paths that leads to a regular file; "" if none does.
 func firstFile(paths ...string) string {
 	for _, path := range paths {
 		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
@@ -277,7 +287,8 @@ func firstFile(paths ...string) string {
 	return ""
 }
 
-// generic adds no flag, not even --model: a script that does not know it would fail. {model} stands for it.
+// generic is the adapter for any program. It adds no flag, not even --model, because a script that does not know the
+// flag would fail. The owner's command names the model by {model}.
 type generic struct{}
 
 func (generic) Name() string          { return "generic" }
@@ -289,7 +300,7 @@ func (generic) Command(req Request, environ []string) (Command, error) {
 	return assemble(req, environ, nil, nil)
 }
 
-// plainStream reads output of which only the lines are known, of standard error too.
+// plainStream reads plain text from standard output and standard error. It learns only the last line.
 type plainStream struct {
 	out, err lineTail
 	last     string

@@ -11,21 +11,23 @@ import (
 	"time"
 )
 
-// claude is Claude Code, with its stream of JSON lines unless the owner has chosen another output.
+// claude is the adapter of Claude Code. It uses the CLI's stream of JSON lines unless the owner has chosen another
+// output format.
 type claude struct{}
 
 func (claude) Name() string { return "claude" }
 
 func (claude) Matches(program string) bool { return program == "claude" || program == "claude-code" }
 
-// The owner's own words on permissions, and for sessions that may have counters of earlier runs.
+// claudePermits are the permission flags: if the owner has set one, superloop adds none. claudeResumes are the flags
+// for a session that may have counters of earlier runs.
 const (
 	claudePermits = "--permission-mode --dangerously-skip-permissions --allow-dangerously-skip-permissions --permission-prompt-tool " +
 		"--allowedTools --allowed-tools --disallowedTools --disallowed-tools --tools --restricted"
 	claudeResumes = "--resume -r --continue -c --from-pr --teleport"
 )
 
-// What thinking is to newer models and to older ones, by thinkingLevels.
+// The settings for each of thinkingLevels: claudeEfforts for newer models, claudeThinking (in tokens) for older ones.
 var (
 	claudeEfforts  = [...]string{"low", "low", "low", "medium", "high", "max"}
 	claudeThinking = [...]string{"0", "1024", "4096", "10000", "20000", "32000"}
@@ -36,7 +38,7 @@ func (c claude) Command(req Request, environ []string) (Command, error) {
 	b.add("--print -p", "--print")
 	if format, ok := flagValue(b.words, "--output-format"); !ok || format == "stream-json" {
 		b.add("--output-format", "--output-format=stream-json")
-		b.add("--verbose", "--verbose") // the stream is refused without it
+		b.add("--verbose", "--verbose") // the CLI refuses the stream without --verbose
 	}
 	b.model()
 	b.permit(claudePermits, map[string][]string{
@@ -51,25 +53,26 @@ func (c claude) Command(req Request, environ []string) (Command, error) {
 	return b.command(environ, c.environment(req, environ, b.words, os.Geteuid() == 0))
 }
 
-// environment gives the variables that superloop adds. Superloop owns the retries, so the CLI has few of its own, and
-// the bounds on its requests are what a slow answer needs. The owner's environment wins, but for the thinking, which is
-// the role's: that goes by the environment, not by --effort, because releases ignore a variable that they do not know,
-// and a flag would end them.
+// environment returns the variables that superloop adds. superloop retries failed runs itself, so the CLI may retry a
+// request only twice. The time bound of a request is long enough for a slow answer. The owner's environment takes
+// precedence, except for the thinking, which the role's settings decide. superloop sets the thinking by variables and
+// not by --effort, because older releases ignore an unknown variable but fail at an unknown flag.
 func (claude) environment(req Request, environ, words []string, root bool) map[string]string {
 	env := defaults(environ, map[string]string{
 		"DISABLE_AUTOUPDATER":     "1",
 		"CLAUDE_CODE_MAX_RETRIES": "2",
-		// To the first byte of an answer. One that stops half-way the CLI gives up after 5 minutes.
+		// The time to the first byte of an answer, in ms. If an answer stops half-way, the CLI itself gives up after 5
+		// minutes.
 		"API_TIMEOUT_MS": "300000",
 	})
 	if level := thinkingLevel(req.Thinking); level >= 0 {
 		env["MAX_THINKING_TOKENS"] = claudeThinking[level]
-		if !hasFlag(words, "--effort") { // the variable would win over it
+		if !hasFlag(words, "--effort") { // the variable would take precedence over the flag
 			env["CLAUDE_CODE_EFFORT_LEVEL"] = claudeEfforts[level]
 		}
 	}
 	if req.Permissions == PermitAll && root {
-		env["IS_SANDBOX"] = "1" // without it the CLI refuses to skip permissions as root
+		env["IS_SANDBOX"] = "1" // without IS_SANDBOX the CLI refuses to skip permissions as root
 	}
 	return env
 }
@@ -82,7 +85,7 @@ func (claude) Profile() Profile {
 		},
 		Login: "claude auth login",
 		Help:  plainHelp,
-		// 2.1.197 and 2.1.329 take these and do not list them.
+		// Releases 2.1.197 and 2.1.329 accept these flags but do not list them in the help.
 		Hidden: strings.Fields(`--max-turns --permission-prompt-tool --system-prompt-file --append-system-prompt-file --max-thinking-tokens
 			--thinking --thinking-display --resume-session-at --rewind-files --task-budget --plan-mode-instructions --managed-settings
 			--prefill --channels --advisor --workload --plugin-dir-no-mcp --agent-id --agent-name --agent-type --agent-color --team-name
@@ -96,7 +99,8 @@ func (claude) Profile() Profile {
 
 func claudeHome(env []string) string { return homeIn(env, "CLAUDE_CONFIG_DIR", ".claude") }
 
-// claudeClouds are the other providers, by the variable that switches to them, with what names the account there.
+// claudeClouds are the other providers: the variable that switches to each, and the variables that identify the account
+// there.
 var claudeClouds = []struct {
 	on, provider string
 	names        []string
@@ -106,7 +110,7 @@ var claudeClouds = []struct {
 	{"CLAUDE_CODE_USE_FOUNDRY", "foundry", []string{"ANTHROPIC_FOUNDRY_API_KEY", "ANTHROPIC_FOUNDRY_RESOURCE", "ANTHROPIC_FOUNDRY_BASE_URL"}},
 }
 
-// claudeCredential looks for credentials in the order of the CLI, and says whose account they are of.
+// claudeCredential looks for credentials in the same order as the CLI, and returns the account that they belong to.
 func claudeCredential(_ Request, env []string) (Login, Account) {
 	for _, c := range claudeClouds {
 		if slices.Contains([]string{"1", "true", "yes", "on"}, strings.ToLower(strings.TrimSpace(valueIn(env, c.on)))) {
@@ -118,7 +122,7 @@ func claudeCredential(_ Request, env []string) (Login, Account) {
 		}
 	}
 	base := valueIn(env, "ANTHROPIC_BASE_URL")
-	provider := "gateway" // whoever else speaks Anthropic's language at that address
+	provider := "gateway" // another provider with Anthropic's API at that address
 	if base == "" || hostIn(base, ".anthropic.com") {
 		provider = "anthropic"
 	}
@@ -131,7 +135,7 @@ func claudeCredential(_ Request, env []string) (Login, Account) {
 	for _, name := range []string{"settings.json", "settings.local.json"} {
 		path := filepath.Join(claudeHome(env), name)
 		var s struct {
-			Helper string `json:"apiKeyHelper"` // the command that gives a key
+			Helper string `json:"apiKeyHelper"` // the command that prints a key
 		}
 		if readJSON(path, &s) && s.Helper != "" {
 			return Login{LoginYes, "apiKeyHelper in " + path}, account("helper", s.Helper)
@@ -140,8 +144,9 @@ func claudeCredential(_ Request, env []string) (Login, Account) {
 	if name, token := firstIn(env, "CLAUDE_CODE_OAUTH_TOKEN"); name != "" {
 		return Login{LoginYes, name}, account(token)
 	}
-	// The state is beside the directory of the settings unless the owner has chosen that. The tokens of a login change,
-	// the account does not; without a state it is told by its directory.
+	// The state file lies beside the settings directory, or inside it if the owner has chosen that directory. The
+	// tokens of a login change, but the account in the state file does not. Without a state file the directory
+	// identifies the account.
 	path := filepath.Join(homeIn(env, "CLAUDE_CONFIG_DIR", ""), ".claude.json")
 	var state struct {
 		Key     string `json:"primaryApiKey"`
@@ -160,7 +165,7 @@ func claudeCredential(_ Request, env []string) (Login, Account) {
 		OAuth struct {
 			Access  string `json:"accessToken"`
 			Refresh string `json:"refreshToken"`
-			Expires int64  `json:"expiresAt"` // ms
+			Expires int64  `json:"expiresAt"` // Unix time in ms
 		} `json:"claudeAiOauth"`
 	}
 	if readJSON(kept, &login) && login.OAuth.Access+login.OAuth.Refresh != "" {

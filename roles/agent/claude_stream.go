@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	claudeSynthetic = "<synthetic>" // the model of messages that the CLI writes itself, such as an error in the agent's place
-	maxTasks        = 256           // background tasks that are known at a time
-	longWait        = time.Minute   // a pause that superloop rather makes itself
+	claudeSynthetic = "<synthetic>" // the model in messages of the CLI itself, such as errors
+	maxTasks        = 256           // largest number of background tasks that the stream tracks at a time
+	longWait        = time.Minute   // superloop itself waits out a pause of this length or longer
 )
 
 var claudeLines = paths{
@@ -30,25 +30,25 @@ var claudeLines = paths{
 	finalText:    "message.content.*.text result structured_output",
 }.lazy()
 
-// claudeStream reads the stream of Claude Code. An error has subtype "success" all the same, so a result is good only
-// if all of is_error, api_error_status, terminal_reason and subtype say so. One run can have several results: a
-// background task that ends begins another turn, and the last result counts.
+// claudeStream reads the stream of Claude Code. Even an error has subtype "success", so a result is good only if all of
+// is_error, api_error_status, terminal_reason and subtype say so. A run can have several results, because the end of a
+// background task begins another turn. The last result counts.
 type claudeStream struct {
 	jsonLines
 	resumed bool
 	before  *Totals
 
 	keySource string
-	said      []byte // the agent's last text
+	said      []byte // the last text of the agent
 	worked    bool   // a model has answered
 	counts    claudeCounts
 
-	word   string      // the error of the message that the CLI wrote last, unless a model answered since
-	detail string      // and its kind, in releases that tell it
-	retry  claudeRetry // after which it waits
-	limit  *Limit      // that stopped it
+	word   string      // the error in the CLI's last own message, unless a model has answered since
+	detail string      // the kind of that error, in releases that tell it
+	retry  claudeRetry // the failed attempt after which the CLI waits
+	limit  *Limit      // the limit that stopped the run
 	tasks  map[string]bool
-	listed int64 // denials in results
+	listed int64 // number of denials in the results
 	result claudeResult
 }
 
@@ -64,8 +64,8 @@ type claudeResult struct {
 	subtype, reason, stop      string
 	text, structured, problems string
 	status                     int64
-	queued                     int64 // turns that follow by themselves
-	woken                      bool  // a background task has ended since: another turn begins
+	queued                     int64 // turns that the CLI has queued
+	woken                      bool  // a background task has ended since the result, so another turn begins
 }
 
 func (c claude) Stream(req Request) Stream {
@@ -122,7 +122,8 @@ func (s *claudeStream) system(e event) bool {
 	return true
 }
 
-// task forgets a task that has ended. The end of one in the background begins another turn, if the CLI did not end it.
+// task removes a task that has ended. The end of a background task begins another turn, unless the CLI itself ended the
+// task.
 func (s *claudeStream) task(id, status string) {
 	switch status {
 	case "", "pending", "running", "in_progress", "paused":
@@ -147,7 +148,7 @@ func (s *claudeStream) again(e event) {
 
 func (s *claudeStream) assistant(e event) {
 	model, word := e.str("message.model"), e.str("error")
-	_, sub := e.text("parent_tool_use_id") // a sub-agent's
+	_, sub := e.text("parent_tool_use_id") // a message of a sub-agent
 	written := model == claudeSynthetic || word != ""
 	if !written {
 		s.worked, s.retry, s.limit = true, claudeRetry{}, nil
@@ -174,7 +175,7 @@ func (s *claudeStream) assistant(e event) {
 	}
 }
 
-// claudeInput is what a call of a tool is about.
+// claudeInput returns the most telling input of a tool call, such as its command or its file.
 func claudeInput(e event, block string) (what string) {
 	best := 0
 	for v := range e.all("message.content.*.input.*") {
@@ -186,7 +187,7 @@ func claudeInput(e event, block string) (what string) {
 	return what
 }
 
-// limited: only a rejection that no paid overage lifts is a limit; a warning is none.
+// limited records a limit. Only a rejection counts, and only if no paid overage lifts it. A warning is no limit.
 func (s *claudeStream) limited(e event) (known bool) {
 	status, known := e.last("rate_limit_info.status")
 	if paid, _ := e.bool("rate_limit_info.isUsingOverage"); paid || string(status.Raw) != "rejected" {
@@ -206,10 +207,10 @@ func (s *claudeStream) end(e event) bool {
 		status: e.int("api_error_status"), queued: e.int("queued_turn_count"), text: e.message("result"),
 	}
 	if !told && r.subtype == "" {
-		return false // some other program's
+		return false // a line of another program
 	}
 	if v, ok := e.last("subtype"); ok && v.Type != 's' && v.Type != '0' {
-		r.failed = true // a word of another type is none that says success
+		r.failed = true // a subtype that is no text cannot say success
 	}
 	if v, ok := e.last("structured_output"); ok && v.Type != '0' && v.Cut == 0 {
 		r.structured = string(v.Raw)
@@ -235,12 +236,13 @@ func (s *claudeStream) end(e event) bool {
 func (s *claudeStream) Settled() Settled {
 	hopeless := s.limit != nil ||
 		s.retry.class == class.Limit && s.retry.delay >= longWait ||
-		// A login may be renewed after the first refusal, a key not.
+		// A login may be renewed after the first refusal, an API key may not.
 		s.retry.class.NeedsPerson() && (s.keySource != "none" || s.retry.attempt > 1)
 	return settledAs(s.result.ended && s.result.queued == 0 && !s.result.woken && len(s.tasks) == 0, hopeless, s.worked)
 }
 
-// settledAs: a run that is hopeless after it has worked is Finished, since what it has used is worth a moment.
+// settledAs combines the findings about a run. A hopeless run that has already worked counts as Finished, because the
+// time to exit lets the CLI report its usage.
 func settledAs(finished, hopeless, worked bool) Settled {
 	switch {
 	case finished, hopeless && worked:
@@ -267,7 +269,7 @@ func (s *claudeStream) Finish(end proc.Result) Learned {
 	return learned
 }
 
-// claudeRetryClass is what a request failed of that the CLI repeats; without a status there was no answer.
+// claudeRetryClass classifies the failure of a request that the CLI retries. Without a status there was no answer.
 func claudeRetryClass(word string, status int64) class.Class {
 	switch known := classOf("claude.error", word); {
 	case known != class.None:
@@ -280,7 +282,7 @@ func claudeRetryClass(word string, status int64) class.Class {
 	return class.Network
 }
 
-// good: all four words on a turn's end say that it went well.
+// good reports whether all four fields of a turn's end say that the turn succeeded.
 func (r claudeResult) good() bool {
 	return r.ended && !r.failed && classOf("claude.terminal_reason", r.reason) == class.None && r.status == 0 && (r.subtype == "success" || r.subtype == "")
 }
@@ -295,7 +297,7 @@ func (s *claudeStream) judge(learned *Learned, end proc.Result) {
 		learned.Class, learned.ErrorText = s.failure(r), errorText(cmp.Or(r.text, r.problems))
 	case s.limit != nil:
 		learned.Class, learned.ErrorText = class.Limit, errorText(strings.TrimSpace(s.limit.Kind+" limit reached"))
-	case s.retry.class != class.None: // ended while it waited
+	case s.retry.class != class.None: // the process ended while the CLI waited to retry
 		learned.Class, learned.ErrorText = s.retry.class, s.retry.text
 	default:
 		learned.Class, learned.ErrorText = class.NoResult, errorText(s.stderr())
@@ -305,13 +307,13 @@ func (s *claudeStream) judge(learned *Learned, end proc.Result) {
 	}
 	learned.Limit = s.limit
 	if s.limit == nil {
-		// A release that does not tell the time otherwise.
+		// Some releases tell the time of the reset only in the text.
 		learned.Limit = &Limit{ResetsAt: resetIn(r.text, end.LastOutput, time.Local)}
 	}
 }
 
-// failure classifies a turn that ended badly, by the most particular word that the CLI gives. Only where it has no word
-// is a text looked at, and only one that the CLI wrote in the agent's place.
+// failure classifies a turn that failed, by the most specific field that the CLI gives. Only without such a field does
+// it use a text, and only a text that the CLI wrote instead of an answer.
 func (s *claudeStream) failure(r claudeResult) class.Class {
 	word, reason := classOf("claude.error", s.word), classOf("claude.terminal_reason", r.reason)
 	if reason == class.Unknown {
@@ -335,7 +337,7 @@ func (s *claudeStream) failure(r claudeResult) class.Class {
 		return statusClass(int(r.status))
 	}
 	written := class.None
-	if s.word != "" && r.failed { // the text is the CLI's, not the agent's
+	if s.word != "" && r.failed { // the CLI wrote the text, not the agent
 		written = classOf("claude.text", r.text)
 	}
 	if s.word == "server_error" {
@@ -344,7 +346,8 @@ func (s *claudeStream) failure(r claudeResult) class.Class {
 	return cmp.Or(written, s.retry.class, class.Unknown)
 }
 
-// startFailure explains a failed run without events by a table; the text begins with the line that was found.
+// startFailure derives the class and the error text of a failed run without events from standard error, by a table of
+// failures.txt. The error text begins with the line that the table matches.
 func startFailure(table, stderr string, end proc.Result) (class.Class, string) {
 	found, at := findClass(table, stderr)
 	if !failed(end) || found == class.None {

@@ -11,33 +11,33 @@ import (
 	"github.com/superloop/superloop/internal/pattern"
 )
 
-const maxModels, maxIDs = 64, 64 // the models of one run, and the messages that may be under way at a time
+const maxModels, maxIDs = 64, 64 // bounds of the models of one run, and of the messages that are under way at a time
 
 var (
 	claudeNames      = counterNames{"input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"}
 	claudeModelNames = counterNames{"inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens", "thinkingTokens"}
 )
 
-// claudeCounts is what the stream tells of tokens and money. Only the counters per model are exact: they have all
-// requests, also those of sub-agents, on the side, and of the last turn before a budget ends the run, which
+// claudeCounts collects the tokens and costs that the stream tells. Only the counters per model are exact. They include
+// the requests of sub-agents, the side requests, and the last turn before a budget ends the run, all of which
 // result.usage leaves out. Newer releases count them by session and tell those of the run in
-// model_usage_since_last_result; 2.1.197 counts by run.
+// model_usage_since_last_result. Release 2.1.197 counts by run.
 type claudeCounts struct {
-	turns    Usage                 // result.usage of all results
+	turns    Usage                 // sum of result.usage of all results
 	models   map[string]modelCount // modelUsage of the last result
-	since    map[string]modelCount // model_usage_since_last_result of all results
+	since    map[string]modelCount // sum of model_usage_since_last_result of all results
 	cost     *float64              // total_cost_usd of the last result
 	results  int
 	hasSince bool
 
-	// What the messages told before a result came: the input is known when an answer begins, the output is not.
+	// The usage in the messages before a result. At the beginning of an answer the input is known, but not the output.
 	started  Usage
 	messages recent
 	first    string // id of the first message
 	answerer string
 }
 
-// modelCount is what one model used, or several.
+// modelCount is the usage of one model, or of several together.
 type modelCount struct {
 	name string
 	Usage
@@ -56,7 +56,7 @@ func total(models map[string]modelCount) (sum modelCount) {
 	return sum
 }
 
-// filled makes the four kinds known: what this CLI leaves out is 0.
+// filled returns u with all four kinds known. A kind that this CLI leaves out is 0.
 func (u Usage) filled() Usage {
 	var zero int64
 	u = u.plus(Usage{Input: &zero, Output: &zero, CacheRead: &zero, CacheWrite: &zero})
@@ -74,7 +74,7 @@ func (u Usage) covers(v Usage) bool {
 	return ok
 }
 
-// message notes the usage that the beginning of an answer tells. It comes again with every block of the answer.
+// message records the usage at the beginning of an answer. The CLI repeats it with every block of the answer.
 func (c *claudeCounts) message(e event, model string) {
 	c.answerer = cmp.Or(model, c.answerer)
 	if id := e.str("message.id"); id != "" {
@@ -100,7 +100,8 @@ func (c *claudeCounts) result(e event) {
 	c.results++
 }
 
-// learn gives this run's figures and the session's. resumed: the session may have had runs, with before as counters.
+// learn writes the figures of this run and of the session into l. resumed says that the session may have had earlier
+// runs; before holds its counters then.
 func (c *claudeCounts) learn(l *Learned, resumed bool, before *Totals) {
 	l.Model, l.Totals = strings.TrimSuffix(c.answerer, "[1m]"), before
 	if c.results == 0 {
@@ -124,8 +125,8 @@ func (c *claudeCounts) learn(l *Learned, resumed bool, before *Totals) {
 		}
 	case !resumed, all.covers(run) && run.covers(all.Usage):
 		run, l.CostUSD = all.Usage, c.cost
-	case before == nil: // the counters may be of the session
-	case all.covers(before.Usage.plus(run)): // they are
+	case before == nil: // it is unknown whether the counters are those of the session or of the run
+	case all.covers(before.Usage.plus(run)): // the counters are those of the session
 		run, _ = all.minus(before.Usage)
 		if c.cost != nil && before.CostUSD != nil {
 			left := max(0, *c.cost-*before.CostUSD)
@@ -185,13 +186,13 @@ func addModels(e event, path string, to map[string]modelCount) {
 	}
 }
 
-// recent is what was told of the last maxIDs answers.
+// recent holds the usage that the stream has told for the last maxIDs answers.
 type recent []struct {
 	id   string
 	told Usage
 }
 
-// more is what is told now of an answer beyond what was told of it before.
+// more returns by how much the usage of an answer now exceeds the usage told for it before.
 func (r *recent) more(id string, now Usage) Usage {
 	i := 0
 	for i < len(*r) && (*r)[i].id != id {
@@ -211,8 +212,8 @@ func larger(a, b int64) int64 { return max(a, b) }
 var claudeTranscript = paths{64: "type timestamp message.usage.*", 256: "message.id message.model"}.lazy()
 
 // Recover finds the usage of a run without a result in the session's file, where each answer has its final usage, and
-// in those of its sub-agents. Requests on the side are in none of them, so the figures are the least that was used; the
-// cost stays unknown. The file has all runs of the session, one after the other: this one begins with the first message
+// in the files of its sub-agents. None of these files has the side requests, so the figures are a lower bound, and the
+// cost stays unknown. The file has all runs of the session, one after the other. This run begins with the first message
 // that its stream showed.
 func (s *claudeStream) Recover(env []string, workdir string, l *Learned) {
 	if s.counts.results > 0 || s.counts.first == "" || checkSession(s.session) != nil {
@@ -228,7 +229,7 @@ func (s *claudeStream) Recover(env []string, workdir string, l *Learned) {
 		return
 	}
 	models, answers := map[string]modelCount{}, recent{}
-	add := func(e event) { // the last block of an answer has its complete usage
+	add := func(e event) { // the last block of an answer has the complete usage
 		id, model := e.str("message.id"), e.str("message.model")
 		m, known := models[model]
 		if e.str("type") == "assistant" && id != "" && model != claudeSynthetic && (known || len(models) < maxModels) {
@@ -259,7 +260,7 @@ func (s *claudeStream) Recover(env []string, workdir string, l *Learned) {
 			})
 		}
 	}
-	told := s.counts.started // the answer that was under way may not be kept
+	told := s.counts.started // the files may lack the answer that was under way
 	told.Output = nil
 	l.Usage = total(models).combined(told, larger).filled()
 	l.Model = cmp.Or(mostOutput(models), l.Model)
@@ -267,7 +268,8 @@ func (s *claudeStream) Recover(env []string, workdir string, l *Learned) {
 
 var notPlain = pattern.Lazy(`[^a-zA-Z0-9]`)
 
-// claudeProject is the directory of the session's file, named after that of the run; long names have a digest.
+// claudeProject returns the directory of the session's file. The CLI names it after the directory of the run, and
+// shortens a long name with a digest.
 func claudeProject(root *os.Root, workdir, session string) string {
 	has := func(dir string) bool {
 		info, err := root.Lstat(filepath.Join(dir, session+".jsonl"))

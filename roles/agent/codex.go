@@ -9,29 +9,32 @@ import (
 	"github.com/superloop/superloop/internal/manifest"
 )
 
-// codex is the Codex CLI. It runs headless, as `codex exec`, with its stream of JSON lines on standard output.
+// codex is the adapter of the Codex CLI in headless mode: `codex exec` with its stream of JSON lines on standard
+// output.
 type codex struct{}
 
 func (codex) Name() string                { return "codex" }
 func (codex) Matches(program string) bool { return program == "codex" }
 
-// codexOther are the subcommands besides exec; codexTurns stand after exec too. A command with one is taken as it is.
+// codexOther are the subcommands besides exec. codexTurns are subcommands that may also follow exec. superloop does not
+// change a command that has one of codexOther.
 var (
 	codexOther = strings.Fields(`agents review login logout mcp mcp-server plugin app-server remote-control completion update doctor sandbox
 		debug apply a resume queue archive delete unarchive fork cloud exec-server features help proto`)
 	codexTurns = []string{"resume", "fork", "review", "help"}
-	// The owner's own flags and settings on permissions; any of them, and Request.Permissions adds none.
+	// codexPermits and codexPermitKeys are the permission flags and settings. If the owner has set one of them,
+	// Request.Permissions adds nothing.
 	codexPermits    = "--sandbox -s --full-auto --dangerously-bypass-approvals-and-sandbox --yolo --approve-for-me"
 	codexPermitKeys = []string{"sandbox_mode", "sandbox_permissions", "permission_profile", "default_permissions", "permissions"}
-	codexEfforts    = [...]string{"none", "minimal", "low", "medium", "high", "xhigh"} // by thinkingLevels
+	codexEfforts    = [...]string{"none", "minimal", "low", "medium", "high", "xhigh"} // for each of thinkingLevels
 )
 
-// codexLine is the owner's command line, parted: our flags go behind before, a session to resume behind args.
+// codexLine is the owner's command line, split up. superloop's flags go after before, a session to resume after args.
 type codexLine struct {
 	before, args []string
-	prompt       []string // the words that are the prompt, or stand for it
-	own          bool     // another subcommand, or a session of the owner's choice
-	noExec       bool     // it is no exec at all
+	prompt       []string // the words that are the prompt or placeholders for it
+	own          bool     // the command names another subcommand, or the owner's own session
+	noExec       bool     // the command is no exec at all
 }
 
 func (codex) line(req Request) codexLine {
@@ -85,7 +88,7 @@ func (c codex) Command(req Request, environ []string) (Command, error) {
 		args = append(args, line.prompt...)
 	default:
 		b.err = checkSession(req.Resume.ID)
-		// "codex exec resume" takes few of the flags of exec, so all flags stand before the word resume.
+		// "codex exec resume" accepts few of the flags of exec, so all flags come before the word resume.
 		args = append(slices.DeleteFunc(args, func(w string) bool { return w == "--" }), "resume", req.Resume.ID)
 		args = append(args, line.prompt...)
 		if len(line.prompt) == 0 && req.CLI.stdin() {
@@ -109,7 +112,7 @@ func (codex) Profile() Profile {
 		Keys:   []string{"OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN", "AWS_BEARER_TOKEN_BEDROCK"},
 		Login:  "codex login",
 		Help:   codexHelp,
-		Hidden: []string{"--yolo", "--experimental-json"}, // of 0.169.0
+		Hidden: []string{"--yolo", "--experimental-json"}, // flags of release 0.169.0
 		Replaced: map[string]string{
 			"--full-auto": "--sandbox=workspace-write", "-a": `-c approval_policy="never"`, "--ask-for-approval": `-c approval_policy="never"`,
 			"--search": `-c web_search="live"`, "--reasoning-effort": `-c model_reasoning_effort="high"`,
@@ -119,7 +122,7 @@ func (codex) Profile() Profile {
 	}
 }
 
-// codexHelp: each level of subcommands has flags of its own.
+// codexHelp returns the subcommands of a command line, because each level of subcommands has flags of its own.
 func codexHelp(args []string) []string {
 	at := slices.IndexFunc(args, func(w string) bool { return w == "exec" || w == "e" })
 	if at < 0 {
@@ -138,11 +141,11 @@ func codexHelp(args []string) []string {
 
 func codexHome(env []string) string { return homeIn(env, "CODEX_HOME", ".codex") }
 
-// codexCredential looks at the settings, which say whose models the CLI uses and what holds their key, and at the CLI's
-// own login.
+// codexCredential looks for the CLI's credential. The settings say which provider the CLI uses and which variable holds
+// its key. Otherwise the CLI uses CODEX_API_KEY or its own login.
 func codexCredential(_ Request, env []string) (Login, Account) {
-	settings := map[string]string{}                                                      // by table and key with dots between
-	list, _ := manifest.TOML(readSettings(filepath.Join(codexHome(env), "config.toml"))) // of a broken one the CLI reads nothing either
+	settings := map[string]string{}                                                      // values by dotted path
+	list, _ := manifest.TOML(readSettings(filepath.Join(codexHome(env), "config.toml"))) // like the CLI, use nothing of a broken file
 	for _, s := range list {
 		settings[s.Path] = s.Plain()
 	}
@@ -168,7 +171,7 @@ func codexCredential(_ Request, env []string) (Login, Account) {
 	if url == "" && name == "openai" || hostIn(url, ".openai.com") {
 		account.Provider = "openai"
 	}
-	// The tokens of a login change, the account does not.
+	// The tokens of a login change, but the account does not.
 	if id := cmp.Or(valueIn(env, "CODEX_API_KEY"), kept.Tokens.Account, kept.Key); variable != "" {
 		account.ID = AccountID(url, valueIn(env, variable))
 	} else if id != "" {

@@ -17,11 +17,11 @@ var codexRollout = paths{
 	256: "payload.session_id payload.root_turn_id payload.model",
 }.lazy()
 
-// So many directories of days are looked at for a session, and files for sub-agents.
+// Bounds of the search: directories of days for a session, and files for sub-agents.
 const maxDays, maxRollouts = 4096, 1024
 
-// Recover finds in the files of the session what the stream did not tell: the usage of a turn that did not end well,
-// that of the sub-agents, which no event has, the model, and when a limit ends.
+// Recover finds in the files of the session what the stream did not tell: the usage of a turn that failed, the usage of
+// sub-agents, which no event has, the model, and the time at which a limit ends.
 func (s *codexStream) Recover(env []string, _ string, l *Learned) {
 	if !s.began || checkSession(s.session) != nil {
 		return
@@ -55,7 +55,7 @@ func (s *codexStream) Recover(env []string, _ string, l *Learned) {
 	if _, told := l.Usage.Total(); s.completed && !s.agents && told {
 		return
 	}
-	// Newer releases keep the usage of each turn, others that of the thread.
+	// Newer releases record the usage of each turn, older ones only that of the thread.
 	switch {
 	case r.records == 0:
 		if used := s.since(now); used != (Usage{}) {
@@ -69,7 +69,7 @@ func (s *codexStream) Recover(env []string, _ string, l *Learned) {
 	}
 }
 
-// stale reports whether the thread's counters are still those of the run before: this one has used nothing then.
+// stale reports whether the thread's counters are still those of the previous run. Then this run has used nothing.
 func (s *codexStream) stale(now Usage) bool {
 	if !s.continued() || s.resume.Totals == nil {
 		return false
@@ -79,7 +79,7 @@ func (s *codexStream) stale(now Usage) bool {
 	return ok && n == 0
 }
 
-// others adds the sub-agents of the turn. They write files of their own, at the same time as the main one.
+// others adds the usage of the turn's sub-agents. They write files of their own, at the same time as the main agent.
 func (s *codexStream) others(root *os.Root, path string, r *rollout) {
 	info, err := root.Lstat(path)
 	if err != nil {
@@ -110,7 +110,7 @@ func (s *codexStream) others(root *os.Root, path string, r *rollout) {
 	}
 }
 
-// codexFiles are the files sessions/YEAR/MONTH/DAY/*, the last day first.
+// codexFiles returns the files sessions/YEAR/MONTH/DAY/*, the last day first.
 func codexFiles(root *os.Root) iter.Seq2[string, os.DirEntry] {
 	days := []string{"."}
 	for range 3 {
@@ -140,10 +140,10 @@ func codexFiles(root *os.Root) iter.Seq2[string, os.DirEntry] {
 type rollout struct {
 	model   string
 	turnID  string
-	turn    Usage // of the last turn
-	records int   // how many it is the sum of
+	turn    Usage // usage of the last turn
+	records int   // number of records that turn is the sum of
 	thread  Usage
-	resets  time.Time // when the last of the windows that are used up opens
+	resets  time.Time // when the last of the exhausted windows opens again
 }
 
 func (r *rollout) main(e event) bool {

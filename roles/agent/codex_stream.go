@@ -22,29 +22,29 @@ var codexLines = paths{
 	finalText:        "item.text",
 }.lazy()
 
-// codexNames: the input counts both kinds of cache, the output the reasoning.
+// codexNames are the names of codex's counters. The input includes both kinds of cached tokens, the output the
+// reasoning.
 var codexNames = counterNames{"input_tokens", "output_tokens", "cached_input_tokens", "cache_write_input_tokens", "reasoning_output_tokens"}
 
-// codexStream reads the stream of `codex exec --json`. An item of type error is a warning. An event of type error ends
-// the run only if turn.failed follows, or the process ends: the CLI tells there what it is going to try again. The
-// usage is that of the whole thread so far, without its sub-agents, and comes only with a turn that ends well; Recover
-// has the rest.
+// codexStream reads the stream of `codex exec --json`. An item of type error is a warning. An event of type error
+// announces a retry. It ends the run only if turn.failed follows or the process ends. The usage is that of the whole
+// thread so far, without its sub-agents, and comes only with a turn that succeeds. Recover finds the rest.
 type codexStream struct {
 	jsonLines
 	resumed bool
 	resume  *Session
 	zone    *time.Location
 
-	said      string // the agent's last message
-	began     bool   // a turn has
+	said      string // the last message of the agent
+	began     bool   // a turn has begun
 	worked    bool   // the model has answered
 	completed bool
 	failed    bool
-	failure   string // what turn.failed says
-	error     string // what the last event of type error says, unless the model answered since
-	attempt   int64  // of a request that is repeated, from error
-	usage     Usage  // of the thread
-	agents    bool   // it has sub-agents, whose usage no event tells
+	failure   string // the message of turn.failed
+	error     string // the message of the last event of type error, unless the model has answered since
+	attempt   int64  // the number of the retry, from error
+	usage     Usage  // usage of the thread
+	agents    bool   // the run has sub-agents, whose usage no event tells
 	took      time.Duration
 }
 
@@ -109,7 +109,7 @@ func (s *codexStream) item(e event, kind string) {
 	}
 }
 
-// disjoint takes the cached tokens out of the input.
+// disjoint subtracts the cached tokens from the input.
 func disjoint(u Usage) Usage {
 	if u.Input != nil {
 		input := max(0, *u.Input-deref(u.CacheRead)-deref(u.CacheWrite))
@@ -120,7 +120,7 @@ func disjoint(u Usage) Usage {
 
 var codexAgain = pattern.Lazy(`^Reconnecting\.\.\. (?:(\d+)/\d+)?`)
 
-// codexAttempt is how often the request of such an error was repeated; 0 if it will not be.
+// codexAttempt returns the number of the retry that an error announces; 0 if the CLI does not retry.
 func codexAttempt(text string) int64 {
 	m := codexAgain().FindStringSubmatch(text)
 	if m == nil {
@@ -130,7 +130,8 @@ func codexAttempt(text string) int64 {
 	return max(1, n)
 }
 
-// Settled: of a refused login the first repetition may find a renewed one.
+// Settled reports the run as finished after its turn ended. It reports the run as hopeless when a login is refused a
+// second time, because the first retry may find a renewed login.
 func (s *codexStream) Settled() Settled {
 	return settledAs(s.completed || s.failed, s.attempt > 1 && codexClass(s.error).NeedsPerson(), s.worked)
 }
@@ -171,7 +172,7 @@ func (s *codexStream) Finish(end proc.Result) Learned {
 	return learned
 }
 
-// since is what this run used when the thread's counters stand at now. Counters that went back are of a new thread.
+// since returns the usage of this run, given the thread's counters now. Counters that decreased belong to a new thread.
 func (s *codexStream) since(now Usage) Usage {
 	switch {
 	case !s.resumed, s.resume != nil && !s.continued():
@@ -185,14 +186,14 @@ func (s *codexStream) since(now Usage) Usage {
 	return now
 }
 
-// continued reports whether this is the session to resume: for an id that is no UUID the CLI begins a new thread.
+// continued reports whether the thread is the session to resume. For an id that is no UUID the CLI begins a new thread.
 func (s *codexStream) continued() bool {
 	return s.resume != nil && (s.session == "" || s.session == s.resume.ID)
 }
 
 var straight = strings.NewReplacer("\u2018", "'", "\u2019", "'", "\u02bc", "'", "\u201c", `"`, "\u201d", `"`, "`", "'")
 
-// codexClass is never given anything but the CLI's own words on a failure.
+// codexClass classifies a failure. said is always the CLI's own message about it.
 func codexClass(said string) class.Class {
 	if said == "" {
 		return class.None
@@ -205,12 +206,12 @@ func codexClass(said string) class.Class {
 		Error json.RawMessage `json:"error"`
 	}
 	if json.Unmarshal([]byte(said), &body) == nil && len(body.Error) > 0 {
-		return class.Request // the answer to a request, as it came
+		return class.Request // the unchanged body of the provider's answer
 	}
 	return class.Unknown
 }
 
-// codexStart explains a run that ended badly before its first turn did anything.
+// codexStart derives the class and the error text of a run that failed before its first turn from standard error.
 func codexStart(stderr string, end proc.Result) (class.Class, string) {
 	said := codexErrors(stderr)
 	if found := classOf("codex.start", said); failed(end) && found != class.None {
@@ -221,5 +222,5 @@ func codexStart(stderr string, end proc.Result) (class.Class, string) {
 
 var codexNoise = pattern.Lazy(`^(?:WARNING: |Reading )`)
 
-// codexErrors is standard error without what comes with every start.
+// codexErrors returns standard error without the lines that come at every start.
 func codexErrors(stderr string) string { return without(codexNoise(), stderr) }

@@ -16,27 +16,29 @@ import (
 	"github.com/superloop/superloop/roles"
 )
 
-// maxArg is the longest argument or environment entry that Linux takes: 128 KiB with the NUL byte at its end.
+// maxArg is the longest argument or environment entry that Linux accepts, in bytes: 128 KiB including the NUL byte at
+// its end.
 const maxArg = 128<<10 - 1
 
-// Command is a process ready to be started.
+// Command describes a process that is ready to start.
 type Command struct {
 	Argv  []string
 	Dir   string   // absolute
 	Env   []string // complete, sorted, without duplicates
-	Stdin string   // the absolute path of the file on standard input; "" is none
-	// File, an absolute path, has to be on disk with FileText before the start: settings that a CLI takes from a file
-	// only. "" is none.
+	Stdin string   // the absolute path of the file on standard input; "" means none
+	// File is the absolute path of a file that has to hold FileText before the start, for settings that a CLI reads
+	// only from a file. "" means none.
 	File, FileText string
 }
 
-// assemble makes the command that all CLIs have in common:
+// assemble makes the command in the form that all CLIs share:
 //
 //	Command + flags + Args (or FastArgs) [+ the prompt]
 //
-// Placeholders are replaced in Command, Args and the values of Env, as plain strings and in one pass: what a
-// placeholder brings in is never looked at again, so a prompt that mentions {model} stays as it is. Unknown ones stay
-// too. flags and env come from the adapter and are used as they are; the owner's own Env wins over env.
+// It replaces the placeholders in Command, Args and the values of Env, as plain strings and in one pass. It does not
+// search the replacements for placeholders, so a prompt that mentions {model} stays as it is. Unknown placeholders
+// stay, too. flags and env come from the adapter and are used as they are. The owner's own Env takes precedence over
+// env.
 func assemble(req Request, environ, flags []string, env map[string]string) (Command, error) {
 	if err := req.check(); err != nil {
 		return Command{}, err
@@ -78,7 +80,8 @@ func assemble(req Request, environ, flags []string, env map[string]string) (Comm
 	return c, c.check()
 }
 
-// placeholders replaces, in one pass, the names that the contract has, and {prompt}, {loop_dir} and {thinking}.
+// placeholders replaces all placeholders in one pass: those of the documented contract, and {prompt}, {loop_dir} and
+// {thinking}.
 func placeholders(req Request, prompt string) *strings.Replacer {
 	return strings.NewReplacer(
 		"{repo}", req.WorkDir, "{prompt_file}", req.PromptPath, "{prompt}", prompt, "{last_message_file}", req.LastMessageFile,
@@ -87,7 +90,7 @@ func placeholders(req Request, prompt string) *strings.Replacer {
 	)
 }
 
-// builder collects the flags that superloop adds to a command, but none that the owner has written.
+// builder collects the flags that superloop adds to a command. It adds no flag that the owner has set.
 type builder struct {
 	Request
 	words, flags []string
@@ -96,14 +99,14 @@ type builder struct {
 
 func flagsFor(req Request) *builder { return &builder{Request: req, words: req.words()} }
 
-// add adds flags unless the owner has written one of own, which are names with spaces between.
+// add adds flags unless the owner has set one of own, which are names separated by spaces.
 func (b *builder) add(own string, flags ...string) {
 	if !hasFlag(b.words, strings.Fields(own)...) {
 		b.flags = append(b.flags, flags...)
 	}
 }
 
-// model names the model, unless the owner has placed it in the command already.
+// model adds the flag for the model, unless the owner has placed {model} in the command.
 func (b *builder) model() {
 	placed := slices.ContainsFunc(b.words, func(w string) bool { return strings.Contains(w, "{model}") })
 	if b.Model != "" && !placed {
@@ -111,7 +114,8 @@ func (b *builder) model() {
 	}
 }
 
-// permit adds the flags for what the role may do. A worktree does not hold the loop's directory, which is written too.
+// permit adds the flags for the role's permissions. With PermitWorkspace it also allows the loop's directory if that
+// lies outside the working directory, as it does for a worktree.
 func (b *builder) permit(own string, flags map[string][]string) {
 	list := flags[b.Permissions]
 	if b.Permissions == PermitWorkspace && !inside(b.LoopDir, b.WorkDir) {
@@ -120,7 +124,8 @@ func (b *builder) permit(own string, flags map[string][]string) {
 	b.add(own, list...)
 }
 
-// session names the session to go on with, or with fresh unless "" the id of a new one.
+// session adds the flag resume with the session to resume, or the flag fresh with the id of a new session. If fresh is
+// "", a new session gets no flag.
 func (b *builder) session(own, resume, fresh string) {
 	id := b.SessionID
 	if b.Resume != nil {
@@ -145,10 +150,11 @@ func (r Request) words() []string {
 	return slices.Concat(r.CLI.Command[1:], r.args())
 }
 
-// hasFlag finds "--name", "--name=value", "-n" or "-nvalue". Nothing after "--" is a flag.
+// hasFlag reports whether the words have one of the flags, written as "--name", "--name=value", "-n" or "-nvalue".
+// Nothing after "--" is a flag.
 func hasFlag(words []string, names ...string) bool { return len(flagValues(words, names...)) > 0 }
 
-// flagValue is what the last of the flags is given.
+// flagValue returns the value of the last of the flags.
 func flagValue(words []string, names ...string) (value string, ok bool) {
 	for _, value = range flagValues(words, names...) {
 		ok = true
@@ -156,7 +162,7 @@ func flagValue(words []string, names ...string) (value string, ok bool) {
 	return value, ok
 }
 
-// flagValues are what the flags are given: what follows "=" or the letter, else the next word.
+// flagValues returns the values of the flags: the text after "=" or after the letter, else the next word.
 func flagValues(words []string, names ...string) (values []string) {
 	for i, w := range words {
 		if w == "--" {
@@ -177,7 +183,7 @@ func flagValues(words []string, names ...string) (values []string) {
 	return values
 }
 
-// defaults are those of env that the supervisor's own environment does not set.
+// defaults returns the entries of env that the supervisor's own environment does not set.
 func defaults(environ []string, env map[string]string) map[string]string {
 	for _, e := range environ {
 		name, _, _ := strings.Cut(e, "=")
@@ -188,7 +194,7 @@ func defaults(environ []string, env map[string]string) map[string]string {
 
 var plainID = pattern.Lazy(`^[0-9A-Za-z_.][-0-9A-Za-z_.]{0,199}$`)
 
-// checkSession refuses an id that could be read as a flag or a placeholder: it came from a CLI's output.
+// checkSession refuses an id that could be read as a flag or a placeholder, because the id comes from a CLI's output.
 func checkSession(id string) error {
 	if !plainID().MatchString(id) {
 		return fmt.Errorf("the session id %q cannot be one: only letters, digits, dashes, dots and underscores are taken", id)
@@ -208,7 +214,7 @@ func tooLong(what string, size int64) error {
 	return fmt.Errorf(`%s would be %d bytes long, and the system takes at most %d: set the runner's prompt_mode to "stdin" or "file"`, what, size, maxArg)
 }
 
-// check finds what exec would refuse with a message that says nothing.
+// check finds errors for which exec would return an unclear message.
 func (c Command) check() error {
 	for i, a := range c.Argv {
 		if err := checkArg(fmt.Sprintf("argument %d of the command", i), a); err != nil {
@@ -237,12 +243,13 @@ func checkArg(what, arg string) error {
 	return nil
 }
 
-// MarkVariable carries the run id, by which the processes of a dead supervisor are told from others.
+// MarkVariable is the variable with the run id. By it superloop recognises the processes that a dead supervisor has
+// left.
 const MarkVariable = "SUPERLOOP_MARK"
 
-// environment is what the agent gets, sorted by name, each name once. From the weakest to the strongest: what the
-// filter lets through of the supervisor's environment, the adapter's additions, the runner's Env, and what the contract
-// promises.
+// environment returns the environment of the agent, sorted by name, each name once. The sources in rising precedence
+// are the part of the supervisor's environment that the filter lets through, the adapter's additions, the runner's Env,
+// and the variables of the documented contract.
 func environment(base []string, adapter, runner map[string]string, req Request) []string {
 	all := map[string]string{}
 	pass := filter(req.CLI)
@@ -267,21 +274,23 @@ func environment(base []string, adapter, runner map[string]string, req Request) 
 	return list
 }
 
-// Environment is that of a command which superloop itself runs in the agent's place, such as the tests.
+// Environment returns the environment of a command that superloop itself runs for the loop, such as the tests.
 func Environment(base []string, req Request) []string { return environment(base, nil, nil, req) }
 
-// basic are the variables that any program needs; those that begin with LC_ and XDG_ too.
+// basic are the variables that any program needs, besides those whose names begin with LC_ or XDG_.
 const basic = " PATH HOME USER LOGNAME SHELL LANG LANGUAGE TZ TERM COLORTERM NO_COLOR TMPDIR TEMP TMP HOSTNAME " +
 	"HTTP_PROXY HTTPS_PROXY NO_PROXY ALL_PROXY http_proxy https_proxy no_proxy all_proxy " +
 	"SSL_CERT_FILE SSL_CERT_DIR NODE_EXTRA_CA_CERTS REQUESTS_CA_BUNDLE CURL_CA_BUNDLE CI "
 
-// sharedLogin names the file with the login of a whole cloud, which tools need. It is a path and no key.
+// sharedLogin is the variable with the path of the file that holds the login of a whole cloud. filter lets it through,
+// because tools need it and the path is no secret.
 const sharedLogin = "GOOGLE_APPLICATION_CREDENTIALS"
 
-// filter says which variables of the supervisor's environment a CLI gets. Not those named SUPERLOOP_*: they steer this
-// supervisor or its tests, or belong to an outer superloop in whose agent this one runs. Not the keys of other CLIs:
-// what an agent never had it cannot print. An owner who wants one passed on names it in pass_env or in the runner's
-// env.
+// filter returns a function that says which variables of the supervisor's environment a CLI gets. The CLI always gets
+// the variables in PassEnv and its own keys. It gets no SUPERLOOP_* variable, because these control this supervisor or
+// its tests, or belong to an outer superloop whose agent runs this one. It gets no keys of other CLIs, unless its
+// adapter is generic, because an agent cannot print a key that it never had. It gets all other variables if PassEnv is
+// nil, and otherwise only the basic ones.
 func filter(cli CLI) func(name string) bool {
 	own := For(cli)
 	keys := own.Profile().Keys
@@ -301,7 +310,7 @@ func filter(cli CLI) func(name string) bool {
 	}
 }
 
-// allKeys are the variables with the keys of any CLI.
+// allKeys returns the variables that hold the keys of any CLI.
 var allKeys = sync.OnceValue(func() map[string]bool {
 	keys := map[string]bool{}
 	for _, a := range Adapters() {
@@ -312,7 +321,7 @@ var allKeys = sync.OnceValue(func() map[string]bool {
 	return keys
 })
 
-// Secrets takes the values of all credentials in environ, and in the runner's own Env, out of what it is given: the
+// Secrets returns a Replacer that removes the values of all credentials in environ and in the runner's own Env: the
 // keys that the adapters know, and every variable whose name says that it is a secret.
 func Secrets(environ []string, own map[string]string) *redact.Replacer {
 	environ = slices.Clip(environ)
@@ -322,7 +331,7 @@ func Secrets(environ []string, own map[string]string) *redact.Replacer {
 	var secrets []string
 	for _, e := range environ {
 		name, value, _ := strings.Cut(e, "=")
-		// A key may be the path of a file with the credential, which is no secret.
+		// A key variable may hold the path of a file with the credential. The path is no secret.
 		if (allKeys()[name] || speaksOfSecret(name)) && !strings.HasPrefix(value, string(os.PathSeparator)) {
 			secrets = append(secrets, value)
 		}
@@ -330,7 +339,7 @@ func Secrets(environ []string, own map[string]string) *redact.Replacer {
 	return redact.Values(secrets)
 }
 
-// speaksOfSecret goes by the last words of a variable's name, as everybody writes them.
+// speaksOfSecret reports whether the end of a variable's name says that its value is a secret.
 func speaksOfSecret(name string) bool {
 	ends := []string{"KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "CREDENTIALS"}
 	return slices.ContainsFunc(ends, func(end string) bool { return strings.HasSuffix(strings.ToUpper(name), end) })

@@ -44,7 +44,7 @@ var failures = sync.OnceValue(func() map[string][]failure {
 	return tables
 })
 
-// findClass gives the class of a text by a table of failures.txt, and where the words for it begin.
+// findClass classifies a text by a table of failures.txt. It also returns the offset at which the match begins.
 func findClass(table, text string) (class.Class, int) {
 	for _, f := range failures()[table] {
 		if at := f.text().FindStringIndex(text); at != nil {
@@ -59,13 +59,14 @@ func classOf(table, text string) class.Class {
 	return found
 }
 
-// statusClass is what an HTTP status says by itself; class.Unknown for one that is no failure known of a model API.
+// statusClass classifies an HTTP status. It returns class.Unknown for a status that is no known failure of a model API.
 func statusClass(status int) class.Class { return classOf("http.status", strconv.Itoa(status)) }
 
-// maxWait bounds what is believed of a time to wait: no window of a provider is longer than a month.
+// maxWait is the longest wait that is believed. No window of a provider is longer than a month.
 const maxWait = 32 * 24 * time.Hour
 
-// waited adds a wait to the time at which it was asked for; zero when either is not known, or cannot be meant.
+// waited returns the end of a wait that was requested at the time at. It returns the zero time if either is unknown, or
+// if the wait is too long to be meant.
 func waited(at time.Time, wait time.Duration) time.Time {
 	if at.IsZero() || wait <= 0 || wait > maxWait {
 		return time.Time{}
@@ -73,14 +74,14 @@ func waited(at time.Time, wait time.Duration) time.Time {
 	return at.Add(wait)
 }
 
-// limited notes until when the provider asks to wait; reset is zero when it does not say.
+// limited records the limit and its end. reset is zero if the provider does not name it.
 func (l *Learned) limited(kind string, reset time.Time) {
 	if l.Class == class.Limit || l.Class == class.Overloaded && !reset.IsZero() {
 		l.Limit = &Limit{Kind: kind, ResetsAt: reset}
 	}
 }
 
-// resetOf reads the headers in which model APIs say when a limit ends. at is the time of the response.
+// resetOf reads the end of a limit from the headers that model APIs use. at is the time of the response.
 func resetOf(h http.Header, at time.Time) time.Time {
 	if ms, err := strconv.ParseFloat(h.Get("retry-after-ms"), 64); err == nil {
 		return waited(at, time.Duration(ms*float64(time.Millisecond)))
@@ -90,7 +91,7 @@ func resetOf(h http.Header, at time.Time) time.Time {
 			return t
 		}
 	}
-	// Of the windows that have one each, the last to open again.
+	// If several windows have a header each, the window that opens last counts.
 	var last time.Time
 	for name := range strings.FieldsSeq(`anthropic-ratelimit-requests-reset anthropic-ratelimit-tokens-reset
 		x-ratelimit-reset-requests x-ratelimit-reset-tokens`) {
@@ -102,7 +103,8 @@ func resetOf(h http.Header, at time.Time) time.Time {
 	return last
 }
 
-// moment reads a time as headers have it: seconds from now, a Unix time in s or ms, a duration (6m0s) or a date.
+// moment reads a time in the forms that headers use: seconds from now, a Unix time in s or ms, a duration (6m0s) or a
+// date.
 func moment(text string, at time.Time) time.Time {
 	var wait time.Duration
 	n, nerr := strconv.ParseFloat(text, 64)
@@ -127,7 +129,7 @@ func moment(text string, at time.Time) time.Time {
 
 const anAmount = `(\d+(?:\.\d+)?) ?(?:(ms|milliseconds?)|(s|secs?|seconds?)|(m|mins?|minutes?)|(h|hrs?|hours?)|(d|days?)|(w|weeks?))\b`
 
-// amountUnits are the units of anAmount, in its order.
+// amountUnits are the units in anAmount, in the order of its groups.
 var amountUnits = [...]time.Duration{time.Millisecond, time.Second, time.Minute, time.Hour, 24 * time.Hour, 7 * 24 * time.Hour}
 
 var (
@@ -138,10 +140,10 @@ var (
 		`(\d{1,2})(?::(\d{2}))?(?: ?([ap])m)?(?: \(([A-Za-z0-9_/+-]{1,64})\))?`)
 )
 
-// resetIn reads when a CLI says that a limit ends: "resets 3:30pm (Europe/Berlin)", "resets Oct 6, 9am (UTC)", "limit
-// reached|1759741200", "try again at May 18th, 2033 3:33 AM", "try again in 1 day 2 hours". now is when it said so,
-// zone that of its clock. Zero if it does not say. The CLIs cut minutes and do not round them, so the time is the end
-// of the minute.
+// resetIn reads the end of a limit from a message of a CLI: "resets 3:30pm (Europe/Berlin)", "resets Oct 6, 9am (UTC)",
+// "limit reached|1759741200", "try again at May 18th, 2033 3:33 AM", "try again in 1 day 2 hours". now is the time of
+// the message and zone the time zone of the CLI's clock. The result is zero if the message tells no time. The CLIs cut
+// the seconds off and do not round, so the result is the end of the minute.
 func resetIn(text string, now time.Time, zone *time.Location) time.Time {
 	if m := resetEpoch().FindStringSubmatch(text); m != nil {
 		n, _ := strconv.ParseInt(m[1], 10, 64)
@@ -169,7 +171,7 @@ func resetIn(text string, now time.Time, zone *time.Location) time.Time {
 	}
 	now = now.In(zone)
 	at := clockTime(now, m[2], m[3], m[4], m[5], m[6], m[7])
-	late := 12 * time.Hour // what was said just before midnight is of the day after
+	late := 12 * time.Hour // a time that is this much in the past means the next day
 	if strings.EqualFold(m[1], "resets") {
 		late = 0
 	}
@@ -179,8 +181,8 @@ func resetIn(text string, now time.Time, zone *time.Location) time.Time {
 	return at
 }
 
-// clockTime is the end of the minute that the words name, in the zone of now: on that day, else today. Without a year
-// it is the next such day. Zero if there is no such time.
+// clockTime returns the end of the minute that the words name, in the time zone of now. Without a month it is on the
+// day of now; without a year it is on the next such day. The result is zero if there is no such time.
 func clockTime(now time.Time, month, day, year, hour, minute, half string) time.Time {
 	h, _ := strconv.Atoi(hour)
 	minutes, _ := strconv.Atoi(minute)
@@ -207,7 +209,7 @@ func clockTime(now time.Time, month, day, year, hour, minute, half string) time.
 	}
 	at := time.Date(y, mon, d, h, minutes, 0, 0, now.Location())
 	if at.Day() != d {
-		return time.Time{} // no such day
+		return time.Time{} // the month has no such day
 	}
 	at = at.Add(time.Minute)
 	if month != "" && year == "" && now.Sub(at) > 30*24*time.Hour {
@@ -216,7 +218,8 @@ func clockTime(now time.Time, month, day, year, hour, minute, half string) time.
 	return at
 }
 
-// span is a duration in words: "5 minutes", "1 day 2 hours", "1.3s"; 0 for one of ten years or more.
+// span parses a duration in words: "5 minutes", "1 day 2 hours", "1.3s". It returns 0 for a duration of ten years or
+// more.
 func span(words string) time.Duration {
 	var sum float64
 	for _, m := range amount().FindAllStringSubmatch(words, -1) {
@@ -233,7 +236,8 @@ func span(words string) time.Duration {
 	return time.Duration(sum)
 }
 
-// zoneOf is the zone of the agent's clock: that of the supervisor, unless the runner's own environment has another.
+// zoneOf returns the time zone of the agent's clock: that of the supervisor, unless the runner's own environment sets
+// TZ.
 func zoneOf(req Request) *time.Location {
 	if name := strings.TrimPrefix(req.CLI.Env["TZ"], ":"); name != "" {
 		if zone, err := time.LoadLocation(name); err == nil {

@@ -7,33 +7,37 @@ import (
 	"strings"
 )
 
-// gemini is Google's CLI of that name, headless: its prompt on standard input, its events on standard output.
+// gemini is the adapter of Google's gemini CLI in headless mode: the prompt goes to standard input, and the events come
+// from standard output.
 type gemini struct{}
 
 func (gemini) Name() string                { return "gemini" }
 func (gemini) Matches(program string) bool { return program == "gemini" || program == "gemini-cli" }
 
-// geminiModes are the owner's own words on permissions; any of them, and Request.Permissions adds nothing.
+// geminiModes are the permission flags of the CLI. If the owner's arguments have one of them, Request.Permissions adds
+// nothing.
 const geminiModes = "--approval-mode -y --yolo"
 
-// geminiMode is the approval mode for what a role may do. Headless, default offers no tool that writes or runs a
-// command. (In plan, the mode that is called read-only, the CLI asks the model to leave it when its plan is made, and
-// then everything is allowed. A model gets there from default too, and the settings of a repository can allow tools:
-// geminiReadOnly forbids both, and geminiStream ends a run that does it all the same.) The only sandbox is a container
-// that the owner has to set up, so the workspace has no narrower mode than yolo.
+// geminiMode is the approval mode for each value of Request.Permissions. In headless mode the CLI's default offers no
+// tool that writes files or runs commands. (The CLI calls the mode plan read-only. But in it the CLI asks the model to
+// leave the mode when its plan is made, and then everything is allowed. A model can get there from default too, and the
+// settings of a repository can allow tools. geminiReadOnly forbids both, and geminiStream ends a run that does it
+// anyway.) The CLI's only sandbox is a container that the owner has to set up, so PermitWorkspace has no narrower mode
+// than yolo.
 var geminiMode = map[string]string{PermitRead: "default", PermitWorkspace: "yolo", PermitAll: "yolo"}
 
-// geminiReadOnly is a policy that holds whatever the model wants and the repository's own settings allow: no tool that
-// writes, runs a command, leaves the mode or sends something away.
+// geminiReadOnly is a policy file for the CLI. It denies the tools that write, run a command, leave the mode or send
+// data away. It holds whatever the model wants and the repository's own settings allow.
 const geminiReadOnly = `[[rule]]
 toolName = ["enter_plan_mode", "exit_plan_mode", "write_file", "replace", "run_shell_command", "save_memory", "activate_skill", "web_fetch"]
 decision = "deny"
 priority = 999
 `
 
-// Command also names the loop's directory where it lies outside of the working directory, since the CLI's file tools go
-// nowhere else. The environment switches off the launcher, which starts a second process and ignores SIGTERM, and the
-// refusal of an untrusted directory (exit 55): the owner's repository is trusted, as all that it runs here is.
+// Command also includes the loop's directory if it lies outside the working directory, because the CLI's file tools
+// reach only included directories. The environment switches off the CLI's launcher, which starts a second process and
+// ignores SIGTERM. It also switches off the refusal of an untrusted directory (exit code 55), because the owner trusts
+// the repository in which superloop runs agents.
 func (gemini) Command(req Request, environ []string) (Command, error) {
 	b := flagsFor(req)
 	b.add("-o --output-format", "--output-format=stream-json")
@@ -44,7 +48,7 @@ func (gemini) Command(req Request, environ []string) (Command, error) {
 	}
 	b.session("-r --resume --session-id --session-file", "--resume=", "--session-id=")
 	for _, dir := range outside(req) {
-		// The flag takes a list; a directory with a comma cannot be said.
+		// The flag takes a comma-separated list, so it cannot name a directory with a comma.
 		if !strings.Contains(dir, ",") {
 			b.flags = append(b.flags, "--include-directories="+dir)
 		}
@@ -63,7 +67,7 @@ func (gemini) Command(req Request, environ []string) (Command, error) {
 	return c, err
 }
 
-// passed is what of the supervisor's environment the agent gets.
+// passed returns the part of the supervisor's environment that the agent gets.
 func passed(req Request, environ []string) []string {
 	pass := filter(req.CLI)
 	return slices.DeleteFunc(slices.Clone(environ), func(e string) bool {
@@ -72,7 +76,7 @@ func passed(req Request, environ []string) []string {
 	})
 }
 
-// outside gives the directories of a role's files that are not below the working directory, each once.
+// outside returns the directories of a role's files that are not below the working directory, each once.
 func outside(req Request) []string {
 	var dirs []string
 	for _, dir := range []string{req.LoopDir, filepath.Dir(req.LastMessageFile)} {
@@ -100,10 +104,11 @@ func (gemini) Profile() Profile {
 	}
 }
 
-// Ways to log in, as security.auth.selectedType names them.
+// The login methods, as security.auth.selectedType names them.
 const geminiOAuth, geminiKey, geminiVertex = "oauth-personal", "gemini-api-key", "vertex-ai"
 
-// geminiCredential goes by the way to log in that the CLI will take. The settings win over the environment.
+// geminiCredential finds the login for the login method that the CLI will use. The settings take precedence over the
+// environment.
 func geminiCredential(_ Request, env []string) (Login, Account) {
 	home := filepath.Join(cmp.Or(valueIn(env, "GEMINI_CLI_HOME"), valueIn(env, "HOME")), ".gemini")
 	settings, creds, kept := filepath.Join(home, "settings.json"), filepath.Join(home, "oauth_creds.json"), filepath.Join(home, "gemini-credentials.json")
@@ -156,7 +161,7 @@ func geminiCredential(_ Request, env []string) (Login, Account) {
 		{vertex && (project == "" || place == ""), LoginNo, "Vertex AI needs GOOGLE_API_KEY, or GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION"},
 		{vertex && firstFile(valueIn(env, "GOOGLE_APPLICATION_CREDENTIALS")) != "", LoginYes, "GOOGLE_APPLICATION_CREDENTIALS"},
 		{vertex, LoginUnknown, "the machine's own Google Cloud credentials are not looked at"},
-		// Headless, the CLI refuses this with "Invalid auth method selected".
+		// In headless mode the CLI refuses this with "Invalid auth method selected".
 		{method == "gateway", LoginNo, "GOOGLE_GEMINI_BASE_URL is set, so security.auth.selectedType must be in " + settings},
 		{method == "" && dotenv != "", LoginUnknown, "a key may be in " + dotenv},
 		{method == "", LoginNo, "neither " + settings + " nor the environment says how to log in"},

@@ -26,19 +26,19 @@ var geminiLines = paths{
 
 type geminiStream struct {
 	jsonLines
-	said  *proc.HeadTail // by the assistant since the last tool
-	spoke bool           // the model has answered at all
-	// reading is the directory in which the role may only read, and breaches are its calls under way of tools that it
-	// must not have, by their ids; escaped says which of them went through.
+	said  *proc.HeadTail // the assistant's text since the last tool call
+	spoke bool           // the model has answered at least once
+	// reading is the directory that the role may only read; "" if it may write. breaches are the calls under way of
+	// forbidden tools, by their ids. escaped describes the last such call that succeeded.
 	reading  string
 	breaches map[string]string
 	escaped  string
-	failure  string // the last event that says why the turn went wrong although no request failed
-	// retrying and attempt are the class and the words of the failed attempt after which the CLI is waiting.
+	failure  string // the last event that says why the turn failed although no request failed
+	// retrying and attempt are the class and the message of the failed attempt after which the CLI is waiting.
 	retrying class.Class
 	attempt  string
 
-	ended     bool // the result has come
+	ended     bool // the result event has come
 	ok        bool
 	at        time.Time
 	errorType string
@@ -56,7 +56,8 @@ func (gemini) Stream(req Request) Stream {
 	return s
 }
 
-// failedAttempt takes a line of standard error. Without a status the failed attempt was one over a quota.
+// failedAttempt reads a line of standard error about a failed attempt. If the line has no status, the attempt failed at
+// a quota.
 func (s *geminiStream) failedAttempt(line []byte) {
 	m := geminiAttempt().FindSubmatch(line)
 	if m == nil {
@@ -69,13 +70,14 @@ func (s *geminiStream) failedAttempt(line []byte) {
 	s.say(s.attempt)
 }
 
-// Settled: what gemini cannot do it gives up by itself within minutes; but a run that got free has to be ended before
-// its model answers again, since then it can write.
+// Settled reports the run as finished after the result event. It reports the run as hopeless only if its role may only
+// read and a forbidden call has succeeded. superloop must end this run before the model answers again, because the
+// model can write from then on. Any other failure gemini gives up by itself within minutes.
 func (s *geminiStream) Settled() Settled {
 	return settledAs(s.ended && s.escaped == "", s.escaped != "", false)
 }
 
-// geminiMarks are the fields by which an event is known to be of this CLI.
+// geminiMarks are, by type of event, the field that shows that the event comes from this CLI.
 var geminiMarks = map[string]string{
 	"init": "session_id", "message": "role", "tool_use": "tool_name", "tool_result": "tool_id", "error": "severity", "result": "status",
 }
@@ -103,7 +105,7 @@ func (s *geminiStream) event(e event) bool {
 		s.said = proc.NewHeadTail(finalHalf)
 		s.spoke = true
 	case "tool_result":
-		s.said = proc.NewHeadTail(finalHalf) // what comes now is a new message
+		s.said = proc.NewHeadTail(finalHalf) // text after this belongs to a new message
 		id := e.str("tool_id")
 		if e.str("status") != "error" {
 			s.escaped = cmp.Or(s.breaches[id], s.escaped)
@@ -143,11 +145,11 @@ func (s *geminiStream) result(e event) {
 	}
 }
 
-// maxBreaches bounds the calls that are remembered; so many are never under way.
+// maxBreaches bounds the forbidden calls that the stream remembers. So many calls are never under way.
 const maxBreaches = 64
 
-// geminiBreach says what a call does, if it goes through, that a role which may only read in that directory must not
-// do; "" is nothing. A relative path names a plan, which is kept elsewhere.
+// geminiBreach describes the forbidden action of a call in a run whose role may only read in the directory reading; ""
+// if the call is allowed. A relative path names a plan file, which the CLI keeps elsewhere.
 func geminiBreach(tool, path, reading string) string {
 	switch {
 	case reading == "":
@@ -159,9 +161,9 @@ func geminiBreach(tool, path, reading string) string {
 	return ""
 }
 
-// geminiUsage makes the kinds disjoint: input_tokens counts the cached ones too, and the thoughts are only in the
-// total. (So are the few tokens of tools that run at Google.) A result that counts nothing although the model has
-// spoken tells nothing: the CLI counts a request when its answer is complete.
+// geminiUsage makes the kinds of tokens disjoint. input_tokens also counts the cached tokens. Only the total counts the
+// thoughts, and with them the few tokens of tools that run at Google. If the result counts nothing although the model
+// has answered, the usage is unknown, because the CLI counts a request only when its answer is complete.
 func geminiUsage(e event, spoke bool) Usage {
 	total, input := e.count("stats.total_tokens"), e.count("stats.input_tokens")
 	if total == nil || *total == 0 && spoke {
@@ -206,8 +208,8 @@ func (s *geminiStream) Finish(end proc.Result) Learned {
 	return learned
 }
 
-// geminiRefusal is the kind and the message of a tool's error when the CLI's permissions refused it. A call of a tool
-// that a mode forbids fails as one of a tool that does not exist.
+// geminiRefusal matches the type and the message of a tool's error if the CLI's own permissions refused the call. The
+// CLI reports a tool that a mode forbids as a tool that does not exist.
 var geminiRefusal = pattern.Lazy(`^(?:policy_violation|path_not_in_workspace|sandbox_expansion_required)\n` +
 	`|^unhandled_exception\n(?s:.*)requires user confirmation, which is not supported in non-interactive mode\.$` +
 	`|^tool_not_registered\nTool "(?:run_shell_command|write_file|replace|web_fetch|save_memory|list_background_processes|read_background_output)" not found` +
@@ -217,15 +219,16 @@ func geminiDenied(kind, message string) bool {
 	return geminiRefusal().MatchString(kind + "\n" + message)
 }
 
-// geminiFound is what an error says.
+// geminiFound is the class of an error, the provider's name of the limit, and the time to wait.
 type geminiFound struct {
 	class class.Class
 	kind  string
 	wait  time.Duration
 }
 
-// geminiError classifies the error of a result: by the CLI's own type of it, the provider's error in the text, words
-// that only the CLI and the provider use there, what standard error reports of the same request, and the exit code.
+// geminiError classifies the error of a result. It uses, in this order, the CLI's own type of the error, the provider's
+// error in the text, phrases that only the CLI and the provider use, the report on standard error about the same
+// request, and the exit code.
 func geminiError(kind, text, stderr string, end proc.Result) geminiFound {
 	if own := cmp.Or(classOf("gemini.error", kind), classOf("gemini.event", text)); own != class.None {
 		return geminiFound{class: own}
@@ -260,8 +263,8 @@ type googleError struct {
 	} `json:"details"`
 }
 
-// parseGoogleError finds the error object in a text such as `[API Error: {"error":{...}}]`; its message may hold
-// another one. The kind is the provider's word for the quota.
+// parseGoogleError finds the error object in a text such as `[API Error: {"error":{...}}]`. The object's message may
+// hold another error object. The kind is the provider's name of the quota.
 func parseGoogleError(text string) (found geminiFound) {
 	e, ok := googleError{}, false
 	for range 3 {
@@ -309,7 +312,7 @@ var (
 	geminiReportName  = pattern.Lazy(`^Error when talking to Gemini API .*?\.json _*(\w+): `)
 )
 
-// geminiReport reads the report on standard error of the request that failed last, its fields one a line.
+// geminiReport reads the report about the last failed request on standard error. The report has one field per line.
 func geminiReport(stderr string) (found geminiFound) {
 	const begin = "Error when talking to Gemini API "
 	at := strings.LastIndex(stderr, begin)
@@ -339,12 +342,13 @@ func geminiExit(end proc.Result) class.Class {
 	return classOf("gemini.exit", strconv.Itoa(end.Code))
 }
 
-// geminiStart explains a run without events by standard error.
+// geminiStart derives the class and the error text of a run without events from standard error.
 func geminiStart(end proc.Result, stderr string) (class.Class, string) {
 	if !failed(end) {
 		return class.None, ""
 	}
-	// The help follows a bad flag; the noise comes with every start.
+	// The CLI prints its help after the message about a bad flag. The lines that geminiNoise matches come at every
+	// start.
 	stderr, _, usage := strings.Cut(text.Uncoloured(stderr), "Usage: gemini [options]")
 	said := without(geminiNoise(), stderr)
 	found := geminiExit(end)

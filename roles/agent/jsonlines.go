@@ -20,23 +20,23 @@ import (
 )
 
 const (
-	maxErrorText = 2000    // bytes of Learned.ErrorText
-	stderrHalf   = 8 << 10 // bytes of the beginning, and of the end, of standard error that are kept
+	maxErrorText = 2000    // largest size of Learned.ErrorText, in bytes
+	stderrHalf   = 8 << 10 // bytes that are kept of the beginning and of the end of standard error
 
-	finalHalf = messageHalf - 64 // finalHalf leaves room for the mark, so that a cut text is within MaxMessage
-	finalText = 2 * finalHalf    // bytes of a message that are kept
+	finalHalf = messageHalf - 64 // leaves room for the mark of the cut, so that a cut text is within MaxMessage
+	finalText = 2 * finalHalf    // bytes that are kept of a message
 )
 
-// jsonLines is what the readers of all structured streams have in common: one JSON object a line on standard output,
-// and text on standard error. A reader embeds it, calls read, and adds Settled and Finish. A CLI that prints something
-// else (the owner chose another output format, or the program is a wrapper) is shown like plain text, and nothing is
-// learned.
+// jsonLines is the common part of the readers of all structured streams: one JSON object per line on standard output,
+// and text on standard error. A reader embeds jsonLines, calls read, and adds Settled and Finish. The owner may have
+// chosen another output format, or the program may be a wrapper. Then jsonLines shows the output as plain text and
+// learns nothing.
 type jsonLines struct {
 	reader *jsonstream.Reader
 	event  func(*jsonstream.Line) bool
-	note   func(line []byte) // note, unless nil, gets each line of standard error
+	note   func(line []byte) // gets each line of standard error, unless nil
 
-	known          bool // an event of this CLI's stream has come
+	known          bool // an event of this CLI's stream has been read
 	lines, unread  int64
 	last           string
 	errLines       lineTail
@@ -46,8 +46,8 @@ type jsonLines struct {
 	denied         int64
 }
 
-// read makes it ready. on gets every line that is a whole JSON object and says whether this is an event of this CLI's
-// stream. A line that broke off is counted and otherwise ignored.
+// read initialises j. on gets every line that is a whole JSON object, and reports whether the line is an event of this
+// CLI's stream. A line that is cut off is counted and otherwise ignored.
 func (j *jsonLines) read(layout *layout, on func(event) (known bool)) {
 	j.event, j.errText = func(l *jsonstream.Line) bool { return on(event{l, layout.wants}) }, proc.NewHeadTail(stderrHalf)
 	j.reader = layout.shape.NewReader(j.line)
@@ -55,7 +55,7 @@ func (j *jsonLines) read(layout *layout, on func(event) (known bool)) {
 
 func (j *jsonLines) Stdout(p []byte) { j.reader.Write(p) }
 
-// Stderr is shown only while the stream has not begun: later the events tell more.
+// Stderr shows its last line only before the first event. Later the events tell more.
 func (j *jsonLines) Stderr(p []byte) {
 	_, _ = j.errText.Write(p)
 	if line := j.errLines.feed(p); line != "" && !j.known {
@@ -82,13 +82,13 @@ func (j *jsonLines) line(l *jsonstream.Line) {
 	}
 }
 
-// say sets LastLine to the last line of text that says something; a text of white space alone changes nothing.
+// say sets LastLine to the last line of text that is not blank. A text of white space alone changes nothing.
 func (j *jsonLines) say(text string) {
 	text = strings.TrimSpace(text)
 	j.show([]byte(text[max(0, len(text)-maxLine):]))
 }
 
-// does says that the agent uses a tool, and on what.
+// does sets LastLine to the name of a tool that the agent uses and to the subject of the call, such as a command.
 func (j *jsonLines) does(tool, what string) {
 	if what = strings.TrimSpace(what); what != "" {
 		tool += ": " + strings.ReplaceAll(what, "\n", " ")
@@ -103,7 +103,7 @@ func (j *jsonLines) show(raw []byte) {
 	}
 }
 
-// close reads what had no line break yet. Call it once, at the beginning of Finish.
+// close reads the last lines, which may have no line break. Finish calls it once, at its beginning.
 func (j *jsonLines) close() Learned {
 	j.reader.Close()
 	if rest := j.errLines.rest(); rest != "" && !j.known {
@@ -115,12 +115,13 @@ func (j *jsonLines) close() Learned {
 	return Learned{Structured: j.known, Lines: j.lines, Unread: j.unread, SessionID: j.session, Model: j.model, Denied: j.denied}
 }
 
-// stderr is what standard error said; only its first and its last 8 KiB, on lines of their own, if it was more.
+// stderr returns standard error. If it was longer than 16 KiB, stderr returns its first and its last 8 KiB on lines of
+// their own.
 func (j *jsonLines) stderr() string {
 	return captured(j.errText, func(head, tail string, _ int64) string { return head + "\n" + tail })
 }
 
-// captured is what was kept of a text; where something is left out, join puts its ends together.
+// captured returns the text that h has kept. If h left a part out, join joins the two ends.
 func captured(h *proc.HeadTail, join func(head, tail string, cut int64) string) string {
 	c := h.Capture()
 	if !c.Truncated {
@@ -129,23 +130,24 @@ func captured(h *proc.HeadTail, join func(head, tail string, cut int64) string) 
 	return join(string(c.Head), string(c.Tail), c.Bytes-int64(len(c.Head)+len(c.Tail)))
 }
 
-// failed reports whether the program itself left with a failure, so that standard error may say why.
+// failed reports whether the program itself exited with a failure, so that standard error may say why.
 func failed(end proc.Result) bool {
 	return end.Ended == proc.Exited && (end.Signal != "" || end.Code != 0)
 }
 
-// without is a text without the lines that match noise, and without white space around it.
+// without returns a text without the lines that match noise, and without white space around it.
 func without(noise *regexp.Regexp, text string) string {
 	return strings.TrimSpace(strings.Join(slices.DeleteFunc(strings.Split(text, "\n"), noise.MatchString), "\n"))
 }
 
-// errorText makes a CLI's own words fit for Learned.ErrorText: valid UTF-8 on one line without control characters, at
-// most maxErrorText bytes. Of a longer text the beginning is kept.
+// errorText prepares a CLI's own message for Learned.ErrorText: valid UTF-8 on one line without control characters, cut
+// to maxErrorText bytes.
 func errorText(said string) string {
 	return text.Head(text.Line(text.Head(said, 2*maxErrorText), 2*maxErrorText), maxErrorText)
 }
 
-// whole is a string with a mark where jsonstream left out some of it; want is the most that the layout keeps.
+// whole returns a string with a mark where jsonstream left a part out. want is the number of bytes that the layout
+// keeps.
 func whole(v jsonstream.Value, want int) []byte {
 	half := min(want/2, len(v.Raw))
 	if v.Cut == 0 {
@@ -157,7 +159,8 @@ func whole(v jsonstream.Value, want int) []byte {
 	return []byte(roles.JoinCut(string(v.Raw[:half]), string(v.Raw[half:]), v.Cut))
 }
 
-// paths are the values that a reader wants of each line, as in jsonstream.Want, by the bytes that are kept of each.
+// paths are the values that a reader needs of each line, in the syntax of jsonstream.Want. The key is the number of
+// bytes to keep of each value.
 type paths map[int]string
 
 type layout struct {
@@ -165,7 +168,7 @@ type layout struct {
 	wants map[string]int
 }
 
-// lazy compiles the paths at the first use.
+// lazy returns a function that compiles the paths at its first call.
 func (p paths) lazy() func() *layout {
 	return sync.OnceValue(func() *layout {
 		l := &layout{wants: map[string]int{}}
@@ -181,7 +184,7 @@ func (p paths) lazy() func() *layout {
 	})
 }
 
-// event is a line whose values are named by their paths. A path that is not in the layout has no value.
+// event is a line whose values are found by their paths. A path that is not in the layout has no value.
 type event struct {
 	*jsonstream.Line
 	wants map[string]int
@@ -194,8 +197,8 @@ func (e event) want(path string) int {
 	return -1
 }
 
-// These give the values at a path in order, or the last one; of that its text or number, with "", 0 and nil if it is
-// none. int and count take a whole number from 0 to 2^53.
+// all returns the values at a path in order, and last the last one. The other methods return the last value as a text,
+// number or truth value, or "", 0 or nil if it is of another type. int and count accept a whole number from 0 to 2^53.
 func (e event) all(path string) iter.Seq[jsonstream.Value] { return e.All(e.want(path)) }
 func (e event) last(path string) (jsonstream.Value, bool)  { return e.Last(e.want(path)) }
 func (e event) str(path string) string                     { return e.String(e.want(path)) }
@@ -216,7 +219,7 @@ func (e event) count(path string) *int64 {
 	return nil
 }
 
-// counters reads the counters at a path that ends with "*", by their last key.
+// counters reads the counters at a path that ends with "*". The last key of each value is the name of the counter.
 func (e event) counters(path string, names counterNames) (u Usage) {
 	for v := range e.all(path) {
 		u.take(v, names)
@@ -224,10 +227,11 @@ func (e event) counters(path string, names counterNames) (u Usage) {
 	return u
 }
 
-// counterNames are a CLI's names of the fields of Usage, in their order; "" where it has none.
+// counterNames are a CLI's names for the fields of Usage, in the order of the fields; "" if the CLI has no such
+// counter.
 type counterNames [5]string
 
-// take sets the counter that the last key of v names, if v is a number.
+// take sets the counter whose name is the last key of v, if v is a number.
 func (u *Usage) take(v jsonstream.Value, names counterNames) {
 	i := slices.Index(names[:], v.Keys[len(v.Keys)-1])
 	if n, ok := number(v); ok && i >= 0 {
@@ -235,7 +239,7 @@ func (u *Usage) take(v jsonstream.Value, names counterNames) {
 	}
 }
 
-// number is the value as a whole number from 0 to 2^53.
+// number returns the value as a whole number from 0 to 2^53.
 func number(v jsonstream.Value) (int64, bool) {
 	f, ok := fraction(v)
 	if !ok || f < 0 || f > 1<<53 || f != math.Trunc(f) {
@@ -252,7 +256,7 @@ func fraction(v jsonstream.Value) (float64, bool) {
 	return f, err == nil
 }
 
-// message is the last string at a path of which finalText bytes are kept.
+// message returns the last string at a path whose layout keeps finalText bytes.
 func (e event) message(path string) string {
 	if v, ok := e.text(path); ok {
 		return string(whole(v, finalText))
@@ -260,17 +264,17 @@ func (e event) message(path string) string {
 	return ""
 }
 
-// So many bytes of a session's file are read, its end, and entries of a directory.
+// Bounds of reading: bytes at the end of a session's file, and entries of a directory.
 const maxTranscript, maxListed = 256 << 20, 4096
 
 // Recoverer is a Stream that finds in the files of its CLI what the output did not tell, such as the usage of a run
-// that was killed. Recover is called after Finish, in any case, with the agent's environment and directory, and only
-// adds to what was learned. It reads a bounded part of regular files below the CLI's own directory and writes nothing.
+// that was killed. Run always calls Recover after Finish, with the agent's environment and directory. Recover only adds
+// to l. It reads a bounded part of regular files below the CLI's own directory and writes nothing.
 type Recoverer interface {
 	Recover(env []string, workdir string, l *Learned)
 }
 
-// readTranscript reads the JSON lines of a file below root, if it is a regular one, until each has enough.
+// readTranscript reads the JSON lines of a regular file below root until each returns false.
 func readTranscript(root *os.Root, path string, layout *layout, each func(event) (more bool)) {
 	info, err := root.Lstat(path)
 	if err != nil || !info.Mode().IsRegular() {
@@ -301,7 +305,7 @@ func readTranscript(root *os.Root, path string, layout *layout, each func(event)
 	r.Close()
 }
 
-// listDir is the directory's entries in no order, at most maxListed of them.
+// listDir returns at most maxListed entries of a directory, unsorted.
 func listDir(root *os.Root, path string) []os.DirEntry {
 	info, err := root.Lstat(path)
 	if err != nil || !info.IsDir() {

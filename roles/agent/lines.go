@@ -11,15 +11,15 @@ import (
 
 const (
 	maxLine    = 4 << 10 // bytes of one line that are kept; the rest is dropped
-	maxShown   = 200     // runes of a line as it is shown
-	lineBreaks = "\n\r"  // a carriage return ends a line: progress bars redraw with it
+	maxShown   = 200     // largest length of a line that is shown, in runes
+	lineBreaks = "\n\r"  // a carriage return ends a line, because progress bars redraw with it
 )
 
-// lineTail finds the last complete line that says something. It holds at most maxLine bytes.
+// lineTail finds the last complete line that is not blank. It keeps at most maxLine bytes.
 type lineTail struct{ part []byte }
 
-// feed takes more output and returns the last line completed by it that is not blank once it is sanitised; "" if there
-// is none. It looks at lines from the end, so a flood costs one scan for line breaks.
+// feed takes more output. It returns the last line that p completes and that is not blank after it is sanitised; "" if
+// there is none. feed searches from the end, so a flood of lines costs one scan for line breaks.
 func (l *lineTail) feed(p []byte) string {
 	all := slices.Concat(l.part, p)
 	end := bytes.LastIndexAny(all, lineBreaks)
@@ -34,20 +34,20 @@ func (l *lineTail) feed(p []byte) string {
 	return ""
 }
 
-// rest returns the last line, which had no line break yet.
+// rest returns the last line, which has no line break yet.
 func (l *lineTail) rest() string {
 	line := sanitise(l.part)
 	l.part = l.part[:0]
 	return line
 }
 
-// head is what is kept of a line.
+// head returns the part of a line that is kept.
 func head(p []byte) []byte { return p[:min(len(p), maxLine)] }
 
-// sanitise makes raw output fit for one line of any screen.
+// sanitise turns raw output into one line that is safe for any screen.
 func sanitise(raw []byte) string { return text.Line(string(raw), maxShown) }
 
-// eachLine calls f with every line of a text that comes cut anywhere, each at most maxLine bytes long.
+// eachLine splits a text that arrives in pieces into lines of at most maxLine bytes.
 type eachLine struct{ part []byte }
 
 func (e *eachLine) write(p []byte, f func(line []byte)) {
@@ -60,7 +60,7 @@ func (e *eachLine) write(p []byte, f func(line []byte)) {
 	}
 }
 
-// end hands on the last line, which may have no line break.
+// end calls f with the last line, which may have no line break.
 func (e *eachLine) end(f func(line []byte)) {
 	if len(e.part) > 0 {
 		f(e.part)
@@ -71,14 +71,14 @@ func (e *eachLine) end(f func(line []byte)) {
 // progressGap is the least time between two calls of Options.Progress.
 const progressGap = 100 * time.Millisecond
 
-// progress passes the latest line on, at most once in progressGap, from a goroutine of its own, so that a slow watcher
-// does not hold up the process whose output it watches. say and end are never called at the same time.
+// progress passes the latest line on, at most once in progressGap. It does so in a goroutine of its own, so that a slow
+// watcher does not delay the process whose output it watches. say and end are never called at the same time.
 type progress struct {
 	latest     chan string // the latest line, until it is shown
 	stop, done chan struct{}
 }
 
-// startProgress returns nil, which is ready for use, for a nil show.
+// startProgress starts the goroutine that calls show. If show is nil, it returns nil, which is ready for use.
 func startProgress(show func(line string)) *progress {
 	if show == nil {
 		return nil
@@ -106,13 +106,13 @@ func (p *progress) say(line string) {
 		return
 	}
 	select {
-	case <-p.latest: // nobody took what was latest before
+	case <-p.latest: // the goroutine has not taken the previous line
 	default:
 	}
 	p.latest <- line
 }
 
-// end shows the last line if it was not shown yet, and waits for the goroutine.
+// end shows the last line if that has not happened yet, and waits for the goroutine.
 func (p *progress) end() {
 	if p != nil {
 		close(p.latest)
@@ -121,8 +121,8 @@ func (p *progress) end() {
 	}
 }
 
-// Follow shows what any command says last, as Run does for an agent: feed takes its output, from any goroutine, and end
-// shows the last line and stops. show may be nil.
+// Follow calls show with the last line of any command's output, as Run does for an agent. The caller passes the output
+// to feed, from any goroutine. end shows the last line and stops. show may be nil.
 func Follow(show func(line string)) (feed func(p []byte), end func()) {
 	w := &watcher{stream: &plainStream{}, progress: startProgress(show)}
 	return w.stdout, func() { w.end(proc.Result{}) }

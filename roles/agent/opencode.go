@@ -11,7 +11,8 @@ import (
 	"strings"
 )
 
-// opencode is the CLI of that name, as `opencode run`: its prompt on standard input, its events on standard output.
+// opencode is the adapter of the opencode CLI, started as `opencode run`: the prompt goes to standard input, and the
+// events come from standard output.
 type opencode struct{}
 
 func (opencode) Name() string                { return "opencode" }
@@ -20,16 +21,18 @@ func (opencode) Matches(program string) bool { return program == "opencode" }
 const opencodeSessions = "-s --session -c --continue"
 
 var (
-	// opencodeValued are the flags to which the next word belongs.
+	// opencodeValued are the flags that take the next word as their value.
 	opencodeValued = strings.Fields(`--log-level --command -s --session -m --model --agent --format -f --file --title
 		--attach -p --password -u --username --dir --port --variant --prompt`)
-	// opencodeVariants are by thinkingLevels. A model ignores a word that it does not know, so "max" is not the last.
+	// opencodeVariants are the variants for each of thinkingLevels. A model ignores a variant that it does not know, so
+	// the last one is not "max".
 	opencodeVariants = [...]string{"none", "minimal", "low", "medium", "high", "high"}
 )
 
-// Command puts the event stream right after the word run. A new session gets a title, since without one the CLI asks a
-// model for it in every run. While it waits for a provider the CLI is silent for up to hours; its log on standard error
-// tells of failed attempts, and why a model was not found.
+// Command puts the flag for the event stream right after the word run. It gives a new session a title, because
+// otherwise the CLI asks a model for a title in every run. While the CLI waits for a provider, it prints no event for
+// up to hours. So Command switches on the log on standard error, which tells of failed attempts and says why a model
+// was not found.
 func (o opencode) Command(req Request, environ []string) (Command, error) {
 	if err := req.check(); err != nil {
 		return Command{}, err
@@ -62,15 +65,16 @@ func (o opencode) Command(req Request, environ []string) (Command, error) {
 	}
 	maps.Copy(env, permissions)
 	if content, ok := permissions[opencodeContentVariable]; ok && req.CLI.Env[opencodeContentVariable] != "" {
-		// The runner's own would win; it is part of this one.
+		// The runner's own value would take precedence. content already includes it.
 		b.CLI.Env = maps.Clone(req.CLI.Env)
 		b.CLI.Env[opencodeContentVariable] = content
 	}
 	return b.command(environ, env)
 }
 
-// withRun gives the request in the form in which flags can follow the word run: Command ends with it. Before that word
-// the CLI knows few flags, and without it it opens a window. A wrapper that says run itself needs the generic adapter.
+// withRun returns the request with the word run at the end of the command, so that flags follow it. Before the word run
+// the CLI knows few flags, and without it the CLI opens its screen. A wrapper that adds the word run itself needs the
+// generic adapter.
 func withRun(req Request) Request {
 	words, run := slices.Concat(req.CLI.Command, req.args()), 1
 	for i, word := range req.CLI.Command {
@@ -89,15 +93,16 @@ func withRun(req Request) Request {
 	return req
 }
 
-// rule is what opencode's settings say of a permission: allow, deny or ask by pattern, of which the last that matches
-// counts. Marshalled, patterns are sorted, and "*" is first.
+// rule is a permission in opencode's settings: allow, deny or ask by pattern. The last pattern that matches counts.
+// Marshalling sorts the patterns, so "*" comes first.
 type rule = map[string]string
 
-// opencodePermissions gives the variables that hold a role to what it may do. Unlike other CLIs opencode allows
-// everything by itself, and what a repository's own opencode.json grants to an agent by name beats OPENCODE_PERMISSION.
-// An agent that may write that file could so free the next one: for read-only the agent is named as well, in the
-// settings that are read last, and may not hand work to others. A role with the workspace asks (and --auto answers) for
-// nothing outside of it but the directories where it has to leave its files.
+// opencodePermissions returns the environment variables that limit a role to its permissions. Unlike other CLIs,
+// opencode allows everything by default, and what a repository's own opencode.json grants to a named agent takes
+// precedence over OPENCODE_PERMISSION. So an agent that may write that file could lift the limits of the next one. For
+// PermitRead the limits therefore also name the agent, in the settings that the CLI reads last, and forbid handing work
+// to other agents. A role with PermitWorkspace may reach directories outside the workspace only if it has to leave its
+// files there.
 func opencodePermissions(req Request, environ []string) (map[string]string, error) {
 	outer := rule{"*": "deny"}
 	for _, dir := range outside(req) {
@@ -113,7 +118,7 @@ func opencodePermissions(req Request, environ []string) (map[string]string, erro
 	allowed := map[string]any{
 		"*": "deny", "edit": "deny", "bash": "deny", "task": "deny", "external_directory": outer,
 		"read":    rule{"*": "allow", "*.env": "deny", "*.env.*": "deny", "*.env.example": "allow"},
-		"invalid": "allow", // answers a call of a tool that is not there
+		"invalid": "allow", // the tool "invalid" answers a call of a tool that does not exist
 	}
 	for name := range strings.FieldsSeq("glob grep list lsp skill todowrite todoread webfetch websearch codesearch") {
 		allowed[name] = "allow"
@@ -122,10 +127,10 @@ func opencodePermissions(req Request, environ []string) (map[string]string, erro
 	return map[string]string{"OPENCODE_PERMISSION": marshalled(allowed), opencodeContentVariable: content}, err
 }
 
-// opencodeContentVariable holds settings that are read after all files.
+// opencodeContentVariable names the variable whose settings the CLI reads after all files.
 const opencodeContentVariable = "OPENCODE_CONFIG_CONTENT"
 
-// opencodeContent adds the permissions of the agent that will run to the settings that the environment has already.
+// opencodeContent adds the permissions of the agent that will run to the settings that the environment already has.
 func opencodeContent(req Request, environ []string, allowed map[string]any) (string, error) {
 	settings := map[string]any{}
 	text := cmp.Or(req.CLI.Env[opencodeContentVariable], valueIn(passed(req, environ), opencodeContentVariable))
@@ -143,7 +148,7 @@ func opencodeContent(req Request, environ []string, allowed map[string]any) (str
 	return marshalled(settings), nil
 }
 
-// object is the object at a key; anything else there is replaced by one.
+// object returns the object at a key. It replaces any other value there by an empty object.
 func object(in map[string]any, key string) map[string]any {
 	o, ok := in[key].(map[string]any)
 	if !ok {
@@ -153,7 +158,7 @@ func object(in map[string]any, key string) map[string]any {
 	return o
 }
 
-// marshalled: keys are sorted, and what came from JSON always goes back.
+// marshalled returns v as JSON with sorted keys. v holds only values that can be encoded.
 func marshalled(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -177,22 +182,23 @@ func (opencode) Profile() Profile {
 	}
 }
 
-// opencodeKeys are the variables in which opencode 1.18's catalogue of providers looks for a credential, but for those
-// that other programs need too, such as GITHUB_TOKEN and the keys of clouds. (OPENCODE_AUTH_CONTENT is its file of
-// logins, as a variable.)
+// opencodeKeys returns the variables in which the provider catalogue of opencode 1.18 looks for a credential. Variables
+// that other programs need too, such as GITHUB_TOKEN and the keys of clouds, are left out. (OPENCODE_AUTH_CONTENT holds
+// the content of opencode's login file.)
 func opencodeKeys() []string { return strings.Fields(opencodeKeysText) }
 
 //go:embed opencode_keys.txt
 var opencodeKeysText string
 
-// opencodeProviders are the variables of the providers whose key is not in NAME_API_KEY.
+// opencodeProviders are the key variables of the providers whose variable is not NAME_API_KEY.
 var opencodeProviders = map[string][]string{
 	"google": {"GOOGLE_GENERATIVE_AI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"}, "zai": {"ZHIPU_API_KEY"},
 	"moonshotai": {"MOONSHOT_API_KEY"}, "amazon-bedrock": {"AWS_BEARER_TOKEN_BEDROCK", "AWS_ACCESS_KEY_ID"},
 }
 
-// opencodeCredential looks for any login; settings may hold keys too, so there is never a plain no. The account goes by
-// the provider in the model's name. The CLI prefers its logins, by provider in a file or a variable, to the environment.
+// opencodeCredential looks for a login with any provider. The settings may hold keys too, so it never returns LoginNo.
+// The account is that of the provider in the model's name. The CLI prefers its own logins, which a file or a variable
+// holds by provider, to keys in the environment.
 func opencodeCredential(req Request, env []string) (Login, Account) {
 	data := filepath.Join(homeIn(env, "XDG_DATA_HOME", filepath.Join(".local", "share")), "opencode")
 	var logins map[string]json.RawMessage
@@ -224,7 +230,7 @@ func opencodeCredential(req Request, env []string) (Login, Account) {
 	_, secret := firstIn(env, names...)
 	account := Account{provider, AccountID(provider, data)}
 	if own := logins[provider]; own != nil {
-		account.ID, secret = AccountID(provider, where), "" // a login's tokens change from day to day; the file stays
+		account.ID, secret = AccountID(provider, where), "" // the tokens of a login change daily, but the file stays
 		var kept struct{ Type, Key, AccountID string }
 		if json.Unmarshal(own, &kept) == nil {
 			if secret = kept.Key; secret == "" && kept.AccountID != "" {
@@ -232,7 +238,7 @@ func opencodeCredential(req Request, env []string) (Login, Account) {
 			}
 		}
 	}
-	if secret != "" { // named as the provider's own CLI would, since both draw on one quota
+	if secret != "" { // the same id as in the adapter of the provider's own CLI, because both use one quota
 		account.ID = AccountID("", secret)
 	}
 	return login, account

@@ -28,19 +28,21 @@ var opencodeLines = paths{
 
 type opencodeStream struct {
 	jsonLines
-	said    *proc.HeadTail // in the step that is under way or ended last
-	refusal string         // the CLI's word for the last tool call that it denied
+	said    *proc.HeadTail // the text of the current or the last step
+	refusal string         // the CLI's message about the last tool call that it denied
 
-	reason   string // why the last step ended; "" while one is under way
-	counted  string // the id of the step that was counted last
+	reason   string // why the last step ended; "" while a step is under way
+	counted  string // the id of the last step whose usage was counted
 	usage    Usage
 	cost     float64
 	unpriced bool
-	// The error after which no step has ended, and the steps in a row that the conversation was too long for.
+	// failure is the last error after which no step has ended. overflows counts the failures in a row because the
+	// conversation was too long.
 	failure   *opencodeFailure
 	overflows int
-	// What the CLI's log on standard error told: the errors behind "check server logs for details", by the reference
-	// that the event has; the latest of them; and the request that failed last, while no later one has succeeded.
+	// The findings in the CLI's log on standard error: causes are the errors behind "check server logs for details", by
+	// the reference in the event; cause is the latest of them; tried is the error of the last failed request, while no
+	// later request has succeeded.
 	causes       map[string]string
 	cause, tried string
 }
@@ -52,9 +54,10 @@ func (opencode) Stream(Request) Stream {
 	return s
 }
 
-// Settled: an error is the last event, except that a conversation that became too long is cut down and tried again; if
-// that does not help the CLI tries it for ever. No step is known to be the last one before the process has left: the
-// summary of a conversation that is cut down ends just like an answer.
+// Settled reports the run as finished after an error, because an error is the last event. The exception is a
+// conversation that became too long: the CLI shortens it and tries again. If that does not help, the CLI retries for
+// ever, so from the second such error on the run is hopeless. No step can be recognised as the last one before the
+// process ends, because the summary of a shortened conversation ends just like an answer.
 func (s *opencodeStream) Settled() Settled {
 	return settledAs(s.overflows < 2 && s.failure != nil && s.failure.name != opencodeOverflow, s.overflows > 1, false)
 }
@@ -64,7 +67,7 @@ func (s *opencodeStream) event(e event) bool {
 		return false
 	}
 	kind := e.str("type")
-	// Synthetic is the CLI's own word to the agent, after it has summed up the conversation: the run goes on.
+	// A synthetic text is the CLI's own message to the agent after it has summarised the conversation. The run goes on.
 	synthetic, _ := e.bool("part.synthetic")
 	if synthetic = synthetic && kind == "text"; synthetic || kind == "step_start" {
 		s.reason, s.said = "", proc.NewHeadTail(finalHalf)
@@ -102,7 +105,8 @@ func (s *opencodeStream) event(e event) bool {
 	return true
 }
 
-// opencodeRefusal is a tool's error when nobody answered, a rule said no, or the tool was not even offered.
+// opencodeRefusal matches a tool's error if nobody answered the permission question, a rule denied the call, or the
+// tool was not offered.
 var opencodeRefusal = pattern.Lazy(`^The user rejected permission|^The user has specified a rule which prevents you` +
 	`|Model tried to call unavailable tool '(?:bash|edit|write|patch|multiedit|apply_patch|webfetch|task|invalid)'`)
 
@@ -121,7 +125,7 @@ func (s *opencodeStream) step(e event) {
 	s.usage = s.usage.plus(used)
 	cost, ok := e.float("part.cost")
 	if n, _ := used.Total(); n > 0 && (!ok || cost <= 0) {
-		s.unpriced = true // a model without a price costs 0 here
+		s.unpriced = true // opencode reports the cost 0 for a model without a price
 	}
 	s.cost += cost
 }
@@ -154,7 +158,7 @@ func (s *opencodeStream) Finish(end proc.Result) Learned {
 		cost := s.cost
 		learned.CostUSD = &cost
 	}
-	// After some reasons a step follows.
+	// After the reasons in this list another step follows.
 	last := !slices.Contains([]string{"", "tool-calls", "unknown", "error", "content-filter"}, s.reason)
 	switch {
 	case !s.known:
@@ -171,7 +175,8 @@ func (s *opencodeStream) Finish(end proc.Result) Learned {
 	return learned
 }
 
-// opencodeOverflow is the error of a conversation that is too long; the CLI shortens it and goes on.
+// opencodeOverflow is the name of the error of a conversation that is too long. The CLI shortens the conversation and
+// goes on.
 const opencodeOverflow = "ContextOverflowError"
 
 type opencodeFailure struct {
@@ -182,7 +187,7 @@ type opencodeFailure struct {
 	at                    time.Time
 }
 
-// learn puts the failure into what is learned of the run.
+// learn writes the failure into learned.
 func (f *opencodeFailure) learn(learned *Learned, causes map[string]string, end proc.Result) {
 	learned.StopReason, learned.Class = f.name, f.class()
 	text := f.text
@@ -193,7 +198,8 @@ func (f *opencodeFailure) learn(learned *Learned, causes map[string]string, end 
 	learned.limited(f.provider().limit(), resetOf(f.headers, cmp.Or(f.at, end.LastOutput)))
 }
 
-// class: providers use 400 for a bad key, 429 for an empty account, and put an error into a stream of status 200.
+// class classifies the failure. Providers use status 400 also for a bad key and 429 also for an account without credit,
+// and they send errors in a stream of status 200.
 func (f *opencodeFailure) class() class.Class {
 	if f.name != "APIError" && f.name != "UnknownError" {
 		return cmp.Or(classOf("opencode.error", f.name), class.Unknown)
@@ -216,7 +222,7 @@ func (f *opencodeFailure) class() class.Class {
 	return statusClass(f.status)
 }
 
-// providerError is the error object of most providers, whichever of its fields they use.
+// providerError is the error object of most providers. Each provider uses only some of its fields.
 type providerError struct {
 	Type     string          `json:"type"`
 	Code     json.RawMessage `json:"code"`
@@ -245,7 +251,7 @@ func (f *opencodeFailure) provider() providerError {
 
 func (e providerError) code() string { return strings.Trim(string(e.Code), `"`) }
 
-// limit is the provider's word for the window of a limit.
+// limit returns the provider's name of the window of a limit.
 func (e providerError) limit() string {
 	for _, w := range []string{e.Type, e.code()} {
 		if e.Metadata.LimitName == "" && strings.HasSuffix(w, "UsageLimitError") {
@@ -261,10 +267,10 @@ var (
 	opencodeLogError = pattern.Lazy(` (?:error\.)?error=("(?:[^"\\]|\\.)*"|\S+)`)
 )
 
-// maxCauses bounds what is kept of a log that does not end.
+// maxCauses bounds the errors that the stream keeps of a log, which may be endless.
 const maxCauses = 64
 
-// logged takes a line of standard error.
+// logged reads a line of standard error.
 func (s *opencodeStream) logged(line []byte) {
 	m := opencodeLogError().FindSubmatch(line)
 	if m == nil || !opencodeLogLine().Match(line) {
@@ -288,7 +294,8 @@ func (s *opencodeStream) logged(line []byte) {
 
 var opencodeMeant = pattern.Lazy(`Model not found: [^/\s]+/(\S+)\. Did you mean: ([^?]*)\?`)
 
-// opencodeCause classifies an error of the CLI's own. A missing model that it proposes itself lacks a key.
+// opencodeCause classifies an error of the CLI itself. If the CLI proposes the very model that it did not find, the
+// login of its provider is missing.
 func opencodeCause(text string) class.Class {
 	if m := opencodeMeant().FindStringSubmatch(text); m != nil && slices.Contains(strings.Split(m[2], ", "), m[1]) {
 		return class.Auth
@@ -297,7 +304,7 @@ func opencodeCause(text string) class.Class {
 	return (&opencodeFailure{name: name}).class()
 }
 
-// start explains a run without events by standard error.
+// start derives the class and the error text of a run without events from standard error.
 func (s *opencodeStream) start(end proc.Result) (class.Class, string) {
 	said := strings.TrimSpace(text.Uncoloured(s.stderr()))
 	_, line, found := strings.Cut("\n"+said, "\nError: ")

@@ -19,60 +19,61 @@ import (
 	"github.com/superloop/superloop/roles/agent/class"
 )
 
-// Prompt modes: how the CLI is given its prompt.
+// The prompt modes: how the CLI gets its prompt.
 const (
-	PromptStdin = "stdin" // on standard input, to its end; "" is the same
-	PromptFile  = "file"  // as a path, by {prompt_file}; standard input is empty
-	PromptArg   = "arg"   // as one argument: {prompt}, else the last one
+	PromptStdin = "stdin" // on standard input; "" means the same
+	PromptFile  = "file"  // as a path, which replaces {prompt_file}; standard input is empty
+	PromptArg   = "arg"   // as one argument, which replaces {prompt} or else comes last
 )
 
-// CLI is how an agent command is started, as the configuration has it.
+// CLI describes how an agent command is started, as in the configuration.
 type CLI struct {
 	Command        []string          // the program and its leading arguments; never empty
-	Args, FastArgs []string          // Args follow; FastArgs replace them for a fast request, unless nil
+	Args, FastArgs []string          // Args follow the command; FastArgs, unless nil, replace them for a fast request
 	PromptMode     string            // one of the Prompt constants
-	Env            map[string]string // is added to the agent's environment
-	Adapter        string            // the name of the adapter to use; "" finds it by the program
-	// PassEnv, unless nil, are the only variables of the supervisor's environment that the agent gets, besides those
-	// that every program needs and the adapter's keys.
+	Env            map[string]string // added to the agent's environment
+	Adapter        string            // the name of the adapter; "" finds the adapter by the program
+	// PassEnv, unless nil, lists the only variables of the supervisor's environment that the agent gets, besides those
+	// that every program needs and the keys of the adapter.
 	PassEnv []string
 }
 
-// Request is one turn of one role. All paths are absolute.
+// Request describes one turn of one role. All paths are absolute.
 type Request struct {
 	CLI  CLI
 	Fast bool
 
-	PromptPath string // the rendered prompt, on disk before Run
-	// LastMessageFile is where the agent may leave its last message. Run reads whatever is there afterwards and changes
-	// no file, so the driver removes an old one before every attempt.
+	PromptPath string // the rendered prompt, which is on disk before Run
+	// LastMessageFile is the file in which the agent may leave its last message. Run reads the file after the run and
+	// changes no file. So the caller removes an old one before every attempt.
 	LastMessageFile string
-	// WorkDir is where the agent runs and what it is to change: the repository or the loop's worktree. It is {repo},
-	// since commands use that as in `-C {repo}`, and an agent must not leave its worktree by it.
+	// WorkDir is the directory in which the agent runs and whose files it changes: the repository or the loop's
+	// worktree. WorkDir replaces {repo}, because commands use {repo} as in `-C {repo}`, and an agent must not leave its
+	// worktree by it.
 	WorkDir string
-	Repo    string // the supervised repository; the agent knows it as SUPERLOOP_REPO
+	Repo    string // the supervised repository; the agent gets it as SUPERLOOP_REPO
 	LoopDir string
 
 	Loop, RunID, Role  string
 	Iteration, Attempt int      // from 1
-	Model, Thinking    string   // "" is the CLI's own default; Thinking is none, minimal, low, standard, high or max
-	Permissions        string   // one of the constants below; "" leaves it to the command and the CLI
-	SessionID          string   // a UUID for a new session, for CLIs that take one; ignored when Resume is set
-	Resume             *Session // to go on with instead of a new one
-	MaxCostUSD         float64  // what the run may cost at most, for CLIs with a flag for it; 0 is no bound
+	Model, Thinking    string   // "" means the CLI's own default; Thinking is none, minimal, low, standard, high or max
+	Permissions        string   // one of the Permit constants; "" leaves the permissions to the command and the CLI
+	SessionID          string   // a UUID for a new session, for CLIs that accept one; ignored if Resume is set
+	Resume             *Session // the session to resume; nil begins a new one
+	MaxCostUSD         float64  // the largest cost of the run, for CLIs with a flag for it; 0 means no bound
 }
 
-// Session is one to go on with.
+// Session is a session to resume.
 type Session struct {
 	ID     string
-	Totals *Totals // Learned.Totals of the last run in it; nil when that had none
+	Totals *Totals // Learned.Totals of the last run in the session; nil if that had none
 }
 
-// Permissions that a runner or a role can be given.
+// The permissions that the configuration can give to a runner or a role.
 const (
-	PermitRead      = "read-only" // look at files, change nothing, run nothing that changes
-	PermitWorkspace = "workspace" // edit and run in the working directory, in the CLI's own sandbox where it has one
-	PermitAll       = "full"      // no check and no sandbox of the CLI
+	PermitRead      = "read-only" // read files; change nothing and run nothing that makes changes
+	PermitWorkspace = "workspace" // edit and run in the working directory, in the CLI's own sandbox if it has one
+	PermitAll       = "full"      // the CLI checks nothing and uses no sandbox
 )
 
 // stdin reports whether the prompt is on standard input.
@@ -114,70 +115,73 @@ func (r Request) check() error {
 	return nil
 }
 
-// thinkingLevels from least to most.
+// thinkingLevels are the values of Request.Thinking, from least to most.
 var thinkingLevels = [...]string{"none", "minimal", "low", "standard", "high", "max"}
 
 func thinkingLevel(word string) int { return slices.Index(thinkingLevels[:], word) }
 
-// NewSessionID is a random UUID (version 4), the form that the CLIs take for the id of a session.
+// NewSessionID returns a random UUID (version 4), the form in which the CLIs take the id of a session.
 func NewSessionID() string {
 	var b [16]byte
-	_, _ = rand.Read(b[:]) // it never fails
+	_, _ = rand.Read(b[:]) // rand.Read never fails
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// messageHalf is how much of the beginning, and of the end, of a last message is kept, in bytes. At the end an agent
-// says its promise. What is left out between is marked.
+// messageHalf is the number of bytes that are kept of the beginning and of the end of a last message. An agent writes
+// its promise at the end. A mark stands for the part that is left out.
 const messageHalf = 512 << 10
 
-// MaxMessage bounds Result.FinalMessage, in bytes, without the marker.
+// MaxMessage is the largest size of Result.FinalMessage, in bytes, without the mark.
 const MaxMessage = 2 * messageHalf
 
-// Runner runs a process tree to its end; *proc.Spawner is one.
+// Runner runs a process tree to its end. *proc.Spawner implements it.
 type Runner interface {
 	Run(kill context.Context, spec proc.Spec) (proc.Result, error)
 }
 
-// Options are the bounds and the watchers of one run. The zero value has none.
+// Options are the bounds and the watchers of one run. The zero value has no bound and no watcher.
 type Options struct {
-	Environ []string // what the agent inherits, as os.Environ gives it
-	// Timeout, Inactivity, Grace, Hurry, Log and LogLimit are as in proc.Spec.
+	Environ []string // the supervisor's environment, as os.Environ returns it
+	// Timeout, Inactivity, Grace, Hurry, Log and LogLimit have the same meaning as in proc.Spec.
 	Timeout, Inactivity, Grace time.Duration
 	Hurry                      <-chan struct{}
-	Log                        io.Writer // takes the agent's output; it is the only thing that Run writes to
+	Log                        io.Writer // gets the agent's output
 	LogLimit                   int64
-	WriteFile                  func(path, text string) error // puts Command.File on disk, if there is one
-	Redact                     *redact.Replacer              // of what is logged, shown and returned; nil takes out nothing
-	// Progress is called with what the agent said last (see Result.LastLine) when that changed, at most ten times a
-	// second and once at the end, never twice at a time. Run waits for it.
+	WriteFile                  func(path, text string) error // writes Command.File, if there is one
+	Redact                     *redact.Replacer              // removes secrets from log, progress and result; nil: none
+	// Run calls Progress with the last line of output (see Result.LastLine) when it has changed, at most ten times a
+	// second and once at the end, never twice at a time. Run waits for the last call.
 	Progress func(line string)
 }
 
-// Result is what one run left.
+// Result is the outcome of one run.
 type Result struct {
-	// Learned is what the CLI's output told. Its FinalMessage is the role's last message by the contract, whatever it
-	// came from: at most MaxMessage bytes and valid UTF-8, untrusted otherwise.
+	// Learned holds the information from the CLI's output. Its FinalMessage is the role's last message as
+	// roles.ChooseLastMessage selects it, at most MaxMessage bytes and the mark, and valid UTF-8. Its content is
+	// untrusted.
 	Learned
 	From           string // one of roles.FromFile, FromStream, FromStdout
-	MessageProblem string // why a last-message file that is there was not read (a link, a directory, a pipe)
-	LastLine       string // what the agent said last: at most 200 characters, none of them a control character
-	// Cut says why Run itself ended the process before its time: CutFinished or CutHopeless; "" when it did not.
-	// Proc.Ended is proc.Killed then, and the stream has the say.
+	MessageProblem string // why an existing last-message file was not read (a link, a directory, a pipe)
+	LastLine       string // the last line of output: at most 200 characters, none of them a control character
+	// Cut says why Run itself ended the process early: CutFinished or CutHopeless; "" if it did not. Then Proc.Ended is
+	// proc.Killed, and Done and Class decide whether the run succeeded.
 	Cut  string
 	Proc proc.Result
 }
 
-// Why Run ended a process.
+// The reasons for which Run ends a process.
 const (
-	CutFinished = "finished" // its stream had ended and it did not leave within leaveTime
-	CutHopeless = "hopeless" // it went on trying what cannot succeed now
+	CutFinished = "finished" // the stream had ended, and the process did not exit within leaveTime
+	CutHopeless = "hopeless" // the CLI retried something that cannot succeed now
 )
 
-// leaveTime is what a CLI gets to leave after its last event: some save their session then, some never leave.
+// leaveTime is the time that a CLI gets to exit after its last event. Some CLIs save their session in this time, and
+// some never exit.
 const leaveTime = 20 * time.Second
 
-// OK reports whether the CLI says that its turn is over, where it has a way to say so, and ended well.
+// OK reports whether the run ended well. If the CLI has a structured stream, the stream must also say that the turn is
+// over without a failure.
 func (r Result) OK() bool {
 	if r.Structured && (!r.Done || r.Class != class.None) {
 		return false
@@ -188,9 +192,9 @@ func (r Result) OK() bool {
 	return r.Proc.Ended == proc.Exited && r.Proc.Signal == "" && r.Proc.Code == 0
 }
 
-// Run runs the agent to its end and reads what it left. An error means that the run says nothing about the agent: the
-// command could not be made, or the Runner failed. An agent that cannot be started, fails, is killed or runs out of
-// time is no error; Result.Proc tells. The Result holds what was seen in either case.
+// Run runs the agent to its end and reads its output and its last message. It returns an error only if the run says
+// nothing about the agent: the command could not be made, or the Runner failed. An agent that cannot be started, fails,
+// is killed or runs out of time is no error; Result.Proc says so. The Result is filled in either case.
 func Run(kill context.Context, r Runner, req Request, o Options) (Result, error) {
 	adapter := For(req.CLI)
 	res := Result{From: roles.FromStdout}
@@ -216,7 +220,7 @@ func Run(kill context.Context, r Runner, req Request, o Options) (Result, error)
 		Marker: MarkVariable + "=" + req.RunID,
 	})
 	cut(nil)
-	// Otherwise the process ended by itself, or somebody else ended it.
+	// Otherwise the process ended by itself, or the caller ended it.
 	if why, ok := errors.AsType[cutError](context.Cause(inner)); ok && end.Ended == proc.Killed && kill.Err() == nil {
 		res.Cut = string(why)
 	}
@@ -229,14 +233,15 @@ func Run(kill context.Context, r Runner, req Request, o Options) (Result, error)
 		r.Recover(command.Env, command.Dir, &res.Learned)
 	}
 	res.ErrorText = o.Redact.String(res.ErrorText)
-	// Never through a link: an agent could point it at a secret, which would then be quoted to the next one.
+	// ReadRegular follows no symbolic link. An agent could point a link at a secret, which superloop would then quote
+	// to the next agent.
 	file, _, ferr := roles.ReadRegular(req.LastMessageFile, messageHalf, messageHalf)
 	if ferr != nil && !errors.Is(ferr, fs.ErrNotExist) {
 		res.MessageProblem = fmt.Sprintf("the last-message file was not read: %v", ferr)
 	}
 	said := end.Stdout.Text()
 	if res.Structured {
-		said = "" // events are not what the agent said
+		said = "" // events are not the agent's message
 	}
 	res.FinalMessage, res.From = roles.ChooseLastMessage(file, roles.Cut(res.FinalMessage, messageHalf, messageHalf), said)
 	res.FinalMessage = o.Redact.String(strings.ToValidUTF8(res.FinalMessage, "?"))
@@ -246,22 +251,22 @@ func Run(kill context.Context, r Runner, req Request, o Options) (Result, error)
 	return res, nil
 }
 
-// cutError is why Run itself ends a process: CutFinished or CutHopeless.
+// cutError is the reason for which Run itself ends a process: CutFinished or CutHopeless.
 type cutError string
 
 func (e cutError) Error() string { return string(e) }
 
-// watcher reads what a process prints. It ends the process at once when its stream is hopeless, and after leaveTime
-// when the stream stays finished.
+// watcher reads the output of a process. It ends the process at once when the stream is Hopeless, and after leaveTime
+// when the stream stays Finished.
 type watcher struct {
 	progress *progress
 	redact   *redact.Replacer
 	cut      context.CancelCauseFunc
 
-	mu     sync.Mutex // stdout and stderr come from two goroutines
+	mu     sync.Mutex // two goroutines call stdout and stderr
 	stream Stream
 	last   Settled
-	leave  *time.Timer // runs while the stream is finished; nil before it was
+	leave  *time.Timer // runs while the stream is Finished; nil if the stream never was
 }
 
 func (w *watcher) stdout(p []byte) { w.fed(func() { w.stream.Stdout(p) }) }
@@ -286,7 +291,8 @@ func (w *watcher) fed(feed func()) {
 	}
 }
 
-// stay takes back that the process is ended: it may work again, when a background task has come to its end, say.
+// stay stops the timer that would end the process, because the process may work again, for example when a background
+// task has ended.
 func (w *watcher) stay() {
 	if w.leave != nil {
 		w.leave.Stop()
