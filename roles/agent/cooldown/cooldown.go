@@ -1,8 +1,8 @@
 // Package cooldown remembers which accounts are limited, and until when, for all loops and repositories of a user on
-// this machine: what one of them met, the others need not run into.
+// this machine. When one loop meets a limit, the other loops do not run into it.
 //
-// The memory is one small file per account in a directory of the user. It is a help, never an authority: a file that is
-// missing, damaged or written by a clock that was far ahead costs at most one refused run, and never stops a loop.
+// The memory is one small file per account in a directory of the user. It is only a help: a file that is missing,
+// damaged or written by a clock that was far ahead costs at most one refused run, and never stops a loop.
 package cooldown
 
 import (
@@ -26,48 +26,48 @@ import (
 )
 
 const (
-	// Longest is how far ahead a cooldown is believed: the longest window of the known providers is a week. What ends
-	// later was written by a clock that was ahead, and counts as none.
+	// Longest is how far ahead a cooldown may end for Get to believe it. The longest window of the known providers is a
+	// week. A cooldown that ends later was written by a clock that was ahead, and counts as none.
 	Longest = 8 * 24 * time.Hour
-	// longestSet is what Set writes at most: a little less, so that a machine's second clock, or one that was put
-	// right, does not make it unbelievable.
+	// longestSet is the longest cooldown that Set writes. It is a little shorter than Longest, so that Get still
+	// believes the cooldown when the clock is set back a little or another clock reads the file.
 	longestSet = Longest - time.Hour
-	forget     = 24 * time.Hour // how long after its end a cooldown's strikes still count
+	forget     = 24 * time.Hour // how long the strikes of a cooldown still count after its end
 )
 
-// Cooldown says that an account is not to be used until a time.
+// Cooldown says that no loop should use an account until a certain time.
 type Cooldown struct {
 	agent.Account
-	Class   class.Class `json:"class"`             // why: one of those that class.Class.Waits
-	Kind    string      `json:"kind,omitempty"`    // the provider's word for the window ("five_hour"); may be ""
-	Text    string      `json:"text,omitempty"`    // what it or the CLI said, at most 2,000 bytes; may be ""
-	Until   time.Time   `json:"until"`             // the end
-	Told    bool        `json:"told,omitempty"`    // Until is the provider's word, not a guess of Backoff
-	SetAt   time.Time   `json:"set_at"`            // when it was learned; zero: now
-	Strikes int         `json:"strikes,omitempty"` // refusals since the last success, this one included
-	By      string      `json:"by,omitempty"`      // who learned it, for humans: the loop and its repository
+	Class   class.Class `json:"class"`             // the kind of refusal; Waits reports true for it
+	Kind    string      `json:"kind,omitempty"`    // the provider's name of the window ("five_hour"); may be ""
+	Text    string      `json:"text,omitempty"`    // the message of the provider or the CLI, at most 2,000 bytes; may be ""
+	Until   time.Time   `json:"until"`             // the end of the cooldown
+	Told    bool        `json:"told,omitempty"`    // the provider named Until; otherwise it is a guess of Backoff
+	SetAt   time.Time   `json:"set_at"`            // when the loop learned of the limit; zero: now
+	Strikes int         `json:"strikes,omitempty"` // refusals since the last success, including this one
+	By      string      `json:"by,omitempty"`      // the loop that met the limit, and its repository
 }
 
-// Store is the memory in one directory. Any number of stores, goroutines and processes may use a directory at the same
-// time.
+// Store is the memory of cooldowns in one directory. Any number of stores, goroutines and processes may use a directory
+// at the same time.
 type Store struct {
 	disk     durable.Disk
 	dir      string
 	now      func() time.Time
-	patience time.Duration // bounds the wait for another process that is writing; that takes milliseconds
-	mu       sync.Mutex    // one writer of this process at a time; the file lock is for the others
+	patience time.Duration // the longest wait for another process that writes; a write takes milliseconds
+	mu       sync.Mutex    // lets one goroutine of this process write at a time; the file lock excludes other processes
 }
 
-// New uses dir, which is made (0700) when something is first written to it.
+// New returns a Store that uses dir. The first write makes dir with mode 0700.
 func New(disk durable.Disk, dir string) *Store {
 	return &Store{disk: disk, dir: dir, now: time.Now, patience: 5 * time.Second}
 }
 
-// Get gives what is remembered of an account; ok says that it is limited now. When it is not, c still tells the Strikes
-// of a cooldown that ended less than a day ago, and is otherwise empty.
+// Get returns the cooldown of an account. ok reports whether the account is limited now. If the account is not limited,
+// c is a cooldown that ended less than a day ago, whose Strikes still count, or is empty.
 //
-// An error is for the log: it says which file is wrong and what to type. It is never a reason not to run, and ok is
-// false with it.
+// An error is for the log: it says which file is unusable and what the operator can type. With an error ok is false, so
+// the caller runs anyway.
 func (s *Store) Get(a agent.Account) (c Cooldown, ok bool, err error) {
 	c, err = s.read(s.path(a))
 	now := s.now()
@@ -83,14 +83,15 @@ func (s *Store) Get(a agent.Account) (c Cooldown, ok bool, err error) {
 	return c, c.Until.After(now), nil
 }
 
-// Set remembers c. A cooldown that runs is replaced by one that ends later. One that ends sooner replaces it only if it
-// is newer, of the same class, and tells an end by the provider's own word (Told) where the old one's was a guess, or
-// was told of the same Kind: a hiccup of the network must not lift a limit, nor the five-hour window the week's.
-// Otherwise the running one stays.
+// Set remembers c. A cooldown that ends later replaces a running one. A cooldown that ends sooner replaces a running
+// one only if all of this holds: it is newer, it is of the same class, the provider named its end (Told), and the old
+// end was a guess without a Kind or is of the same Kind. So a network error does not lift a limit, and the end of the
+// five-hour window does not lift the weekly limit. Otherwise the running cooldown stays.
 //
-// The larger number of Strikes stays in any case: loops that are refused at the same moment count the same refusal. An
-// Until more than eight days (less an hour) ahead is taken for that; one that is not after now is remembered for its
-// Strikes. When Set returns nil the file survives a power cut; after an error the old one is there as it was.
+// Set keeps the larger number of Strikes in any case, because loops that are refused at the same moment count the same
+// refusal. It shortens a cooldown of more than eight days less an hour to that length. It remembers a cooldown that has
+// already ended for its Strikes. When Set returns nil, the file survives a power cut. After an error the old file is
+// unchanged.
 func (s *Store) Set(c Cooldown) error {
 	if c.Provider == "" {
 		return errors.New("remembering a limit: the account has no provider")
@@ -104,7 +105,7 @@ func (s *Store) Set(c Cooldown) error {
 	}
 	return s.locked(func() error {
 		old, _, err := s.Get(c.Account)
-		if err == nil && old.Account == c.Account { // what cannot be read is replaced
+		if err == nil && old.Account == c.Account { // Set replaces a file that cannot be read
 			strikes := max(old.Strikes, c.Strikes)
 			if old.Until.After(now) && c.Until.Before(old.Until) && !mayShorten(old, c, now) {
 				c = old
@@ -118,29 +119,30 @@ func (s *Store) Set(c Cooldown) error {
 }
 
 func mayShorten(old, c Cooldown, now time.Time) bool {
-	newer := c.SetAt.After(old.SetAt) || old.SetAt.After(now) // a time to come is a wrong clock's
+	newer := c.SetAt.After(old.SetAt) || old.SetAt.After(now) // a SetAt in the future comes from a wrong clock
 	return c.Told && c.Class == old.Class && newer && (c.Kind == old.Kind || !old.Told && old.Kind == "")
 }
 
-// Clear forgets an account: the operator says that it is not limited. Nothing to forget is no error.
+// Clear removes the cooldown of an account, because the operator says that the account is not limited. It is no error
+// if the account has no cooldown.
 func (s *Store) Clear(a agent.Account) error {
 	return s.change(a, func(Cooldown, error) bool { return true })
 }
 
-// Succeeded forgets the strikes of an account with which a run has succeeded, and a cooldown whose end was a guess. One
-// that the provider told (Told) and that still runs stays: it may be of another model than the one that worked, or
-// younger than the run.
+// Succeeded resets the strikes of an account with which a run has succeeded, and removes a cooldown whose end was a
+// guess. A running cooldown whose end the provider named (Told) stays: it may apply to another model than the run's, or
+// have begun after the run.
 func (s *Store) Succeeded(a agent.Account) error {
 	return s.change(a, func(c Cooldown, err error) bool {
 		return err == nil && (!c.Told || !c.Until.After(s.now()) || c.Until.Sub(s.now()) > Longest)
 	})
 }
 
-// change removes the file of an account, or takes its strikes away.
+// change removes the file of an account if remove returns true for it, and otherwise resets its strikes to 0.
 func (s *Store) change(a agent.Account, remove func(Cooldown, error) bool) error {
 	path := s.path(a)
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
-		return nil // the usual case costs no lock
+		return nil // the usual case, without a file, needs no lock
 	}
 	return s.locked(func() error {
 		c, err := s.read(path)
@@ -163,17 +165,17 @@ func (s *Store) change(a agent.Account, remove func(Cooldown, error) bool) error
 
 const (
 	version                   = 1
-	maxFile, maxText, maxWord = 64 << 10, 2000, 500 // maxFile bounds what is read, the others what is written
+	maxFile, maxText, maxWord = 64 << 10, 2000, 500 // bytes of a file read, of texts written
 )
 
-// file is a cooldown on the disk.
+// file is the JSON of a cooldown on the disk.
 type file struct {
 	Version int `json:"version"`
 	Cooldown
 }
 
-// path is an account's file. The provider's word is in its name for humans, as far as it is fit for one; the digest
-// tells accounts apart.
+// path returns the path of an account's file. Its name holds the characters of the provider's name that are safe in
+// file names, for the operator to read. The digest distinguishes the accounts.
 func (s *Store) path(a agent.Account) string {
 	word := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' {
@@ -185,7 +187,8 @@ func (s *Store) path(a agent.Account) string {
 	return filepath.Join(s.dir, "account-"+word[:min(len(word), 32)]+"-"+hex.EncodeToString(sum[:12])+".json")
 }
 
-// read reads a file. A link, a pipe, a directory and whatever else is no cooldown give an error that says what to do.
+// read reads the file of an account. For a symbolic link, a pipe, a directory or any other file that is no cooldown it
+// returns an error that says what the operator can do.
 func (s *Store) read(path string) (Cooldown, error) {
 	var v file
 	data, err := durable.Read(path, maxFile)
@@ -206,12 +209,12 @@ func (s *Store) read(path string) (Cooldown, error) {
 	return v.Cooldown, nil
 }
 
-// unusable says that a file tells nothing and what a human can do about it.
+// unusable returns the error for a file that cannot be used. The error says what the operator can do about the file.
 func unusable(path string, why error) error {
 	return fmt.Errorf("reading the limit in %s: %w; it is taken for none, to be rid of it type: rm %s", path, why, text.Word(path))
 }
 
-// write replaces an account's file. The caller holds the lock.
+// write replaces the file of an account. The caller holds the lock.
 func (s *Store) write(c Cooldown) error {
 	c.Kind, c.Text, c.By = cut(c.Kind, maxWord), cut(c.Text, maxText), cut(c.By, maxWord)
 	c.Until, c.SetAt, c.Strikes = c.Until.UTC(), c.SetAt.UTC(), max(c.Strikes, 0)
@@ -225,13 +228,13 @@ func (s *Store) write(c Cooldown) error {
 	return nil
 }
 
-// cut shortens s to at most n bytes, between two characters.
+// cut shortens s to at most n bytes, at a character boundary.
 func cut(s string, n int) string {
 	return text.Head(strings.ToValidUTF8(s, "\uFFFD"), n)
 }
 
-// locked runs fn as the only writer of the directory. Who has it keeps it for the writing of one file, so this waits by
-// trying again.
+// locked runs fn as the only writer of the directory. A writer holds the lock for the writing of one file only, so lock
+// waits by retrying.
 func (s *Store) locked(fn func() error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -243,7 +246,7 @@ func (s *Store) locked(fn func() error) error {
 	if err != nil {
 		return fmt.Errorf("remembering a limit: %w", err)
 	}
-	// What a writer that was killed has left; the lock says that there is no other.
+	// This removes the temporary files of a writer that was killed. The lock guarantees that no other writer uses them.
 	_, err = s.disk.RemoveTemps("cooldown", s.dir)
 	return errors.Join(fn(), err, lock.Unlock())
 }
@@ -267,15 +270,16 @@ func (s *Store) lock() (*durable.Lock, error) {
 	}
 }
 
-// waits are the first and the longest wait for each class that time ends.
+// waits holds the first and the longest wait for each class of failure that waiting can end.
 var waits = map[class.Class][2]time.Duration{
 	class.Limit:      {time.Minute, 30 * time.Minute},
 	class.Overloaded: {15 * time.Second, 10 * time.Minute},
 	class.Network:    {10 * time.Second, 5 * time.Minute},
 }
 
-// Backoff is how long to wait after the given number of refusals in a row when the provider has not told until when: it
-// doubles with each of them, within the bounds in waits. Fewer than one strike is one. Any other class gives 0.
+// Backoff returns how long to wait after the given number of refusals in a row when the provider has named no time. The
+// wait doubles with each refusal, within the bounds in waits. Fewer than one strike counts as one. For a class that is
+// not in waits Backoff returns 0.
 func Backoff(failure class.Class, strikes int) time.Duration {
 	wait, most := waits[failure][0], waits[failure][1]
 	for n := 1; n < strikes && wait < most; n++ {
@@ -284,11 +288,11 @@ func Backoff(failure class.Class, strikes int) time.Duration {
 	return min(wait, most)
 }
 
-// maxJitter bounds what Jitter adds.
+// maxJitter is the longest time that Jitter adds.
 const maxJitter = 30 * time.Second
 
-// Jitter makes a wait longer, by a random part of a tenth of it and of at most 30 seconds, so that the loops that share
-// an account do not all come back in one instant. random gives numbers from 0 up to 1; whatever it gives, the result is
+// Jitter lengthens a wait by a random part of a tenth of it, at most 30 seconds, so that loops that share an account do
+// not all come back at the same moment. random returns numbers from 0 up to 1. Whatever random returns, the result is
 // neither shorter than wait nor below 0.
 func Jitter(wait time.Duration, random func() float64) time.Duration {
 	part := random()
