@@ -1,16 +1,15 @@
-// Package preflight finds out before a long run whether a runner will work: is its program there and can this machine
-// start it, which version is it, does that version know every flag of the command lines that the roles will get, is
-// there a login, and is there one of the traps that let a run end at once, or do nothing, without an error that anybody
-// would see.
+// Package preflight finds out before a long run whether a runner will work. It checks that the program exists and that
+// this machine can start it, its version, that this version knows every flag of the command lines that the roles will
+// get, and that there is a login. It also looks for known traps: settings with which a run ends at once or does
+// nothing, without a visible error.
 //
-// It spends no token and uses no network. The program is started with nothing but the arguments that print its version
-// and its help (and codex once to run "true" in its sandbox), with an empty standard input and a bound of time, in the
-// environment and the directory that the agent would get. A program of which nothing is known is only asked whether it
-// works, and only if Examiner has Verify. A script that would take no notice of such a question and begin to work is
-// never started.
+// It spends no token and uses no network. It starts the program only with the arguments that print its version and its
+// help (and codex once to run "true" in its sandbox), with an empty standard input and a time bound, in the environment
+// and the directory that the agent would get. A program that superloop does not know is only asked whether it works,
+// and only if Examiner has Verify. A script that would ignore such a question and begin to work is never started.
 //
-// The flags are judged by the help of the installed program, not by a list that ages. A help that cannot be read leaves
-// them unchecked, which is said and is no error.
+// The flags are compared with the help of the installed program, not with a list that becomes outdated. If the help
+// cannot be read, the flags stay unchecked. The report says so; it is no error.
 package preflight
 
 import (
@@ -29,21 +28,21 @@ import (
 	"github.com/superloop/superloop/roles/agent"
 )
 
-// Examiner examines runners. It asks a program the same question once, for all runners of it. The zero value is ready;
-// it is used by one goroutine at a time.
+// Examiner examines runners. It starts a program with the same arguments only once, for all runners that use it. The
+// zero value is ready for use. Only one goroutine may use an Examiner at a time.
 type Examiner struct {
-	// Verify finds out whether a program of which nothing is known works, and what is broken in any program that fails.
-	// Its error says what kept it from finding out. With nil such a program is not started.
+	// Verify finds out whether a program that superloop does not know works, and what is broken in any program that
+	// fails. Its error says why it could not find out. If Verify is nil, an unknown program is not started.
 	Verify func(context.Context, Question) (Check, error)
 
 	answers map[string]answer
 	checks  map[string]Check
-	bound   time.Duration // of each question; 0 is that of patience
+	bound   time.Duration // the time bound of each start; 0: patience chooses it
 }
 
 // Examine examines one runner. It takes as long as the program takes to print its version and its help: some tenths of
-// a second to half a minute, at most 20 s for each (60 s for opencode). When ctx ends it returns soon, and what it
-// returns is worth nothing.
+// a second to half a minute, at most 20 s for each (60 s for opencode). When ctx ends, Examine returns soon, and the
+// report is meaningless.
 func (e *Examiner) Examine(ctx context.Context, r Request) Report {
 	a := r.Adapter
 	if a == nil {
@@ -83,15 +82,15 @@ func (e *Examiner) Examine(ctx context.Context, r Request) Report {
 type subject struct {
 	program
 	adapter   agent.Adapter
-	found     bool // and can be started
+	found     bool // the program exists and can be started
 	version   string
-	unchecked string   // unchecked says why its help is not to be asked for; "" when it is
-	severity  Severity // that of an unknown flag: a wrapper may pass everything on all the same
-	helps     []help   // those that it has printed
-	check     *Check   // of a program of which nothing is known
+	unchecked string   // why superloop does not ask the program for its help; "" if it does
+	severity  Severity // the severity of an unknown flag; only Warn for a wrapper, which may still pass the flag on
+	helps     []help   // the helps that the program has printed
+	check     *Check   // the result of Verify; only for a program that superloop does not know
 }
 
-// name is how messages call it: "codex 0.169.0".
+// name returns the name for messages: "codex 0.169.0".
 func (s *subject) name() string {
 	if v := number().FindString(s.version); v != "" {
 		return s.adapter.Name() + " " + v
@@ -158,18 +157,18 @@ func (s *subject) login(l line, rep *Report) {
 	}
 }
 
-// maxSaid bounds what a program may print, in bytes.
+// maxSaid is the largest output of a program, in bytes.
 const maxSaid = 1 << 20
 
 type answer struct {
 	out   string
 	err   error
-	bound time.Duration // that it had
+	bound time.Duration // the time bound of the start
 }
 
-// ask starts the program of a command line with these arguments only, in the line's environment and directory, with an
-// empty standard input. merged adds standard error to the output: opencode prints its help there. The same question is
-// asked once.
+// ask starts the program of a command line with the given arguments only, in the line's environment and directory, with
+// an empty standard input. merged adds standard error to the output, because opencode prints its help to standard
+// error. A second call for the same program and arguments returns the first answer.
 func (e *Examiner) ask(ctx context.Context, s *subject, l line, merged bool, args ...string) answer {
 	key := strings.Join(append([]string{l.env("PATH"), l.Dir, s.path}, args...), "\x00")
 	if a, ok := e.answers[key]; ok {
@@ -189,7 +188,7 @@ func (e *Examiner) ask(ctx context.Context, s *subject, l line, merged bool, arg
 	return a
 }
 
-// code is the exit code; -1 when the program did not run to its end.
+// code returns the exit code, or -1 if the program did not run to its end.
 func (a answer) code() int {
 	if failed, ok := errors.AsType[*proc.ToolError](a.err); ok {
 		return failed.Code
@@ -199,7 +198,7 @@ func (a answer) code() int {
 	return 0
 }
 
-// why says in a few words how it failed.
+// why says in a few words how the program failed.
 func (a answer) why() string {
 	said := lastLine(a.out)
 	failed, ran := errors.AsType[*proc.ToolError](a.err)
@@ -222,7 +221,7 @@ func (a answer) why() string {
 	return a.err.Error()
 }
 
-// patience bounds one question: opencode takes 13 s to start on a quiet machine.
+// patience returns the time bound of one start. opencode takes 13 s to start on a quiet machine.
 func (e *Examiner) patience(a agent.Adapter) time.Duration {
 	if a.Name() == "opencode" {
 		return cmp.Or(e.bound, 60*time.Second)

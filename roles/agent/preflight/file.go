@@ -20,26 +20,27 @@ import (
 	"github.com/superloop/superloop/roles"
 )
 
-// headSize is how much of a program is looked at: no script around a CLI is longer.
+// headSize is how many bytes of a program are examined. No script around a CLI is longer.
 const headSize = 64 << 10
 
-// program is the file behind a command's first word.
+// program is the file of a command's first word, with its first headSize bytes.
 type program struct {
 	path string
 	File
 	head []byte
 }
 
-// broken reports why the program cannot be started; it returns false.
+// broken adds a finding that says why the program cannot be started. It returns false.
 func (l line) broken(rep *Report, fix, format string, args ...any) bool {
 	rep.add(Error, l.at+".command", fix, fmt.Sprintf(format, args...))
 	return false
 }
 
-// machO are the first bytes of programs for macOS.
+// machO are the first bytes of executable files for macOS.
 var machO = []string{"\xfe\xed\xfa\xce", "\xfe\xed\xfa\xcf", "\xce\xfa\xed\xfe", "\xcf\xfa\xed\xfe", "\xca\xfe\xba\xbe"}
 
-// find finds the program as exec will, and looks what kind of file it is. What keeps it from starting is a finding.
+// find finds the program as exec will find it, and determines the kind of its file. A cause that keeps the program from
+// starting becomes a finding.
 func find(l line, rep *Report) (p program, ok bool) {
 	name := l.Argv[0]
 	if strings.Contains(name, "/") && !filepath.IsAbs(name) {
@@ -62,7 +63,7 @@ func find(l line, rep *Report) (p program, ok bool) {
 	p.Kind = "unknown"
 	text, _, err := roles.ReadRegular(real, headSize, 0)
 	if err != nil {
-		return p, true // it may be executable and not readable: then nothing is known of it
+		return p, true // a file may be executable but not readable; then its kind stays unknown
 	}
 	p.head = []byte(text[:min(len(text), headSize)])
 	switch {
@@ -89,7 +90,7 @@ func find(l line, rep *Report) (p program, ok bool) {
 	return p, true
 }
 
-// script looks for the interpreter of the #! line.
+// script checks that the interpreter in the #! line exists.
 func (p *program) script(l line, rep *Report) bool {
 	first, _, _ := bytes.Cut(p.head[2:], []byte("\n"))
 	words := strings.Fields(string(first))
@@ -114,10 +115,10 @@ func (p *program) script(l line, rep *Report) bool {
 	return true
 }
 
-// machines are those of GOARCH.
+// machines maps GOARCH to the machine in an ELF file.
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64, "386": elf.EM_386, "arm": elf.EM_ARM, "riscv64": elf.EM_RISCV}
 
-// elf looks for the loader that the file names, and whether it is for this kind of machine.
+// elf checks that the file is for this kind of machine and that the loader that it names exists.
 func (p *program) elf(real string, l line, rep *Report) bool {
 	f, err := elf.Open(real)
 	if err != nil {
@@ -125,7 +126,7 @@ func (p *program) elf(real string, l line, rep *Report) bool {
 	}
 	defer func() { _ = f.Close() }()
 	if machine, known := machines[runtime.GOARCH]; known && f.Machine != machine {
-		// An emulator may be set up for it, so this is no proof.
+		// An emulator may run the program, so this is only a warning.
 		rep.add(Warn, l.at+".command", "install the one for "+runtime.GOARCH, fmt.Sprintf("%s is for another machine (%s)", real, f.Machine))
 	}
 	i := slices.IndexFunc(f.Progs, func(part *elf.Prog) bool { return part.Type == elf.PT_INTERP })
@@ -144,7 +145,8 @@ func (p *program) elf(real string, l line, rep *Report) bool {
 	return true
 }
 
-// wrapped: the program is a script by hand around something else; deaf: it takes no notice of its arguments.
+// wrapped reports whether the program is a handwritten script around another program, and whether it is deaf: it
+// ignores its arguments.
 func (p program) wrapped() (wrapped, deaf bool) {
 	if p.Kind != "script" || slices.Contains([]string{"node", "bun", "deno"}, filepath.Base(p.Interpreter)) {
 		return false, false
@@ -155,32 +157,34 @@ func (p program) wrapped() (wrapped, deaf bool) {
 	return true, !passes && len(p.head) < headSize
 }
 
-// Question is a program of which nothing is known, to be asked whether it works.
+// Question is a program that superloop does not know. Examiner.Verify finds out whether it works.
 type Question struct {
-	Path  string        // of the program, absolute
-	Dir   string        // where it is to be started
-	Env   []string      // its whole environment
-	Bound time.Duration // that each command may take; none of them has anything on its standard input
+	Path  string        // absolute path of the program
+	Dir   string        // the directory in which Verify starts the program
+	Env   []string      // the whole environment of the program
+	Bound time.Duration // the time bound of each command; every command gets an empty standard input
 }
 
-// Check is how a program has shown whether it works; nothing is shown if neither Works nor Broken.
+// Check says whether a program works. If neither Works nor Broken is true, nothing is known.
 type Check struct {
 	Works    bool `json:"works"`
 	Broken   bool `json:"broken"`
-	TimedOut bool `json:"timed_out,omitempty"` // it was ended at its bound, which proves nothing on a busy machine
-	// Original is what it was asked first, Repaired what proved that it works where that was another expectation or
-	// another command. Method is output_detection, fallback_help or fallback_h; both are "" when Original did.
+	TimedOut bool `json:"timed_out,omitempty"` // at its time bound, which on a busy machine proves nothing
+	// Original is the first command that was tried. Repaired is the expectation or the other command that proved that
+	// the program works. Method is output_detection, fallback_help or fallback_h. Repaired and Method are "" if
+	// Original proved it.
 	Original string `json:"original"`
 	Repaired string `json:"repaired"`
 	Method   string `json:"method"`
-	// ExitCode is that of the command which decided; -1 when it did not end by itself, or was not started.
+	// ExitCode is the exit code of the command that decided; -1 if the command did not end by itself or was not
+	// started.
 	ExitCode    int    `json:"exit_code"`
-	TimeSavedMS int64  `json:"time_saved_ms,omitempty"` // what it would have taken at least to have an agent find out
-	Why         string `json:"why"`                     // a sentence, with the line that decided
-	Said        string `json:"-"`                       // what it printed when it was asked for its version
+	TimeSavedMS int64  `json:"time_saved_ms,omitempty"` // the least time that an agent would have needed to find out
+	Why         string `json:"why"`                     // a sentence with the line of output that decided
+	Said        string `json:"-"`                       // what the program printed when asked for its version
 }
 
-// Decided is the command that showed what is known.
+// Decided returns the command that decided whether the program works.
 func (c Check) Decided() string {
 	if c.Works && c.Repaired != "" {
 		return c.Repaired
@@ -202,7 +206,8 @@ func (e *Examiner) verify(ctx context.Context, s *subject, l line) (Check, error
 	return c, nil
 }
 
-// unknown deals with a program of which nothing is known: whether it works is all that can be asked.
+// unknown examines a program that superloop does not know. Verify can only find out whether it works, not which flags
+// it has.
 func (e *Examiner) unknown(ctx context.Context, l line, s *subject, rep *Report) {
 	base, name := filepath.Base(s.path), s.adapter.Name()
 	s.unchecked = fmt.Sprintf("nothing is known of %s (adapter %s), so it is not asked", base, name)
@@ -238,16 +243,18 @@ func (e *Examiner) unknown(ctx context.Context, l line, s *subject, rep *Report)
 }
 
 var (
-	// parsers read arguments; answers are words of a script that knows questions, or hands all on to a program.
+	// parsers match the code of a script that parses arguments. answers match words of a script that answers --version
+	// or --help, or that passes all its arguments on to a program.
 	parsers = pattern.Lazy(`(?i)\bgetopts?\b|\b(?:argparse|optparse|docopt|click|typer|optionparser)\b|\bimport \w*main\b|activate_bin_path|load_entry_point`)
 	answers = pattern.Lazy(`(?i)\$@|\$\{@|--version|--help|\busage:`)
-	// allPrompt: after -- whatever it gets is text for somebody.
+	// allPrompt matches a script that passes all its arguments on after "--", so that they are a prompt and not flags.
 	comments  = pattern.Lazy(`(?m)^\s*#.*$`)
 	allPrompt = pattern.Lazy(`\s--\s+"?\$[{]?@`)
 )
 
-// heeds reports whether a program can be asked for its version without beginning to work: it is no script around
-// something else, or one that knows such questions.
+// heeds reports whether superloop can ask a program for its version without making it begin to work. It can if the
+// program is no script around another program, or if the script parses its arguments, answers --version or --help, or
+// passes its arguments on.
 func (p program) heeds() bool {
 	wrapped, deaf := p.wrapped()
 	if !wrapped || len(p.head) >= headSize {

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// flags checks every flag against the help of the program, and returns the words as the program will read them.
+// flags checks every flag against the help of the program. It returns the words of the command line as the program will
+// parse them.
 func (e *Examiner) flags(ctx context.Context, l line, s *subject, rep *Report) []word {
 	args := l.Argv[1:]
 	var subs []string
@@ -39,7 +40,7 @@ func (e *Examiner) flags(ctx context.Context, l line, s *subject, rep *Report) [
 	return words
 }
 
-// help asks the program for the help of a subcommand; why says what is wrong with that.
+// help asks the program for the help of a subcommand. why says why the help is unusable; "" if it is usable.
 func (e *Examiner) help(ctx context.Context, l line, s *subject, subs []string) (h help, why string) {
 	args := append(slices.Clone(subs), "--help")
 	command := strings.Join(append([]string{filepath.Base(s.path)}, args...), " ")
@@ -60,7 +61,7 @@ func (e *Examiner) help(ctx context.Context, l line, s *subject, subs []string) 
 	return h, ""
 }
 
-// judge puts the flags into the report, and says what is wrong with them.
+// judge adds the flags to the report, and a finding for each problem with a flag.
 func (s *subject) judge(l line, words []word, helps map[int]help, rep *Report) {
 	for i, w := range words {
 		h, checked := helps[w.level]
@@ -102,7 +103,7 @@ func (s *subject) judge(l line, words []word, helps map[int]help, rep *Report) {
 	}
 }
 
-// swallowed looks whether a flag takes the prompt, or the dash that stands for standard input, as its value.
+// swallowed checks whether a flag takes the prompt, or the "-" for standard input, as its value.
 func (s *subject) swallowed(l line, words []word, i int, h help, rep *Report) {
 	flag := words[words[i].taker].flag
 	t, _ := h.known(flag)
@@ -121,7 +122,7 @@ func (s *subject) swallowed(l line, words []word, i int, h help, rep *Report) {
 	rep.add(s.severity, l.pointer(flag), "write "+oneWord(flag)+", in one word", flag+" takes the words after it as its values, and so "+what)
 }
 
-// oneWord is a flag with its value as no CLI can misread it.
+// oneWord returns a flag with its value in one word, which no CLI can misread.
 func oneWord(flag string) string {
 	if strings.HasPrefix(flag, "--") {
 		return flag + "=VALUE"
@@ -132,18 +133,18 @@ func oneWord(flag string) string {
 // word is one word of a command line, after the program.
 type word struct {
 	text   string
-	flag   string // its name when it is a flag, without a value; "" otherwise
+	flag   string // the name of the flag without its value; "" if the word is no flag
 	known  bool
-	value  string // what the flag was given, in the same word or the next
-	hungry bool   // the flag wants a value, and the line ends
-	taker  int    // index of the flag whose value this word is or may be, else -1
-	level  int    // how many subcommands stand before it
-	sub    bool   // it is a subcommand itself
+	value  string // the value of the flag, from the same word or the next
+	hungry bool   // the flag needs a value, but the command line ends
+	taker  int    // index of the flag whose value this word is or may be; -1 if there is none
+	level  int    // how many subcommands come before the word
+	sub    bool   // the word itself is a subcommand
 }
 
-// levels says for each word how many of the subcommands stand before it, as flags belong to the command that they
-// follow. When not all of subs are there, in order, the program knows one by another name: the whole line is then taken
-// for the last of them.
+// levels counts for each word the subcommands before it, because a flag belongs to the command that it follows. If the
+// words do not contain all of subs in order, the program knows a subcommand by another name. Then all words count as
+// flags and arguments of the last subcommand.
 func levels(args, subs []string) []word {
 	words := make([]word, len(args))
 	level := 0
@@ -162,11 +163,11 @@ func levels(args, subs []string) []word {
 	return words
 }
 
-// isFlag reports whether a word is written as a flag is. A lone dash is none.
+// isFlag reports whether a word is written like a flag. "-" and "--" are no flags.
 func isFlag(text string) bool { return len(text) > 1 && text[0] == '-' && text != "--" }
 
-// read goes over the words up to "--" and says which are flags and whose values the others are. helps are by level;
-// where there is none, every flag may take the next word.
+// read finds among the words up to "--" the flags and their values. helps are by level. Where a level has no help,
+// every flag may take the next word.
 func read(words []word, helps map[int]help) {
 	for i := range words {
 		w := &words[i]
@@ -207,8 +208,8 @@ func (h help) takes(t takes, next word) bool {
 	return !isFlag(next.text) && (t == takesOne || !next.sub)
 }
 
-// split parts a word into a flag and the value in the same word, and says what the help knows of it. "-mfast" is -m
-// with a value when -m takes one, and -abc is -a, -b and -c when they are all known.
+// split splits a word into a flag and a value in the same word, and returns what the help says of the flag. "-mfast" is
+// -m with a value if -m takes one. "-abc" is -a, -b and -c if all of them are known.
 func (h help) split(text string) (name, value string, given bool, t takes, ok bool) {
 	name, value, given = strings.Cut(text, "=")
 	if t, ok = h.known(name); ok {
@@ -246,12 +247,13 @@ func valueOf(words []word, flags ...string) (value string) {
 	return value
 }
 
-// free are the words that are neither flags, nor values, nor subcommands.
+// free returns the words that are neither flags nor values nor subcommands.
 func free(words []word) []word {
 	return slices.DeleteFunc(slices.Clone(words), func(w word) bool { return w.flag != "" || w.taker >= 0 || w.sub || w.text == "--" })
 }
 
-// pointer is the place in the configuration of the first word that says the same; "" if the adapter added it.
+// pointer returns the place in the configuration of the first word that equals text or begins with the flag text. It
+// returns "" if the adapter added the word.
 func (l line) pointer(text string) string {
 	args, key := l.cli.Args, "args"
 	if l.fast {

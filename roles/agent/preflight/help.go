@@ -16,15 +16,15 @@ const (
 	takesNone takes = iota
 	takesOne
 	takesMany    // every following word, up to the next flag
-	takesMaybe   // one, if what follows is no flag
-	takesUnknown // nobody knows
+	takesMaybe   // one word, if the next word is no flag
+	takesUnknown // the help does not say
 )
 
-// help is what a program's help says of its flags.
+// help holds what a program's help says of its flags.
 type help struct {
 	flags          map[string]takes
-	command, after string // command prints it; after are the subcommands whose flags it lists
-	style          style  // the library that wrote it, as far as that decides how a command line is read
+	command, after string // command prints the help; after are the subcommands whose flags it lists
+	style          style  // the library that printed the help, which decides how a command line is parsed
 }
 
 type style int
@@ -36,10 +36,11 @@ const (
 	styleYargs
 )
 
-// parseHelp reads the flags off a help, as clap, commander, yargs, argparse, pflag and Go's flag write it. Flags are
-// only taken from lines that define one, never from prose: a description may well mention a flag that is gone. Such a
-// line begins with a dash, at the least indentation at which any line does, or where there are short flags four columns
-// further, as "-x, " is four characters. Descriptions that happen to begin with a dash stand deeper.
+// parseHelp reads the flags from a help text, as clap, commander, yargs, argparse, pflag and Go's flag print it. It
+// takes flags only from lines that define one, never from prose, because a description may mention a flag that no
+// longer exists. Such a line begins with a dash at the smallest indentation of all lines that do. Where the lines at
+// that indentation have only short flags, lines with long flags may begin four columns further right, as "-x, " is four
+// characters. Descriptions that begin with a dash are indented further.
 func parseHelp(said string) help {
 	lines := strings.Split(text.Uncoloured(strings.ReplaceAll(said, "\r", "")), "\n")
 	base, short, long := -1, false, false
@@ -60,7 +61,7 @@ func parseHelp(said string) help {
 		if !ok || n != base && (!aligned || n != base+4) {
 			continue
 		}
-		parts := gap().Split(lines[i][n:], 2) // what is defined, and its description
+		parts := gap().Split(lines[i][n:], 2) // the definition and its description
 		for ; i+1 < len(lines) && continues(lines[i+1], base, aligned); i++ {
 			parts = append(parts, strings.TrimSpace(lines[i+1]))
 		}
@@ -77,13 +78,13 @@ var (
 	kinds     = pattern.Lazy(`\[(boolean|string|number|array|count)\]`)
 )
 
-// dashed gives the indentation of a line that begins with a flag.
+// dashed returns the indentation of a line, and whether the line begins with a flag.
 func dashed(l string) (indent int, ok bool) {
 	t := strings.TrimLeft(l, " \t")
 	return len(l) - len(t), flagStart().MatchString(t)
 }
 
-// continues reports whether a line goes on with a description: it is indented and defines no flag.
+// continues reports whether a line continues a description: it is indented and defines no flag.
 func continues(l string, base int, aligned bool) bool {
 	if n, ok := dashed(l); ok && (n == base || aligned && n == base+4) {
 		return false
@@ -92,7 +93,7 @@ func continues(l string, base int, aligned bool) bool {
 	return t == "" || len(l)-len(t) > base
 }
 
-// define takes the names and the value off one definition, such as "-o, --output-format <FORMAT>".
+// define reads the names and the value from one definition, such as "-o, --output-format <FORMAT>".
 func (h *help) define(definition, description string) {
 	var names []string
 	value := ""
@@ -110,7 +111,7 @@ func (h *help) define(definition, description string) {
 				value += name[i:]
 				name = name[:i]
 			}
-			name = strings.TrimSuffix(name, "...") // may be repeated
+			name = strings.TrimSuffix(name, "...") // "..." says that the flag may be repeated
 			names = append(names, name)
 			if negatable {
 				names = append(names, "--no-"+strings.TrimPrefix(name, "--"))
@@ -160,7 +161,7 @@ func styleOf(text string) style {
 	return styleUnknown
 }
 
-// known finds a flag as it is written on a command line, without "=value".
+// known looks up a flag as it is written on a command line, without "=value".
 func (h help) known(name string) (takes, bool) {
 	if t, ok := h.flags[name]; ok {
 		return t, true
@@ -180,7 +181,7 @@ func (h help) known(name string) (takes, bool) {
 	return takesNone, false
 }
 
-// nearest is the known long flag that is most like name; "" when none is.
+// nearest returns the known long flag that is most similar to name; "" if none is similar.
 func (h help) nearest(name string) string {
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(h.flags)), func(n string) bool { return len(n) <= 2 })
 	return schemas.Nearest(name, names)

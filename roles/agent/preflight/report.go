@@ -12,43 +12,44 @@ import (
 	"github.com/superloop/superloop/roles/agent"
 )
 
-// Request is one runner to examine.
+// Request asks for the examination of one runner.
 type Request struct {
-	Runner  string // its name in the configuration
+	Runner  string // the runner's name in the configuration
 	CLI     agent.CLI
-	Turns   []Turn        // what the roles of the loops ask of it; with none it is examined for a role without settings
-	Spare   bool          // no loop uses it, so nothing about it is worse than a warning
-	Environ []string      // of the supervisor, as os.Environ gives it
+	Turns   []Turn        // how the roles use the runner; if empty, it is examined for a role without settings
+	Spare   bool          // no loop uses the runner, so no finding is worse than a warning
+	Environ []string      // the environment of the supervisor, as os.Environ returns it
 	Root    bool          // the agents run as root
-	WorkDir string        // where the agents work; absolute
-	Adapter agent.Adapter // nil is that of agent.For
-	// Prompt is the absolute path of a file that stands for a prompt; it is read only for prompt_mode arg.
+	WorkDir string        // the directory in which the agents work; absolute
+	Adapter agent.Adapter // nil: the adapter that agent.For returns
+	// Prompt is the absolute path of a file that stands for a prompt. It is read only if the prompt mode is arg.
 	Prompt string
 }
 
-// Turn is how one role of one loop uses the runner.
+// Turn says how one role of one loop uses the runner.
 type Turn struct {
 	Loop, Role, Model, Thinking, Permissions string
-	Resume                                   bool // it also goes on with earlier sessions
-	Worktree                                 bool // it works in a tree of its own, outside of which the loop's files are
+	Resume                                   bool // the role also resumes earlier sessions
+	Worktree                                 bool // the role works in a worktree; the loop's files are outside of it
 	MaxCostUSD                               float64
 }
 
-// sessionID stands for that of a session, in the command lines examined.
+// sessionID stands for the id of a session in the examined command lines.
 const sessionID = "00000000-0000-4000-8000-000000000000"
 
 // line is one command line that a role will get.
 type line struct {
 	agent.Command
 	fast       bool
-	prompt     string // the word that is the prompt itself; "" when none is
-	promptFile string // where the prompt would be
+	prompt     string // the word that is the prompt itself; "" if no word is
+	promptFile string // the path of the prompt file
 	cli        agent.CLI
-	at         string // the runner's place in the configuration
+	at         string // the place of the runner in the configuration
 }
 
-// lines are the different command lines of all turns: with args and fast_args, of a new session and of one that goes
-// on. What cannot be made is a finding. The report's Commands are the same ones.
+// lines returns the different command lines of all turns: with args and with fast_args, of a new session and of a
+// resumed one. A command line that cannot be made becomes a finding. lines also lists the command lines in the report's
+// Commands.
 func (r Request) lines(a agent.Adapter, rep *Report) []line {
 	var list []line
 	at := "runners." + r.Runner
@@ -58,10 +59,10 @@ func (r Request) lines(a agent.Adapter, rep *Report) []line {
 			rep.add(Error, at, "superloop validate", fmt.Sprintf("no command line can be made for the %s: %v", req.Role, err))
 			continue
 		}
-		command.Dir = r.WorkDir // a tree of its own is not there yet
+		command.Dir = r.WorkDir // the worktree of a loop may not exist yet
 		l := line{Command: command, fast: req.Fast, promptFile: req.PromptPath, cli: r.CLI, at: at}
 		if r.CLI.PromptMode == agent.PromptArg {
-			// Command has read the same file a moment ago.
+			// Command has read the same file just before, so the error is ignored.
 			l.prompt, _, _ = roles.ReadRegular(req.PromptPath, maxSaid, 0)
 		}
 		argv := l.shown(req)
@@ -82,7 +83,7 @@ func (r Request) lines(a agent.Adapter, rep *Report) []line {
 	return list
 }
 
-// shown is the command line with a name in place of what differs from run to run.
+// shown returns the command line with placeholders for the parts that differ from run to run.
 func (l line) shown(req agent.Request) []string {
 	names := strings.NewReplacer(req.PromptPath, "{prompt_file}", req.LastMessageFile, "{last_message_file}", sessionID, "{session}")
 	argv := make([]string, len(l.Argv))
@@ -94,13 +95,13 @@ func (l line) shown(req agent.Request) []string {
 	return argv
 }
 
-// requests are the turns as the loops will ask for them.
+// requests returns the requests that the loops will make for the turns.
 func (r Request) requests(choosesSession bool) []agent.Request {
 	turns := r.Turns
 	if len(turns) == 0 {
 		turns = []Turn{{Role: "implementer"}}
 	}
-	ways := []bool{false} // without and with fast_args
+	ways := []bool{false} // false: with args; true: with fast_args
 	if r.CLI.FastArgs != nil {
 		ways = append(ways, true)
 	}
@@ -133,26 +134,26 @@ func (r Request) requests(choosesSession bool) []agent.Request {
 	return list
 }
 
-// Severity is how grave a finding is.
+// Severity is the severity of a finding.
 type Severity string
 
-// The severities, the gravest first.
+// The severities, the most severe first.
 const (
 	Error Severity = "error" // the runner does not work, or not as configured
-	Warn  Severity = "warn"  // it works, but hardly as its owner means it
-	Note  Severity = "note"  // worth knowing
-	Fine  Severity = "ok"    // the verdict when there is no error and no warning
+	Warn  Severity = "warn"  // the runner works, but probably not as the owner wants
+	Note  Severity = "note"  // the operator should know it, but the runner works
+	Fine  Severity = "ok"    // only as a verdict: there is no error and no warning
 )
 
-// Finding is one thing that the operator should know.
+// Finding is a problem with a runner, or a fact about it, that the operator should know.
 type Finding struct {
 	Severity Severity `json:"severity"`
 	Message  string   `json:"message"`
-	Fix      string   `json:"fix,omitempty"`     // what to do; "" when there is nothing to do
-	Pointer  string   `json:"pointer,omitempty"` // where in the configuration ("runners.codex.args[1]"); "" for nowhere
+	Fix      string   `json:"fix,omitempty"`     // what the operator can do; "" if there is nothing to do
+	Pointer  string   `json:"pointer,omitempty"` // place in the configuration ("runners.codex.args[1]"), or ""
 }
 
-// String is the finding on one line: message; fix (pointer).
+// String returns the finding on one line: message; fix (pointer).
 func (f Finding) String() string {
 	text := f.Message
 	if f.Fix != "" {
@@ -173,44 +174,45 @@ type Flag struct {
 	Pointer string `json:"pointer,omitempty"` // as in Finding; "" for a flag that superloop's adapter adds
 }
 
-// File is what kind of file a program is.
+// File describes the file of a program.
 type File struct {
-	Kind        string `json:"kind"`                  // elf, mach-o, script, text, empty or unknown; "" when it was not found
-	Interpreter string `json:"interpreter,omitempty"` // of a script, or the loader that an ELF file names
-	Target      string `json:"target,omitempty"`      // where the path leads when it is a link
+	Kind        string `json:"kind"`                  // elf, mach-o, script, text, empty, unknown; "" if not found
+	Interpreter string `json:"interpreter,omitempty"` // the interpreter of a script, or the loader that an ELF file names
+	Target      string `json:"target,omitempty"`      // the target of the path if it is a symbolic link
 }
 
-// CommandLine is what some of the roles will get; what differs from run to run is as {prompt_file}.
+// CommandLine is a command line that some of the roles will get. Placeholders such as {prompt_file} stand for the parts
+// that differ from run to run.
 type CommandLine struct {
-	For  []string `json:"for"`            // the roles; "implementer (resumed)" is that of a session that goes on
-	Fast bool     `json:"fast,omitempty"` // it is that of run --fast
+	For  []string `json:"for"`            // the roles; "implementer (resumed)" is the implementer in a resumed session
+	Fast bool     `json:"fast,omitempty"` // the command line of run --fast
 	Argv []string `json:"argv"`
 }
 
-// Report is what was found of one runner. Its lists are never nil.
+// Report holds the findings about one runner. Its lists are never nil.
 type Report struct {
 	Runner    string        `json:"runner"`
-	Roles     []string      `json:"roles"` // that it runs, each once; none when no loop uses it
+	Roles     []string      `json:"roles"` // the roles that the runner runs, each once; empty if no loop uses the runner
 	Adapter   string        `json:"adapter"`
 	Program   string        `json:"program"` // the command's first word with its placeholders replaced
-	Path      string        `json:"path"`    // where it was found; "" when it was not
+	Path      string        `json:"path"`    // the path of the program; "" if it was not found
 	File      File          `json:"file"`
 	Commands  []CommandLine `json:"commands"`        // the different command lines of the roles
-	Version   string        `json:"version"`         // the line that the program prints; "" when it did not tell
-	Check     *Check        `json:"check,omitempty"` // of a program of which nothing is known, if it was asked
+	Version   string        `json:"version"`         // the line that the program prints; "" if it printed none
+	Check     *Check        `json:"check,omitempty"` // set only for an unknown program, if Verify ran
 	Flags     []Flag        `json:"flags"`
-	Unchecked string        `json:"unchecked,omitempty"` // why flags were not checked; "" when they were
+	Unchecked string        `json:"unchecked,omitempty"` // why flags were not checked; "" if they were
 	Login     agent.Login   `json:"login"`
 	Findings  []Finding     `json:"findings"`
-	Verdict   Severity      `json:"verdict"` // the gravest severity of the findings but for notes: error, warn or ok
+	Verdict   Severity      `json:"verdict"` // the highest severity of the findings except notes: error, warn or ok
 }
 
-// Of gives the findings of one severity.
+// Of returns the findings of one severity.
 func (r *Report) Of(s Severity) []Finding {
 	return slices.DeleteFunc(slices.Clone(r.Findings), func(f Finding) bool { return f.Severity != s })
 }
 
-// add appends a finding, once: several roles share most of their command line.
+// add appends a finding unless the report already has it. Several roles share most of their command lines.
 func (r *Report) add(s Severity, pointer, fix, message string) {
 	f := Finding{Severity: s, Message: message, Fix: fix, Pointer: pointer}
 	if !slices.Contains(r.Findings, f) {
@@ -218,7 +220,7 @@ func (r *Report) add(s Severity, pointer, fix, message string) {
 	}
 }
 
-// flag notes one flag, once. One that is unknown to one of the commands counts as unknown.
+// flag adds one flag unless the report already has it. A flag that is unknown in one of the commands counts as unknown.
 func (r *Report) flag(f Flag) {
 	i := slices.IndexFunc(r.Flags, func(have Flag) bool { return have.Flag == f.Flag && have.Pointer == f.Pointer })
 	if i < 0 {
@@ -228,10 +230,10 @@ func (r *Report) flag(f Flag) {
 	}
 }
 
-// redact takes the owner's secrets out of all that others have said.
+// redact removes the owner's secrets from all texts of the report that come from other programs.
 func (r *Report) redact(secrets *redact.Replacer) {
 	all := []*string{&r.Version, &r.Unchecked, &r.Login.How}
-	if r.Check != nil { // the Examiner goes on with its own
+	if r.Check != nil { // a copy, because the Examiner still uses the original
 		c := *r.Check
 		r.Check = &c
 		all = append(all, &c.Original, &c.Repaired, &c.Why)
@@ -252,7 +254,7 @@ func (r *Report) redact(secrets *redact.Replacer) {
 	}
 }
 
-// judge orders the findings and gives the verdict. Of a spare runner nothing is worse than a warning.
+// judge sorts the findings by severity and sets the verdict. It lowers the errors of a spare runner to warnings.
 func (r *Report) judge(spare bool) {
 	for i := range r.Findings {
 		if spare && r.Findings[i].Severity == Error {

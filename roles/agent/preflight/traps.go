@@ -13,7 +13,8 @@ import (
 	"github.com/superloop/superloop/roles/agent"
 )
 
-// traps looks for what makes a run fail at once, or do nothing, although every flag is right; all were seen.
+// traps looks for settings with which a run fails at once or does nothing, although every flag is valid. All of these
+// have occurred in practice.
 func (e *Examiner) traps(ctx context.Context, l line, words []word, s *subject, r Request, rep *Report) {
 	t := trap{l, s, words, rep}
 	t.reached()
@@ -40,7 +41,7 @@ type trap struct {
 
 func (t trap) add(s Severity, flag, fix, message string) { t.rep.add(s, t.pointer(flag), fix, message) }
 
-// env is the value of a variable in the agent's environment, which has each once.
+// env returns the value of a variable in the agent's environment, in which each variable occurs once.
 func (l line) env(name string) string {
 	i := slices.IndexFunc(l.Env, func(v string) bool { return strings.HasPrefix(v, name+"=") })
 	if i < 0 {
@@ -49,7 +50,7 @@ func (l line) env(name string) string {
 	return l.Env[i][len(name)+1:]
 }
 
-// reached looks whether the prompt reaches the CLI as a prompt.
+// reached checks whether the CLI gets the prompt as a prompt.
 func (t trap) reached() {
 	if t.cli.PromptMode != agent.PromptFile {
 		return
@@ -66,7 +67,7 @@ func (t trap) reached() {
 	}
 }
 
-// subcommand looks for the word without which the CLI opens its screen.
+// subcommand checks that the command has one of the subcommands without which the CLI opens its screen.
 func (t trap) subcommand(names ...string) {
 	if slices.ContainsFunc(t.words, func(w word) bool { return slices.Contains(names, w.text) }) {
 		return
@@ -121,10 +122,10 @@ func (t trap) codex(dir string) {
 		[]string{t.configDir("CODEX_HOME", ".codex") + "/config.toml"}, "sandbox_mode", "default_permissions", "trust_level")
 }
 
-// codexVerbs are the subcommands that need no terminal.
+// codexVerbs are the subcommands of codex that need no terminal.
 var codexVerbs = []string{"exec", "e", "review"}
 
-// setting is what -c gives a key of codex's configuration; "" when nothing.
+// setting returns the value that -c gives to a key of codex's configuration; "" if there is none.
 func (t trap) setting(key string) string {
 	found := ""
 	for _, w := range t.words {
@@ -138,15 +139,16 @@ func (t trap) setting(key string) string {
 	return found
 }
 
-// sandbox lets codex run "true" in its sandbox, when the command line does not switch that off. Where the system does
-// not allow one (no user namespaces, no Landlock) each command of the agent fails, and codex ends with 0.
+// sandbox lets codex run "true" in its sandbox, unless the command line switches the sandbox off. Where the system does
+// not allow a sandbox (no user namespaces, no Landlock), each command of the agent fails, and codex still ends with
+// exit code 0.
 func (e *Examiner) sandbox(ctx context.Context, t trap) {
 	mode := cmp.Or(valueOf(t.words, "-s", "--sandbox"), t.setting("sandbox_mode"))
 	if t.unchecked != "" || mode == "danger-full-access" || has(t.words, "--dangerously-bypass-approvals-and-sandbox", "--yolo") {
 		return
 	}
 	said := e.ask(ctx, t.subject, t.line, false, "sandbox", "--", "true")
-	// 2 is an error of usage: another release has another command for it.
+	// Exit code 2 is a usage error: other releases of codex have another subcommand for the sandbox.
 	if c := said.code(); c <= 0 || c == 2 || ctx.Err() != nil {
 		return
 	}
@@ -154,8 +156,8 @@ func (e *Examiner) sandbox(ctx context.Context, t trap) {
 		"codex cannot run a command in its sandbox here: "+said.why())
 }
 
-// permitted looks whether the command line, or a settings file, lets the CLI do anything. Nobody is there to be asked,
-// so it would refuse each edit and still exit with 0.
+// permitted checks whether the command line or a settings file gives the CLI permissions to edit and run. In headless
+// mode nobody answers its permission questions, so without them it would refuse each edit and still exit with 0.
 func (t trap) permitted(flags []string, advice string, files []string, words ...string) {
 	if has(t.words, flags...) {
 		return
@@ -174,7 +176,8 @@ func (l line) configDir(variable, below string) string {
 	return cmp.Or(l.env(variable), filepath.Join(l.env("HOME"), below))
 }
 
-// inGit reports whether dir is in a git work tree. An empty .git is none, for codex either.
+// inGit reports whether dir is in a git work tree. An empty .git directory does not count, and neither does it for
+// codex.
 func inGit(dir string) bool {
 	dot := filepath.Join(dir, ".git")
 	if info, err := os.Stat(dot); err == nil && info.Mode().IsRegular() {
