@@ -1,11 +1,11 @@
-// Package price knows what models cost: a table that is built in, with its source and its date, and the owner's own
-// prices above it.
+// Package price computes the cost of model usage. It uses a built-in table of prices with its source and date. The
+// owner's own prices take precedence.
 //
-// It answers only what it knows. A model that the table does not have, a kind of tokens that was not counted, a kind
-// that the model has no price for, a name that two providers sell at different prices: all of that is "unknown", never
-// 0 and never a guess. Searches, audio and images are no tokens of text and are not in any sum.
+// A cost is unknown, never 0 and never a guess, in these cases: the table does not have the model; a kind of token was
+// not counted; the model has no price for a kind of token; two providers sell a model of the name at different prices.
+// Searches, audio and images are not text tokens and are in no sum.
 //
-// The table is made of a published one by internal/tools/prices.
+// internal/tools/prices makes the table from a published one.
 package price
 
 import (
@@ -23,8 +23,8 @@ import (
 	"github.com/superloop/superloop/roles/agent"
 )
 
-// To make the table anew, install the source (internal/tools/prices/source.mjs says how), then type, with the place and
-// the day of the version's release:
+// To regenerate the table, install its source (internal/tools/prices/source.mjs says how). Then run this command with
+// the directory of the source and the release date of its version:
 //
 //	GENAI_PRICES=DIR GENAI_PRICES_DATE=2006-01-02 go generate ./roles/agent/price
 //
@@ -34,21 +34,21 @@ import (
 //go:embed prices.json
 var embedded []byte
 
-// Table holds prices. It is never changed, so any number of goroutines may use it.
+// Table holds prices. It is immutable, so any number of goroutines may use it.
 type Table struct {
 	date      string
 	providers []*Provider
-	own       map[string]Prices // the owner's, by lower-case name
+	own       map[string]Prices // the owner's prices, by lower-case name
 }
 
-// Rate is what a model costs by its owner's word, in US dollars per million tokens, from 0 to 1,000,000. CacheRead and
-// CacheWrite are nil when the owner gave none: then Input is taken for these tokens too.
+// Rate is the price of a model that the owner has configured, in US dollars per million tokens, from 0 to 1,000,000.
+// CacheRead and CacheWrite are nil if the owner gave none. Then the price of Input applies to these tokens too.
 type Rate struct {
 	Input, Output         float64
 	CacheRead, CacheWrite *float64
 }
 
-// Embedded is the built-in table. It is read when it is first asked for, once.
+// Embedded returns the built-in table. The first call parses it.
 func Embedded() (*Table, error) { return parsedOnce() }
 
 var parsedOnce = sync.OnceValues(func() (*Table, error) {
@@ -59,12 +59,12 @@ var parsedOnce = sync.OnceValues(func() (*Table, error) {
 	return t, nil
 })
 
-// Date is the day, as 2006-01-02, on which the prices were published.
+// Date returns the day, as 2006-01-02, on which the prices were published.
 func (t *Table) Date() string { return t.date }
 
-// With is the table with the owner's prices, which win over its own. A key is the exact name of a model, in whatever
-// case of letters, for every provider; or "provider/model", which wins over the bare name. A rate with a price that is
-// none makes its model's cost unknown.
+// With returns a copy of the table with the owner's prices, which take precedence over the built-in ones. A key is the
+// exact name of a model, regardless of case, for every provider; or "provider/model", which takes precedence over the
+// bare name. If a price of a rate is invalid, the cost of its model is unknown.
 func (t *Table) With(overrides map[string]Rate) *Table {
 	out := *t
 	out.own = map[string]Prices{}
@@ -75,24 +75,24 @@ func (t *Table) With(overrides map[string]Rate) *Table {
 	return &out
 }
 
-// Cost is what u costs at a provider, for a model in the provider's own name for it, if all of it was one request. A
-// provider is a word as agent.Account has it; "" searches all: makers of models before those who sell models of others,
-// and a name of which there are several prices has none. A date at the name's end, a "provider/" before it and Claude
-// Code's "[1m]" behind it are understood. at chooses between prices that changed on a day, or that depend on the hour;
-// before the first known change the oldest price holds.
+// Cost returns the cost of the usage u at a provider, as if all of it was one request. model is the provider's own name
+// of the model. provider is the Provider of an agent.Account; "" searches all providers: first those that make the
+// model, then those that sell models of others. If a name then has several different prices, ok is false. Cost also
+// understands a date at the end of the name, a prefix "provider/", and Claude Code's suffix "[1m]". at selects among
+// prices that changed on a day or that depend on the hour. Before the first known change the oldest price applies.
 //
-// Input and Output have to be known; CacheRead and CacheWrite too, unless the model has no such price or it is that of
-// input: who does not tell them apart counts them there. If u has tokens of a kind without a price, ok is false. Cache
-// writes are taken at the price of those that last five minutes.
+// u must count Input and Output. It must also count CacheRead and CacheWrite, unless the model has no such price or the
+// price equals that of input: a CLI that does not distinguish these tokens counts them as input. If u has tokens of a
+// kind without a price, ok is false. Cache writes cost the price of a cache entry that lasts five minutes.
 //
-// The sum is exact, in decimals, and rounded once: to the nearest float64.
+// Cost computes the sum exactly in decimals and rounds it once, to the nearest float64.
 func (t *Table) Cost(provider, model string, u agent.Usage, at time.Time) (usd float64, ok bool) {
 	return t.cost(provider, model, u, at, oneRequest)
 }
 
-// Range bounds the cost of a usage that counts any number of requests: low is what it costs if none of them was a long
-// one, which some models have a higher price for, and no cache write was for an hour; high if all of them were. ok is
-// as Cost has it.
+// Range returns the bounds of the cost of a usage that may consist of any number of requests. low is the cost if no
+// request was a long one, for which some models have a higher price, and no cache write was for an hour. high is the
+// cost if all requests were long and all cache writes were for an hour. ok has the same meaning as for Cost.
 func (t *Table) Range(provider, model string, u agent.Usage, at time.Time) (low, high float64, ok bool) {
 	low, ok = t.cost(provider, model, u, at, cheapest)
 	if ok {
@@ -129,15 +129,15 @@ func (t *Table) cost(provider, model string, u agent.Usage, at time.Time, how re
 	return usd, true
 }
 
-// clean is a name as the rules compare it: in lower case, without the mark of Claude Code for a long context.
+// clean returns a name as the rules compare it: in lower case, and without Claude Code's suffix for a long context.
 func clean(name string) string {
 	return strings.TrimSuffix(strings.ToLower(strings.TrimSpace(name)), "[1m]")
 }
 
-// maxCount keeps every sum of counts within an int64.
+// maxCount is the largest count of tokens that is believed. It keeps every sum of counts within an int64.
 const maxCount = 1 << 60
 
-// at is the rate that holds; one without prices if the model has none.
+// at returns the tariff that applies at a time, or an empty one if the model has none.
 func (m *Model) at(at time.Time) Tariff {
 	for _, r := range slices.Backward(m.Rates) {
 		if r.holds(at) {
@@ -150,7 +150,8 @@ func (m *Model) at(at time.Time) Tariff {
 	return m.Rates[0]
 }
 
-// holds compares times as texts, which are in their order.
+// holds reports whether the tariff applies at a time. It compares days and times of day as texts, which sort
+// chronologically.
 func (r Tariff) holds(at time.Time) bool {
 	day, hour := at.UTC().Format(time.DateOnly), at.UTC().Format(time.TimeOnly)
 	switch {
@@ -164,8 +165,8 @@ func (r Tariff) holds(at time.Time) bool {
 	return hour >= r.Hours[0] && hour < r.Hours[1]
 }
 
-// input is how many tokens of input a usage has, of all kinds. ok is false for a usage that has no price whatever the
-// rate: its plain kinds are not known, or it holds what is no count.
+// input returns the number of input tokens of a usage, including cached ones. ok is false if the usage can have no cost
+// at any rate: Input or Output is not counted, or a count is out of range.
 func input(u agent.Usage) (total int64, ok bool) {
 	for _, p := range []*int64{u.Input, u.CacheRead, u.CacheWrite, u.Output} {
 		switch {
@@ -179,16 +180,16 @@ func input(u agent.Usage) (total int64, ok bool) {
 	return total, u.Input != nil && u.Output != nil
 }
 
-// reading is how a usage is read that does not tell of how many requests it is.
+// reading is an assumption about the number of requests in a usage, which the usage does not tell.
 type reading int
 
 const (
-	oneRequest reading = iota // all of it was one request
+	oneRequest reading = iota // the usage is that of one request
 	cheapest                  // no request was a long one
-	dearest                   // all were, and every cache write was for an hour
+	dearest                   // all requests were long, and every cache write was for an hour
 )
 
-// sum is the cost in attodollars (1e-18).
+// sum returns the cost of a usage in attodollars (1e-18).
 func (r Tariff) sum(u agent.Usage, how reading) (*big.Int, bool) {
 	all, ok := input(u)
 	p := r.Prices
@@ -199,7 +200,7 @@ func (r Tariff) sum(u agent.Usage, how reading) (*big.Int, bool) {
 		p.Write = p.WriteHour
 	}
 	if !ok || p.In == nil || p.Out == nil {
-		return nil, false // of such a model only the name is known
+		return nil, false // the table has no price for this model, or the usage is incomplete
 	}
 	total := new(big.Int)
 	for _, k := range []struct {
@@ -219,13 +220,14 @@ func (r Tariff) sum(u agent.Usage, how reading) (*big.Int, bool) {
 	return total, true
 }
 
-// prices are the owner's as the table keeps them; none when one of them is no price.
+// prices converts a rate of the owner for the table. If one of its values is no valid price, the result has no price at
+// all.
 func (r Rate) prices() Prices {
 	read, write := cmp.Or(r.CacheRead, &r.Input), cmp.Or(r.CacheWrite, &r.Input)
 	out := Prices{In: new(Price), Out: new(Price), Read: new(Price), Write: new(Price)}
 	for i, to := range []*Price{out.In, out.Out, out.Read, out.Write} {
 		usd := *[]*float64{&r.Input, &r.Output, read, write}[i]
-		// The shortest decimal that gives this float64 is what the owner wrote.
+		// The shortest decimal that gives this float64 is the number that the owner wrote.
 		if to.UnmarshalJSON(strconv.AppendFloat(nil, usd, 'f', -1, 64)) != nil {
 			return Prices{}
 		}

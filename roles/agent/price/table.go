@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// File is prices.json, which the generator writes.
+// File is the content of prices.json, which internal/tools/prices writes.
 type File struct {
 	Source    string      `json:"source"`
 	URL       string      `json:"url"`
@@ -23,25 +23,25 @@ type File struct {
 	Providers []*Provider `json:"providers,omitempty"`
 }
 
-// Provider is one who sells models.
+// Provider sells models.
 type Provider struct {
 	ID string `json:"id"`
-	// Named are other words for it, and Makes the models that it makes itself.
+	// Named matches other names of the provider. Makes matches the names of the models that it makes itself.
 	Named *Rules `json:"named,omitempty"`
 	Makes *Rules `json:"makes,omitempty"`
-	// Fallback are those whose models it sells at their price, when it has none of its own.
+	// Fallback lists other providers. The provider sells their models at their prices if it has no price of its own.
 	Fallback []string `json:"fallback,omitempty"`
-	Models   []*Model `json:"models,omitempty"` // the first that matches counts
+	Models   []*Model `json:"models,omitempty"` // the first model that matches a name counts
 }
 
-// Model is one that a provider sells.
+// Model is a model that a provider sells.
 type Model struct {
 	ID    string   `json:"id"`
-	Is    *Rules   `json:"is,omitempty"`    // in the file absent when the name is ID
-	Rates []Tariff `json:"rates,omitempty"` // the last that holds counts, else the first; none: not known
+	Is    *Rules   `json:"is,omitempty"`    // matches the names of the model; absent in the file if the only name is ID
+	Rates []Tariff `json:"rates,omitempty"` // the last that applies counts, else the first; empty: unknown
 }
 
-// Rules match a name in lower case when any of them does; nil matches none.
+// Rules match a name in lower case if any of its rules does. A nil Rules matches no name.
 type Rules struct {
 	Equals   []string         `json:"equals,omitempty"`
 	Starts   []string         `json:"starts,omitempty"`
@@ -52,18 +52,19 @@ type Rules struct {
 	Not      *Rules           `json:"not,omitempty"`
 }
 
-// Tariff is what holds at a time.
+// Tariff holds the prices that apply from a day on, or at hours of the day.
 type Tariff struct {
-	From string `json:"from,omitempty"` // a day, of UTC; "": from ever
-	// Hours are the two times of the day (UTC) between which it holds, also over midnight. None: always.
+	From string `json:"from,omitempty"` // the first day (UTC); "": without a beginning
+	// Hours are the beginning and the end of the time of day (UTC) at which the tariff applies, possibly over midnight.
+	// Empty: always.
 	Hours []string `json:"hours,omitempty"`
 	Prices
-	// Long, unless nil, holds for a request of more than Above tokens of input.
+	// Long, unless nil, applies to a request of more than Above input tokens.
 	Above int64   `json:"above,omitempty"`
 	Long  *Prices `json:"long,omitempty"`
 }
 
-// Prices are by the kind of tokens; nil: there is none.
+// Prices holds a price for each kind of token. nil: the kind has no price.
 type Prices struct {
 	In        *Price `json:"in,omitempty"`
 	Read      *Price `json:"read,omitempty"`
@@ -72,15 +73,16 @@ type Prices struct {
 	Out       *Price `json:"out,omitempty"`
 }
 
-// Price is in picodollars (1e-12) per million tokens; in JSON in dollars, of which less than a picodollar is cut off.
+// Price is in picodollars (1e-12) per million tokens. In JSON it is in dollars; decimals below a picodollar are cut
+// off.
 type Price int64
 
 const (
-	maxPrice = 1e6 // dollars per million tokens: every price is within an int64 of picodollars
-	decimals = 12  // of a price in dollars
+	maxPrice = 1e6 // dollars per million tokens, so that every price in picodollars fits an int64
+	decimals = 12  // decimals of a price in dollars
 )
 
-// UnmarshalJSON refuses what is no price from 0 to 1,000,000 dollars.
+// UnmarshalJSON accepts a decimal number of dollars from 0 to 1,000,000.
 func (p *Price) UnmarshalJSON(b []byte) error {
 	whole, part, _ := strings.Cut(string(b), ".")
 	dollars, err := strconv.ParseUint(whole, 10, 64)
@@ -94,13 +96,13 @@ func (p *Price) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// MarshalJSON writes dollars.
+// MarshalJSON writes the price in dollars.
 func (p Price) MarshalJSON() ([]byte, error) {
 	s := big.NewRat(int64(p), 1e12).FloatString(decimals)
 	return []byte(strings.TrimSuffix(strings.TrimRight(s, "0"), ".")), nil
 }
 
-// parse reads a table; anything in it that is not understood is an error.
+// parse reads a table. A field that it does not know is an error.
 func parse(data []byte) (*Table, error) {
 	var f File
 	err := strict(data, &f)
@@ -116,7 +118,7 @@ func strict(data []byte, v any) error {
 	return dec.Decode(v)
 }
 
-// UnmarshalJSON names the provider in an error.
+// UnmarshalJSON reads a provider strictly and names it in an error.
 func (p *Provider) UnmarshalJSON(data []byte) error {
 	type plain Provider
 	if err := strict(data, (*plain)(p)); err != nil {
@@ -125,7 +127,8 @@ func (p *Provider) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// UnmarshalJSON names the model in an error.
+// UnmarshalJSON reads a model strictly, checks its dates and hours, and names the model in an error. A model without Is
+// matches its ID.
 func (m *Model) UnmarshalJSON(data []byte) error {
 	type plain Model
 	err := strict(data, (*plain)(m))
@@ -167,7 +170,8 @@ func (r *Rules) match(name string) bool {
 	return r.Not != nil && !r.Not.match(name)
 }
 
-// find gives what a name may stand for: one model of a named provider, or of "" all of those that are as likely.
+// find returns the models that a name may stand for. For a named provider it is at most one model. If id is "", find
+// prefers the makers of the model and otherwise returns a model of each provider that sells one of that name.
 func (t *Table) find(id, name string) (out []*Model) {
 	if name == "" {
 		return nil
@@ -204,7 +208,7 @@ func (t *Table) find(id, name string) (out []*Model) {
 	return out
 }
 
-// provider finds one by its id or another word for it.
+// provider finds a provider by its id or another name.
 func (t *Table) provider(word string) *Provider {
 	i := slices.IndexFunc(t.providers, func(p *Provider) bool { return p.ID == word })
 	if i < 0 {
@@ -216,7 +220,8 @@ func (t *Table) provider(word string) *Provider {
 	return t.providers[i]
 }
 
-// sold is a provider's own model, else, with others, that of one whose models it sells.
+// sold returns the provider's own model of that name. If there is none and others is true, sold returns the model of a
+// provider in Fallback.
 func (t *Table) sold(p *Provider, name string, others bool) *Model {
 	if p == nil {
 		return nil
@@ -237,7 +242,8 @@ func (t *Table) sold(p *Provider, name string, others bool) *Model {
 	return nil
 }
 
-// dashDate writes the dates in a name with dashes, as some providers do and some CLIs do not: -20250807 is -2025-08-07.
+// dashDate writes the dates in a name with dashes: -20250807 becomes -2025-08-07. Some providers write the dates with
+// dashes while some CLIs do not.
 func dashDate(name string) string {
 	const digits = 8
 	for i := 0; i+1+digits <= len(name); i++ {
