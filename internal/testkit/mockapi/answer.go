@@ -13,35 +13,36 @@ import (
 	"time"
 )
 
-// answer is a Reply with everything decided that it left open.
+// answer is a Reply after complete has decided everything that the Reply left open.
 type answer struct {
 	Reply
 	dialect
 	call  Call
 	calls []toolCall
 	id    string
-	told  Usage // in the kinds that the API can tell
+	told  Usage // the usage to report, in the kinds that the API has
 }
 
-// dialect is one API's wire format.
+// dialect is the wire format of one API.
 type dialect interface {
-	// parse fills what the body tells but for model and stream. An error is the client's.
+	// parse fills c from the body, except for model and stream, which the server sets. An error is the client's fault.
 	parse(c *Call, body node) error
-	// stream are the events of an answer. The last one has the usage, or is the error when InStream is set.
+	// stream returns the events of an answer. The last event holds the usage, or the error if InStream is set.
 	stream(a answer) [][]byte
-	whole(a answer) object                                     // the body of an answer that is not streamed
-	failure(status int, kind, message string, a answer) object // the body of an error
+	whole(a answer) object                                     // returns the body of an answer that is not streamed
+	failure(status int, kind, message string, a answer) object // returns the body of an error
 }
 
 type object = map[string]any
 
-// item is one finished part of an answer, and the events that stream its inside.
+// item is one finished part of an answer, with the events that stream its contents.
 type item struct {
 	fields object
 	inside []object
 }
 
-// begun is the item before its inside has come.
+// begun returns the item as it is before its contents have been streamed: the fields that empty names have their empty
+// values.
 func (it item) begun(empty object) object {
 	fields := maps.Clone(it.fields)
 	maps.DeleteFunc(empty, func(k string, _ any) bool { return fields[k] == nil })
@@ -57,7 +58,7 @@ func finished(items []item) []object {
 	return list
 }
 
-// complete decides what a reply has left open. An error is the script's.
+// complete decides everything that a reply has left open. An error is the script's fault.
 func complete(c Call, d dialect, r Reply, m meter) (answer, error) {
 	a := answer{Reply: r, dialect: d, call: c, id: fmt.Sprintf("%08d", c.N)}
 	a.Model = cmp.Or(a.Model, c.Model)
@@ -81,11 +82,11 @@ func complete(c Call, d dialect, r Reply, m meter) (answer, error) {
 	return a, nil
 }
 
-// fails: the answer is an error instead of a message.
+// fails reports whether the answer is an error instead of a message.
 func (a answer) fails() bool { return !a.InStream && a.Status != 0 && a.Status != http.StatusOK }
 
-// errorsText has the usual type and message of an error by API and status. 500 stands for all from there on that have
-// none of their own, 400 for all others.
+// errorsText holds the usual type and message of an error by API and status. 500 stands for every status from 500 on
+// that has no entry, 400 for every other status without an entry.
 //
 //go:embed errors.txt
 var errorsText string
@@ -108,7 +109,8 @@ func (a answer) errorBody() object {
 	return body
 }
 
-// stop is why the model stopped, in the API's own words: by calls of tools, or at its end.
+// stop returns the API's word for why the model stopped: calls if it called a tool, otherwise end. The reply's own
+// StopReason takes precedence.
 func (a answer) stop(calls, end string) string {
 	if len(a.calls) > 0 {
 		end = calls
@@ -116,12 +118,12 @@ func (a answer) stop(calls, end string) string {
 	return cmp.Or(a.StopReason, end)
 }
 
-// wholeSeconds is d rounded up.
+// wholeSeconds returns d in seconds, rounded up.
 func wholeSeconds(d time.Duration) string {
 	return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10)
 }
 
-// pieces cuts text as a model streams it: at most limit pieces of about the same length, never inside a character.
+// pieces cuts text as a model streams it: into at most limit pieces of about the same length, never inside a character.
 func pieces(text string, limit int) (list []string) {
 	size, start := max(12, (len(text)+limit-1)/limit), 0
 	for at := range text {
@@ -136,13 +138,14 @@ func pieces(text string, limit int) (list []string) {
 	return list
 }
 
-// sse is a server-sent event with a name.
+// sse returns a server-sent event with a name.
 func sse(name string, fields object) []byte {
 	fields["type"] = name
 	return []byte("event: " + name + "\ndata: " + inJSON(fields) + "\n\n")
 }
 
-// parts are the body as it is sent: the events of a stream, else the whole, or its bytes where it is to be cut.
+// parts returns the body in the pieces in which it is sent: the events of a stream, the single bytes of a body that
+// will be cut, or else the whole body.
 func (a answer) parts(streams bool) [][]byte {
 	if streams {
 		return a.stream(a)
@@ -160,7 +163,7 @@ func (a answer) parts(streams bool) [][]byte {
 	return [][]byte{body}
 }
 
-// play sends the answer, or as much of it as is to be sent.
+// play sends the answer, or the part of it that the script wants sent, and records the outcome.
 func (s *Server) play(w http.ResponseWriter, r *http.Request, a answer, record *Record) {
 	ends := func(status int, o Outcome) {
 		s.note(func() { record.Status, record.Outcome, record.Usage = status, o, map[Outcome]Usage{Told: a.told}[o] })
@@ -210,7 +213,7 @@ func (s *Server) play(w http.ResponseWriter, r *http.Request, a answer, record *
 	if stop == len(parts) {
 		return
 	}
-	_ = c.Flush() // a client that has gone does not wait
+	_ = c.Flush() // a client that has gone away needs no flush
 	if a.Hang != "" {
 		s.wait(r, nil)
 	}
@@ -232,7 +235,7 @@ func (a answer) headers(h http.Header, events bool) {
 	}
 }
 
-// wait waits for t; false when the client leaves before, or the server is closed.
+// wait waits for t. It returns false if the client goes away or the server is closed before.
 func (s *Server) wait(r *http.Request, t <-chan time.Time) bool {
 	select {
 	case <-t:
@@ -243,5 +246,6 @@ func (s *Server) wait(r *http.Request, t <-chan time.Time) bool {
 	return false
 }
 
-// abort closes the connection in the middle of an answer; the end of the handler would end the answer well.
+// abort closes the connection in the middle of an answer. If the handler just returned, the server would end the answer
+// regularly.
 func abort() { panic(http.ErrAbortHandler) }

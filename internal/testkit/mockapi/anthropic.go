@@ -16,7 +16,7 @@ func (anthropic) parse(c *Call, r node) error {
 	}
 	c.schema = r.at("output_config", "format", "schema")
 	var user node
-	_ = json.Unmarshal([]byte(r.at("metadata", "user_id").str()), &user.v) // other clients put anything there
+	_ = json.Unmarshal([]byte(r.at("metadata", "user_id").str()), &user.v) // other clients send other texts
 	c.Session = cmp.Or(c.Header.Get("X-Claude-Code-Session-Id"), user.at("session_id").str())
 	for _, t := range r.at("tools").list() {
 		o := offer{name: t.at("name").str(), kind: takesJSON, schema: t.at("input_schema")}
@@ -36,7 +36,7 @@ func (anthropic) parse(c *Call, r node) error {
 	return nil
 }
 
-// user reads one message of the user; the last one counts.
+// user reads one message of the user. The parser calls it for every message, and the last text counts.
 func (c *Call) user(content node) {
 	blocks := content.list()
 	if text := content.str(); text != "" {
@@ -45,7 +45,7 @@ func (c *Call) user(content node) {
 	for _, b := range blocks {
 		switch text := b.at("text").str(); b.at("type").str() {
 		case "text":
-			// What the CLI itself adds to the user's words.
+			// The CLI adds its own reminders to the user's text.
 			if !strings.HasPrefix(strings.TrimSpace(text), "<system-reminder>") {
 				c.Prompt = text
 			}

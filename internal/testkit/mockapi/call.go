@@ -5,39 +5,41 @@ import (
 	"strings"
 )
 
-// API is a family of wire formats.
+// API names one of the model APIs.
 type API string
 
 const (
-	Anthropic API = "anthropic" // Messages
-	OpenAI    API = "openai"    // Responses
-	Gemini    API = "gemini"    // generateContent
+	Anthropic API = "anthropic" // the Messages API
+	OpenAI    API = "openai"    // the Responses API
+	Gemini    API = "gemini"    // the generateContent API
 )
 
-// Call is one model request, as a Script sees it.
+// Call is one model request as a Script gets it.
 type Call struct {
-	// N counts the model requests of this server from 1, Turn those of them that are not on the side.
+	// N is the number of the model request on this server, from 1. Turn is the number of the model requests so far that
+	// were no side requests.
 	N, Turn                int
 	API                    API
 	Model                  string
-	Prompt, LastToolOutput string // the last text of the user and of a tool's result in the request
-	HasToolResult          bool   // the request brings the result of a tool that the preceding reply called
-	// Tools are the names of the tools that are offered. Nested ones come after their parent, as "parent.name".
+	Prompt, LastToolOutput string // the last text of the user, and the last result of a tool, in the request
+	HasToolResult          bool   // the request holds the result of a tool that the preceding reply called
+	// Tools are the names of the tools that the request offers. Nested tools come after their parent, as "parent.name".
 	Tools []string
-	// Side: no tools are offered. That is how CLIs ask for a title, a topic or a route beside their main conversation;
-	// a CLI whose tools were all taken away looks the same.
+	// Side reports whether the request offers no tools. CLIs send such side requests for a title, a topic or a route
+	// besides their main conversation. The requests of a CLI without any tools look the same.
 	Side    bool
-	Session string // the CLI's word for the conversation; "" if it sends none
-	Stream  bool   // the answer was asked for as server-sent events
+	Session string // the CLI's id of the conversation; "" if the CLI sends none
+	Stream  bool   // the client wants the answer as server-sent events
 	Path    string
-	Header  http.Header // holds the key, as Body may
+	Header  http.Header // holds the client's key, as Body may, too
 	Body    []byte
 
-	schema  node // of JSON, that the answer's text is to satisfy
+	schema  node // the JSON Schema that the answer's text has to satisfy
 	offered []offer
 }
 
-// SmallTalk is a short text that says nothing; where the request wants JSON, the smallest value that its schema takes.
+// SmallTalk returns a short meaningless text. If the request wants JSON, it returns a small value that satisfies the
+// request's schema.
 func (c Call) SmallTalk() string {
 	if c.schema.v == nil {
 		return "Small talk"
@@ -45,7 +47,7 @@ func (c Call) SmallTalk() string {
 	return inJSON(c.schema.example())
 }
 
-// node is a decoded JSON value. One that is absent holds nil, and has nothing in it.
+// node is a decoded JSON value. The node of an absent value holds nil and has no members.
 type node struct{ v any }
 
 func (n node) at(path ...string) node {
@@ -56,7 +58,7 @@ func (n node) at(path ...string) node {
 	return n
 }
 
-// first is the first of names that the object has.
+// first returns the first of names that the object has, or "".
 func (n node) first(names ...string) string {
 	for _, name := range names {
 		if n.at(name).v != nil {
@@ -79,7 +81,7 @@ func (n node) list() (list []node) {
 	return list
 }
 
-// text is what a content says: a text, a list of blocks with texts, or an object that holds one of these.
+// text returns the text of a content: a string, a list of blocks with texts, or an object that holds one of these.
 func (n node) text() string {
 	switch v := n.v.(type) {
 	case string:
@@ -94,12 +96,12 @@ func (n node) text() string {
 	return strings.Join(texts, "\n")
 }
 
-// is reports whether the type of a JSON Schema is kind, or may be. Gemini writes it in capitals.
+// is reports whether kind is a type that the JSON Schema allows. Gemini writes the types in capitals.
 func (n node) is(kind string) bool {
 	return strings.Contains(strings.ToLower(inJSON(n.at("type").v)), `"`+kind+`"`)
 }
 
-// example is a value that the JSON Schema takes.
+// example returns a value that satisfies the JSON Schema.
 func (n node) example() any {
 	switch enum := n.at("enum").list(); {
 	case len(enum) > 0:
@@ -120,45 +122,45 @@ func (n node) example() any {
 	return "as the task asks"
 }
 
-// Outcome is how far an answer went.
+// Outcome says how far the server sent an answer.
 type Outcome string
 
 const (
-	Told   Outcome = "told"   // the answer was sent to its end, with its usage
-	Failed Outcome = "failed" // an error was sent, as the response or inside the stream
+	Told   Outcome = "told"   // the server sent the whole answer, with its usage
+	Failed Outcome = "failed" // the server sent an error, as the response or inside the stream
 	Hung   Outcome = "hung"   // the server stopped answering and kept the connection open
 	Cut    Outcome = "cut"    // the server closed the connection in the middle
-	Left   Outcome = "left"   // the client went away before the end
+	Left   Outcome = "left"   // the client closed the connection before the end
 )
 
-// Record is one answered request. A request is on record before the last byte of its answer is sent, so whoever has
-// read an answer finds it in Calls.
+// Record describes one answered request. The server records a request before it sends the last byte of the answer, so a
+// client that has read an answer finds the request in Calls.
 type Record struct {
 	N       int
 	API     API
 	Path    string
-	Model   string // that the reply named
-	Session string // this, Side and Tools: see Call
+	Model   string // the model that the reply named
+	Session string // Session, Side and Tools are those of the Call
 	Side    bool
 	Tools   []string
-	Status  int // of HTTP; 0 if no headers were sent
+	Status  int // the HTTP status; 0 if the server sent no headers
 	Outcome Outcome
-	Usage   Usage  // what the answer reported when it was Told, else zero
-	Error   string // why the reply is not the Script's, or the request was not understood
+	Usage   Usage  // the usage that the answer reported if its Outcome is Told, else zero
+	Error   string // why the request or the script's reply was invalid
 }
 
-// Usage counts tokens in four disjoint kinds, as agent.Usage does: Input is neither read from nor written to a cache,
-// Output includes Reasoning.
+// Usage counts tokens like agent.Usage: Input, CacheRead, CacheWrite and Output are disjoint, and Output includes
+// Reasoning.
 type Usage struct {
 	Input, CacheRead, CacheWrite, Output, Reasoning int64
 }
 
-// Plus is the sum of both.
+// Plus returns the sum of u and v.
 func (u Usage) Plus(v Usage) Usage {
 	return Usage{u.Input + v.Input, u.CacheRead + v.CacheRead, u.CacheWrite + v.CacheWrite, u.Output + v.Output, u.Reasoning + v.Reasoning}
 }
 
-// Total is the usage of all records that were told, and of how many.
+// Total returns the usage of all records whose Outcome is Told, and the number of these records.
 func Total(records []Record) (u Usage, n int) {
 	for _, r := range records {
 		if r.Outcome == Told {
@@ -169,10 +171,10 @@ func Total(records []Record) (u Usage, n int) {
 	return u, n
 }
 
-// prompt is the whole input, as OpenAI and Gemini count it.
+// prompt returns the tokens of the whole input, as OpenAI and Gemini count it.
 func (u Usage) prompt() int64 { return u.Input + u.CacheRead + u.CacheWrite }
 
-// as is what the API can tell of u.
+// as returns u in the kinds of tokens that the API reports.
 func (u Usage) as(api API) Usage {
 	u.Reasoning = min(u.Reasoning, u.Output)
 	switch api {
@@ -186,13 +188,13 @@ func (u Usage) as(api API) Usage {
 
 func tokens(bytes int) int64 { return int64(bytes+3) / 4 }
 
-// meter derives usage. It remembers how many tokens the last request of each session held.
+// meter computes the usage of answers. It maps each session to the number of tokens in its last request.
 type meter map[string]int64
 
-// measure is what the call and its answer cost: four bytes are a token, rounded up. The input is the body of the
-// request; what the session's previous request held counts as read from the cache, and half of a session's first
-// request as written to it. The output is the text, the thinking (as reasoning) and the arguments of the tools, at
-// least one token.
+// measure returns the usage of a call and its answer. Four bytes count as one token, rounded up. The input is the body
+// of the request. The part of it that the session's previous request held counts as read from the cache. Half of a
+// session's first request counts as written to the cache. The output is the text, the thinking (as reasoning) and the
+// arguments of the tools, at least one token.
 func (m meter) measure(c Call, a answer) Usage {
 	u := Usage{Input: tokens(len(c.Body)), Reasoning: tokens(len(a.Thinking))}
 	if c.Session != "" && !c.Side && c.API != Gemini {

@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// Key is the credential that Environment gives to every CLI. It opens nothing.
+// Key is the credential that Environment gives to every CLI. It is valid nowhere.
 const Key = "superloop-mock-key-0123456789abcdef"
 
-// CLIs are the names that Environment knows.
+// CLIs returns the names of the CLIs that Environment knows.
 func CLIs() []string { return []string{"claude", "codex", "gemini", "opencode"} }
 
-// clients are the settings of the CLIs; @URL@ stands for the server.
+// The settings files of the CLIs. @URL@ stands for the address of the server.
 var (
 	//go:embed clients/codex.toml
 	codexConfig string
@@ -24,9 +24,10 @@ var (
 	opencodeConfig string
 )
 
-// Environment points a CLI at a server: env is to be added to an environment that holds none of the CLI's own variables
-// (a bare one with PATH is best), and files, by their paths relative to home, are to be written there before it starts.
-// The CLI then uses Key, sends no telemetry and does not update itself; its own home and all its state are below home.
+// Environment returns the settings with which a CLI talks to the server at url. The caller adds env to an environment
+// that holds none of the CLI's own variables (a bare one with PATH is best). Before the CLI starts, the caller writes
+// files, whose paths are relative to home. The CLI then uses Key, sends no telemetry and does not update itself. Its
+// home directory and all its state are below home.
 func Environment(cli, url, home string) (env []string, files map[string]string, err error) {
 	env = []string{"HOME=" + home,
 		"XDG_CONFIG_HOME=" + filepath.Join(home, ".config"), "XDG_DATA_HOME=" + filepath.Join(home, ".local", "share"),
@@ -52,7 +53,8 @@ func Environment(cli, url, home string) (env []string, files map[string]string, 
 	return env, files, nil
 }
 
-// Subscription gives claude a subscription's token in place of its API key: only then does it tell a limit's windows.
+// Subscription replaces claude's API key by the token of a subscription. Only with such a token does claude report the
+// windows of a limit.
 func Subscription(env []string) []string {
 	env = slices.DeleteFunc(slices.Clone(env), func(e string) bool { return strings.HasPrefix(e, "ANTHROPIC_API_KEY=") })
 	return append(env, "CLAUDE_CODE_OAUTH_TOKEN="+Key)

@@ -6,7 +6,7 @@ import (
 	"errors"
 )
 
-// gemini is Google's generateContent.
+// gemini is the dialect of Google's generateContent API.
 type gemini struct{}
 
 func (gemini) parse(c *Call, r node) error {
@@ -28,7 +28,7 @@ func (gemini) parse(c *Call, r node) error {
 		}
 		for _, p := range content.at("parts").list() {
 			if response := p.at("functionResponse", "response"); p.at("functionResponse").v != nil {
-				// A tool says its output or its error, else all of it counts.
+				// The result of a tool is its output or its error. Without either, the whole response counts.
 				c.HasToolResult, c.LastToolOutput = true, inJSON(response.v)
 				if said, ok := response.at(response.first("output", "error", "result", "content")).v.(string); ok {
 					c.LastToolOutput = said
@@ -56,7 +56,7 @@ func (gemini) usage(u Usage, done bool) object {
 	return m
 }
 
-// chunk is one GenerateContentResponse.
+// chunk returns one GenerateContentResponse.
 func (d gemini) chunk(a answer, parts []object, done bool) object {
 	candidate := object{"index": 0, "content": object{"role": "model", "parts": parts}}
 	if done {
@@ -65,7 +65,7 @@ func (d gemini) chunk(a answer, parts []object, done bool) object {
 	return object{"candidates": []object{candidate}, "usageMetadata": d.usage(a.told, done), "modelVersion": a.Model, "responseId": "resp-" + a.id}
 }
 
-// parts are the parts of the answer, the text in at most limit pieces.
+// parts returns the parts of the answer. The text is in at most limit pieces.
 func (gemini) parts(a answer, limit int) []object {
 	var list []object
 	for _, p := range pieces(a.Thinking, min(4, limit)) {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// openai is the Responses API.
+// openai is the dialect of OpenAI's Responses API.
 type openai struct{}
 
 func (openai) parse(c *Call, r node) error {
@@ -33,16 +33,16 @@ func (openai) parse(c *Call, r node) error {
 	return nil
 }
 
-// item reads one item of the input; the last ones count.
+// item reads one item of the input. The last text and the last tool result count.
 func (c *Call) item(it node) {
 	switch kind, role := it.at("type").str(), it.at("role").str(); {
 	case kind == "additional_tools":
-		// codex 0.169 offers the tools of its newer models here.
+		// codex 0.169 offers the tools of its newer models in this item.
 		c.offered = append(c.offered, openaiOffers(it.at("tools"), "")...)
 	case strings.HasSuffix(kind, "_call_output"):
 		c.HasToolResult, c.LastToolOutput = true, it.at("output").text()
 	case role == "user":
-		// What the CLI itself adds comes before the user's words.
+		// The CLI's own additions come before the user's text.
 		c.Prompt, c.HasToolResult = it.at("content").text(), false
 	case role == "assistant", strings.HasSuffix(kind, "_call"):
 		c.HasToolResult = false
@@ -76,7 +76,7 @@ func (openai) response(a answer, status string) object {
 		"error": nil, "incomplete_details": nil, "output": []object{}, "parallel_tool_calls": true, "usage": nil}
 }
 
-// completed is the response at its end.
+// completed returns the response at the end of an answer.
 func (d openai) completed(a answer, output []object) object {
 	r := d.response(a, a.stop("completed", "completed"))
 	if r["status"] == "incomplete" {
@@ -123,7 +123,7 @@ func (d openai) stream(a answer) [][]byte {
 	return list
 }
 
-// items are the output items: reasoning, message, calls.
+// items returns the output items: reasoning, message, calls.
 func (d openai) items(a answer) []item {
 	var list []item
 	if a.Thinking != "" {
@@ -142,7 +142,7 @@ func (d openai) items(a answer) []item {
 	return list
 }
 
-// inside are the events that stream the one part of an item, its text in pieces.
+// inside returns the events that stream the single part of an item, with its text in pieces.
 func inside(ofPart, ofText, index string, part object, limit int) []object {
 	empty, text := maps.Clone(part), part["text"].(string)
 	empty["text"] = ""

@@ -7,62 +7,67 @@ import (
 	"time"
 )
 
-// Script is what the model does. It is called for each model request in the order of their arrival, never twice at a
-// time, and must not block.
+// Script plays the model. The server calls it for each model request in the order of their arrival, never twice at a
+// time. It must not block.
 type Script func(Call) Reply
 
 // Reply is one answer of the model. The zero value is an answer without text.
 type Reply struct {
-	Thinking, Text string // these and Tools are sent in this order
+	Thinking, Text string // Thinking, Text and Tools are sent in this order
 	Tools          []Tool
-	// Usage is what the answer tells, in the fields that the API has; zero derives it from the request and the reply.
+	// Usage is the usage that the answer reports, as far as the API has a field for it. If it is zero, the server
+	// computes it from the request and the reply.
 	Usage      Usage
-	Model      string // the name that the reply gives itself; "" is that of the request
-	StopReason string // in the API's own words; "" is the usual one
+	Model      string // the model that the reply names; "" means that of the request
+	StopReason string // in the API's own words; "" means the usual one
 
-	Delay  time.Duration // before the headers are sent
-	Header http.Header   // is added to the response
+	Delay  time.Duration // the wait before the headers are sent
+	Header http.Header   // headers that are added to the response
 
-	// Status other than 0 and 200 is an error. RetryAfter is told in whole seconds, rounded up: as the header
-	// retry-after, or by Gemini as RetryInfo.
+	// Status other than 0 and 200 makes the reply an error. RetryAfter is sent in whole seconds, rounded up: in the
+	// header retry-after, or for Gemini as RetryInfo.
 	Status     int
 	RetryAfter time.Duration
-	// ErrorType and ErrorMessage are in the API's own words; "" is the usual one of the status.
+	// ErrorType and ErrorMessage are in the API's own words. "" means the usual one of the status.
 	ErrorType, ErrorMessage string
-	ErrorFields             map[string]any // are added to the error object
-	ErrorBody               string         // unless "", the whole body of the error
-	// InStream sends the error as the last event of a stream that began well. The request has to stream.
+	ErrorFields             map[string]any // fields that are added to the error object
+	ErrorBody               string         // the whole body of the error, unless ""
+	// InStream sends the error as the last event of a stream that began without an error. The request has to ask for a
+	// stream.
 	InStream bool
 
-	// Hang stops answering at that point and keeps the connection open until the client leaves or the server is closed.
+	// Hang is where the server stops answering. It keeps the connection open until the client goes away or the server
+	// is closed.
 	Hang Hang
-	// CutAfter closes the connection after so many events (of a stream, at most all but the last) or bytes (of anything
-	// else); 0 does not. With HangMidStream it says where to hang.
+	// CutAfter is the number of events of a stream (at most all but the last), or of bytes of any other answer, after
+	// which the server closes the connection; 0 sends the whole answer. With HangMidStream it is the number after which
+	// the answer hangs.
 	CutAfter int
 }
 
-// Hang is where an answer hangs.
+// Hang is the place at which an answer hangs.
 type Hang string
 
 const (
 	HangBeforeHeaders Hang = "before-headers"
-	HangMidStream     Hang = "mid-stream" // half-way through the events, unless CutAfter says where
+	HangMidStream     Hang = "mid-stream" // after half of the events, unless CutAfter is set
 )
 
-// Tool is one call of a tool; exactly one of Write, Shell and Name is set.
+// Tool is one call of a tool. Exactly one of Write, Shell and Name is set.
 type Tool struct {
-	Write *File  // puts a file into place, by the CLI's own tool for it or by a command
-	Shell string // is a command line
-	// Name and Input call an offered tool as it is. Input is a JSON object; of a tool that takes text, a JSON string.
+	Write *File  // writes a file, by the CLI's own tool for it or by a command
+	Shell string // runs a command line
+	// Name and Input call an offered tool without any translation. Input is a JSON object, or a JSON string for a tool
+	// that takes text.
 	Name  string
 	Input json.RawMessage
 }
 
-// File is a file that a Tool writes. Path is absolute: some CLIs take no other.
+// File is a file that a Tool writes. Path is absolute, because some CLIs accept no other path.
 type File struct{ Path, Content string }
 
-// Sequence answers the first request with the first reply and so on, and all after the last one with the last. Side
-// requests do not count; they get SmallTalk.
+// Sequence answers the first request with the first reply, the second with the second, and so on. The last reply also
+// answers all further requests. Side requests do not count; they get SmallTalk.
 func Sequence(replies ...Reply) Script {
 	return func(c Call) Reply {
 		if c.Side || len(replies) == 0 {
@@ -72,10 +77,10 @@ func Sequence(replies ...Reply) Script {
 	}
 }
 
-// Always answers every request, on the side too, with the same reply: an error, most often.
+// Always answers every request, side requests too, with the same reply, which is usually an error.
 func Always(r Reply) Script { return func(Call) Reply { return r } }
 
-// Window is a subscription's limit as Anthropic's headers tell it.
+// Window is a subscription's limit, as Anthropic's headers report it.
 type Window struct {
 	Status      string // allowed, allowed_warning or rejected
 	Claim       string // five_hour or seven_day
@@ -83,7 +88,8 @@ type Window struct {
 	Utilization float64 // between 0 and 1
 }
 
-// Header are the headers anthropic-ratelimit-unified-*, for Reply.Header of an answer that is well or of a refusal.
+// Header returns the headers anthropic-ratelimit-unified-* of the window, for Reply.Header of a successful answer or of
+// a refusal.
 func (w Window) Header() http.Header {
 	const prefix = "Anthropic-Ratelimit-Unified-"
 	reset, used := strconv.FormatInt(w.ResetsAt.Unix(), 10), strconv.FormatFloat(w.Utilization, 'f', -1, 64)
@@ -103,9 +109,9 @@ func (w Window) Header() http.Header {
 	return h
 }
 
-// Limit is the refusal of an account whose window is used up until resetsAt, in the API's own form: claude believes the
-// headers only with a subscription's token, codex reads the fields of the error, and Gemini tells of a wait in seconds
-// from now.
+// Limit returns the refusal of an account whose window is exhausted until resetsAt, in the form of the API. claude
+// reads the headers only if it has a subscription's token. codex reads the fields of the error. Gemini reports a wait
+// in seconds from now.
 func Limit(api API, resetsAt time.Time) Reply {
 	left := time.Until(resetsAt)
 	r := Reply{Status: http.StatusTooManyRequests, RetryAfter: left}

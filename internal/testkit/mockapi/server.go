@@ -1,5 +1,5 @@
-// Package mockapi is a loopback server that plays the model APIs which agent CLIs talk to, faithfully enough that the
-// real CLIs run against it: Anthropic Messages, OpenAI Responses and Google Gemini, all on one port of 127.0.0.1.
+// Package mockapi is a loopback server that plays model APIs, so faithfully that the real agent CLIs run against it. It
+// plays Anthropic Messages, OpenAI Responses and Google Gemini, all on one port of 127.0.0.1.
 //
 //	POST /v1/messages                                   Anthropic, streaming or not
 //	POST /v1/messages/count_tokens
@@ -9,12 +9,13 @@
 //	POST /v1beta/models/MODEL:countTokens
 //	GET  /v1/models, GET or HEAD of /                   what CLIs ask before they begin
 //
-// Gemini answers under /v1 and /v1alpha too. Everything else is 404. A key is never looked at.
+// Gemini's paths also work under /v1 and /v1alpha. Every other path is answered with 404. The server never checks a
+// key.
 //
-// A Script says what the model does: it sees a Call and gives a Reply in words that all APIs share. A Tool that writes
-// a file or runs a command becomes a call of a tool that this very request offers, under the names and in the form that
-// the CLI offers it; if none fits, the reply is an error 500, and the Record says why. Calls is the environment truth:
-// every model request that was answered, with exactly the usage that the CLI was told.
+// A Script plays the model: it gets a Call and returns a Reply, in terms that all APIs share. A Tool that writes a file
+// or runs a command becomes a call of a tool that the request offers, under the name and in the form in which the CLI
+// offers it. If no offered tool fits, the reply is an error 500, and the Record says why. Calls returns every model
+// request that was answered, with exactly the usage that the server reported to the CLI.
 package mockapi
 
 import (
@@ -31,10 +32,10 @@ import (
 	"time"
 )
 
-// maxBody bounds a request's body in bytes, as it is sent and as it is unpacked.
+// maxBody is the largest body of a request in bytes, both as it is sent and after it is unpacked.
 const maxBody = 64 << 20
 
-// Server answers model requests on some port of 127.0.0.1. Its methods may be called from any goroutine.
+// Server answers model requests on a free port of 127.0.0.1. Any goroutine may call its methods.
 type Server struct {
 	script   Script
 	listener net.Listener
@@ -42,7 +43,7 @@ type Server struct {
 	closing  chan struct{}
 	served   sync.WaitGroup
 
-	mu     sync.Mutex // guards what follows, and is held while script runs
+	mu     sync.Mutex // guards the fields below; held while script runs
 	closed bool
 	turns  int
 	meter  meter
@@ -50,7 +51,7 @@ type Server struct {
 	probes []Record
 }
 
-// Start starts a server; Close ends it.
+// Start starts a server. Close ends it.
 func Start(script Script) (*Server, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -58,15 +59,15 @@ func Start(script Script) (*Server, error) {
 	}
 	s := &Server{script: script, listener: l, closing: make(chan struct{}), meter: meter{}}
 	s.http = &http.Server{Handler: http.HandlerFunc(s.serve), ReadHeaderTimeout: time.Minute}
-	s.served.Go(func() { _ = s.http.Serve(l) }) // ends with the listener
+	s.served.Go(func() { _ = s.http.Serve(l) }) // Serve returns when Close closes the listener
 	return s, nil
 }
 
-// URL is where the server is, without a slash at the end.
+// URL returns the address of the server, without a slash at the end.
 func (s *Server) URL() string { return "http://" + s.listener.Addr().String() }
 
-// Close ends the server and all answers under way, those that hang too. It returns when nothing of it runs any more.
-// Calling it again does nothing.
+// Close ends the server and all answers under way, including those that hang. It returns when no goroutine of the
+// server runs any more. A second call does nothing.
 func (s *Server) Close() (err error) {
 	var again bool
 	if s.note(func() { again, s.closed = s.closed, true }); !again {
@@ -77,8 +78,8 @@ func (s *Server) Close() (err error) {
 	return err
 }
 
-// Calls are the model requests that were answered, in the order of their arrival. One that is still being answered is
-// listed as it is planned, without an Outcome as long as its Delay lasts.
+// Calls returns the model requests that were answered, in the order of their arrival. A request that is still being
+// answered is listed with the planned outcome, or with an empty one as long as its Delay lasts.
 func (s *Server) Calls() (list []Record) {
 	s.note(func() {
 		for _, r := range s.calls {
@@ -88,18 +89,20 @@ func (s *Server) Calls() (list []Record) {
 	return list
 }
 
-// Probes are all other requests: for counts of tokens, lists of models, a sign of life, and what was not found.
+// Probes returns all other requests: for counts of tokens, for lists of models, for a sign of life, and for unknown
+// paths.
 func (s *Server) Probes() (list []Record) {
 	s.note(func() { list = slices.Clone(s.probes) })
 	return list
 }
 
-// route reads the path, which has the model and the form of Gemini's answer in it. A model request has a dialect, all
-// else that is found a body, which may be none. Repeated slashes do not matter: base URLs may end with one.
+// route interprets the path of a request. A model request gets a dialect, every other known request a body, which may
+// be nil. The path of a Gemini request also holds the model and says whether the answer is streamed. Repeated slashes
+// do not matter, because a base URL may end with one.
 func (c *Call) route(method string) (d dialect, body object, found bool) {
 	parts := strings.FieldsFunc(c.Path, func(r rune) bool { return r == '/' })
 	clean, get, n := strings.Join(parts, "/"), method == http.MethodGet || method == http.MethodHead, tokens(len(c.Body))
-	// Each API has its own word for the list and for the count, and none minds the others'.
+	// Each API has its own name for the list and for the count, and clients ignore the names of the other APIs.
 	count := object{"totalTokens": n, "input_tokens": n}
 	switch {
 	case get && clean == "":
@@ -156,7 +159,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if _, ok := request.v.(object); err == nil && !ok {
 		err = errors.New("the body is not a JSON object")
 	} else if err == nil {
-		if c.API != Gemini { // which has both in the path
+		if c.API != Gemini { // Gemini has both in the path
 			c.Model = request.at("model").str()
 			c.Stream, _ = request.at("stream").v.(bool)
 		}
@@ -166,7 +169,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	s.play(w, r, a, record)
 }
 
-// probe answers what is no model request.
+// probe answers a request that is no model request.
 func (s *Server) probe(w http.ResponseWriter, c Call, body object, found bool, err error) {
 	rec := Record{API: c.API, Path: c.Path, Status: http.StatusOK, Outcome: Told}
 	if err != nil {
@@ -182,11 +185,12 @@ func (s *Server) probe(w http.ResponseWriter, c Call, body object, found bool, e
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(rec.Status)
 	if body != nil {
-		_, _ = io.WriteString(w, inJSON(body)) // a client that has gone does not want it
+		_, _ = io.WriteString(w, inJSON(body)) // a client that has gone away needs no answer
 	}
 }
 
-// decide asks the script, in order, and puts the answer on record. broken is why the request was not understood.
+// decide calls the script, in the order of the requests, and records the answer. broken says why the request is
+// invalid; nil if it is valid.
 func (s *Server) decide(c Call, d dialect, broken error) (answer, *Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -211,14 +215,14 @@ func (s *Server) decide(c Call, d dialect, broken error) (answer, *Record) {
 	return a, r
 }
 
-// note reads or changes what mu guards.
+// note calls change while it holds mu.
 func (s *Server) note(change func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	change()
 }
 
-// readBody reads the whole body, unpacked.
+// readBody reads and unpacks the whole body.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	var from io.Reader = http.MaxBytesReader(w, r.Body, maxBody)
 	switch enc := r.Header.Get("Content-Encoding"); enc {

@@ -12,12 +12,12 @@ import (
 	"github.com/superloop/superloop/internal/text"
 )
 
-// offer is a tool that a request offers.
+// offer is a tool that a request offers to the model.
 type offer struct {
-	name, namespace string // by which it is called; namespace is OpenAI's, "" is none
+	name, namespace string // the names by which a reply calls the tool; only OpenAI has namespaces, "" means none
 	kind            offerKind
-	parent          *offer // takes a program in which a nested one is called
-	schema          node   // of JSON; one that is none is nothing to choose the tool by
+	parent          *offer // the tool whose program calls this one; only for a nested tool
+	schema          node   // the JSON Schema of the input; an invalid one counts as empty
 }
 
 type offerKind string
@@ -26,8 +26,8 @@ const (
 	takesJSON  offerKind = "json"
 	takesText  offerKind = "text"
 	localShell offerKind = "local_shell" // OpenAI's built-in shell
-	nested     offerKind = "nested"      // called from a parent's program
-	provider   offerKind = "provider"    // the provider runs it itself (web search)
+	nested     offerKind = "nested"      // called from a program for the parent
+	provider   offerKind = "provider"    // run by the provider itself (web search)
 )
 
 func titles(offers []offer) []string {
@@ -41,7 +41,8 @@ func titles(offers []offer) []string {
 	return list
 }
 
-// nestedOffers are the tools that a program for parent can call: in codex's code mode its description declares them.
+// nestedOffers returns the tools that a program for parent can call. In codex's code mode the description of parent
+// declares them.
 func nestedOffers(parent offer, description string) []offer {
 	var list []offer
 	declared := regexp.MustCompile(`declare const tools: \{ ([A-Za-z_][A-Za-z0-9_]*)\(\w+: `)
@@ -51,13 +52,13 @@ func nestedOffers(parent offer, description string) []offer {
 	return list
 }
 
-// toolCall is a call of an offered tool. input is a JSON object, or for a tool that takes text, that text.
+// toolCall is a call of an offered tool. input is a JSON object, or plain text for a tool that takes text.
 type toolCall struct {
 	offer
 	id, input string
 }
 
-// choose makes a Tool a call of something that is offered.
+// choose turns a Tool into a call of a tool that is offered.
 func choose(t Tool, offers []offer) (toolCall, error) {
 	c, ok, want := toolCall{}, false, ""
 	switch {
@@ -90,7 +91,8 @@ func choose(t Tool, offers []offer) (toolCall, error) {
 	return c, nil
 }
 
-// write prefers a tool that takes a path and a content, then a patch, then a command. The best names come first.
+// write makes a call that writes a file. It prefers a tool that takes a path and a content, then a patch tool, then a
+// command. Among the names of a tool, the preferred ones come first.
 func write(f File, offers []offer) (toolCall, bool) {
 	for _, o := range byName(offers, "Write", "write", "write_file", "create_file") {
 		p, c := o.schema.at("properties").first("file_path", "filePath", "absolute_path", "path"), o.schema.at("properties").first("content", "contents", "text")
@@ -113,7 +115,8 @@ func write(f File, offers []offer) (toolCall, bool) {
 	return shell("mkdir -p "+text.Word(path.Dir(f.Path))+" && printf %s "+text.Word(f.Content)+" > "+text.Word(f.Path), offers)
 }
 
-// addFile is the patch that makes the file; there is none for a text whose last line does not end.
+// addFile returns the patch that makes the file. ok is false if a patch cannot express the file, for example because
+// its last line has no line end.
 func addFile(f File) (string, bool) {
 	if !strings.HasSuffix(f.Content, "\n") || strings.ContainsAny(f.Path, "\r\n") || strings.Contains(f.Content, "\r") {
 		return "", false
@@ -139,7 +142,7 @@ func shell(line string, offers []offer) (toolCall, bool) {
 	return toolCall{}, false
 }
 
-// byName are the offers with these names, in the order of the names.
+// byName returns the offers with these names, in the order of the names.
 func byName(offers []offer, names ...string) []offer {
 	var list []offer
 	for _, n := range names {
@@ -152,7 +155,7 @@ func byName(offers []offer, names ...string) []offer {
 	return list
 }
 
-// call fills what the schema requires besides args.
+// call makes a call of the tool with args. It adds example values for the other arguments that the schema requires.
 func (o offer) call(args object) toolCall {
 	for _, r := range o.schema.at("required").list() {
 		if _, ok := args[r.str()]; !ok {
@@ -162,7 +165,7 @@ func (o offer) call(args object) toolCall {
 	return toolCall{offer: o, input: inJSON(args)}
 }
 
-// program calls the nested tool in a program for its parent.
+// program makes a call of the parent with a program that calls the nested tool.
 func (o offer) program(js string) toolCall { return toolCall{offer: *o.parent, input: js} }
 
 func inJSON(v any) string {
