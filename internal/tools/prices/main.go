@@ -1,5 +1,6 @@
-// Command prices makes prices.json, what roles/agent/price embeds, of the prices in the npm package
-// @pydantic/genai-prices (MIT): it reads what source.mjs prints on standard input. The directive in price.go runs both.
+// Command prices makes prices.json, which roles/agent/price embeds, from the prices in the npm package
+// @pydantic/genai-prices (MIT). It reads the output of source.mjs on standard input. The go:generate directives in
+// price.go run both.
 package main
 
 import (
@@ -55,7 +56,7 @@ func run(in io.Reader, date, out string) error {
 	return nil
 }
 
-// encode writes one model a line, so that a new version can be read as a diff.
+// encode writes one model per line, so that the changes of a new version can be read as a diff.
 func encode(f price.File) ([]byte, error) {
 	var failed error
 	line := func(v any) string {
@@ -65,7 +66,7 @@ func encode(f price.File) ([]byte, error) {
 		failed = errors.Join(failed, enc.Encode(v))
 		return strings.TrimSpace(out.String())
 	}
-	// whole is an object with a last member, which is a list.
+	// whole returns v as a JSON object to which the list is added as its last member.
 	whole := func(v any, name string, list []string) string {
 		return fmt.Sprintf("%s,%s:[\n%s\n]}", strings.TrimSuffix(line(v), "}"), name, strings.Join(list, ",\n"))
 	}
@@ -86,12 +87,14 @@ func encode(f price.File) ([]byte, error) {
 // keep is a provider that agent CLIs are used with.
 type keep struct {
 	id string
-	// makes is the provider that names its models as this one does, where the source does not say; or sells.
+	// makes is the id of the provider whose rules for its own models apply to this provider too, where the source has
+	// none. sells marks a provider that only sells models of others.
 	makes string
-	names []string // other words for it
+	names []string // other names of the provider
 }
 
-// sells is a shop for the models of others: a bare name of a model is not looked up there before its maker.
+// sells marks a provider that sells models of other makers. A model's name without a provider is looked up at the
+// model's maker first.
 const sells = "-"
 
 var kept = []keep{
@@ -101,15 +104,15 @@ var kept = []keep{
 	{id: "openrouter", makes: sells},
 }
 
-// vendors are those of openrouter's models that write code.
+// vendors are the makers of those of openrouter's models that are used for coding.
 var vendors = []string{"anthropic", "openai", "google", "x-ai", "mistralai", "deepseek", "moonshotai", "z-ai", "qwen", "minimax",
 	"meta-llama", "xiaomi", "stepfun", "~anthropic", "~google", "~moonshotai", "~openai"}
 
-// notText are models whose prices look like those of a chat in text alone, and are not.
+// notText matches models whose prices look like those of a text model but also cover other kinds of input or output.
 var notText = regexp.MustCompile(`(?i)image|tts|transcribe|realtime|audio|embed|ocr|moderation|whisper|voxtral|sonic|-live-|live-2|guard|omni-flash|computer-use`)
 
-// textKeys are the prices that a usage in tokens of text is computed with, and otherKeys those of things that no agent
-// CLI counts: they are left out, and so is nothing that text costs.
+// textKeys are the prices from which the cost of text tokens is computed. otherKeys are prices of things that no agent
+// CLI counts. The table leaves them out, which changes no price of text.
 var (
 	textKeys  = []string{"input_mtok", "output_mtok", "cache_read_mtok", "cache_write_mtok", "cache_write_1h_mtok"}
 	otherKeys = []string{"web_searches_kcount", "storage_searches_kcount", "input_audio_mtok", "cache_audio_read_mtok", "input_image_mtok",
@@ -163,8 +166,9 @@ func convert(src source) (price.File, error) {
 	return f, nil
 }
 
-// model of a provider. One without a price for text stays as a name without rates, so that its name is not taken for
-// another model's; of openrouter, whose names are whole and each its own, it is left out: nil.
+// model converts a model of a provider. A model without a price for text keeps its name but gets no rates, so that its
+// name does not match another model. At openrouter, whose names are unambiguous, model leaves out such a model, and
+// models of other vendors, and returns nil.
 func model(provider string, m sourceModel) (*price.Model, error) {
 	router := provider == "openrouter"
 	if vendor, _, _ := strings.Cut(m.ID, "/"); router && !slices.Contains(vendors, vendor) {
@@ -189,7 +193,8 @@ func model(provider string, m sourceModel) (*price.Model, error) {
 	return out, nil
 }
 
-// rates gives none when the model is not paid by tokens of text alone.
+// rates converts the prices of a model. It returns none if text tokens are not the only thing that the model's users
+// pay for.
 func rates(m sourceModel) ([]price.Tariff, error) {
 	list, err := m.prices()
 	if err != nil {
@@ -257,12 +262,12 @@ func rate(p sourcePrices) (r price.Tariff, err error) {
 	return r, nil
 }
 
-// textPrices are in the order of textKeys.
+// textPrices returns pointers to the prices, in the order of textKeys.
 func textPrices(p *price.Prices) []**price.Price {
 	return []**price.Price{&p.In, &p.Out, &p.Read, &p.Write, &p.WriteHour}
 }
 
-// decimal rounds v to what package price computes with.
+// decimal rounds v to the precision of package price.
 func decimal(v json.Number) (*price.Price, error) {
 	r, ok := new(big.Rat).SetString(v.String())
 	if !ok {

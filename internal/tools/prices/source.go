@@ -11,7 +11,7 @@ import (
 	"github.com/superloop/superloop/roles/agent/price"
 )
 
-// source is what source.mjs prints: the shape of the npm package's data.
+// source is the output of source.mjs, in the structure of the npm package's data.
 type source struct {
 	Version   string           `json:"version"`
 	Providers []sourceProvider `json:"providers"`
@@ -28,11 +28,11 @@ type sourceProvider struct {
 type sourceModel struct {
 	ID    string      `json:"id"`
 	Match sourceMatch `json:"match"`
-	// Prices is one set of prices, or a list of them with constraints, of which the last that holds counts.
+	// Prices is one set of prices, or a list of sets with constraints. The last set whose constraint holds counts.
 	Prices json.RawMessage `json:"prices"`
 }
 
-// sourceMatch has exactly one member.
+// sourceMatch is a rule that matches names. It has exactly one member.
 type sourceMatch struct {
 	Equals   *string       `json:"equals"`
 	Starts   *string       `json:"starts_with"`
@@ -53,14 +53,14 @@ type sourcePrices struct {
 	Prices map[string]sourcePrice `json:"prices"`
 }
 
-// sourcePrice is a number, or a base with tiers.
+// sourcePrice is one price, or a base price with tiers.
 type sourcePrice struct {
 	base  json.Number
 	tiers []sourceTier
 }
 
 type sourceTier struct {
-	Start int64       `json:"start"` // the tier holds above so many input tokens
+	Start int64       `json:"start"` // the tier applies above this number of input tokens
 	Price json.Number `json:"price"`
 }
 
@@ -97,7 +97,7 @@ func translateOpt(m *sourceMatch) (*price.Rules, error) {
 	return &out, err
 }
 
-// translate turns the source's tree into rules any one of which is enough.
+// translate turns the source's tree of conditions into Rules, of which one match is enough.
 func translate(m sourceMatch) (out price.Rules, err error) {
 	switch {
 	case m.Regex != nil:
@@ -132,7 +132,8 @@ func translate(m sourceMatch) (out price.Rules, err error) {
 	return out, nil
 }
 
-// translateRegex takes the one thing that Go has not, ^(?!X)REST, apart: not ^X, and ^REST.
+// translateRegex translates a regular expression. Go has no lookahead, so ^(?!X)REST becomes two rules: no match of ^X,
+// and a match of ^REST.
 func translateRegex(s string) (price.Rules, error) {
 	inner, rest, ok := lookahead(s)
 	if !ok {
