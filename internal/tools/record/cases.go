@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// line is one recorded failure: what classify --batch takes, and the labels.
+// line is one recorded failure: the input of superloop classify --batch, and the labels.
 type line struct {
 	ID       string `json:"id"`
 	Tool     string `json:"tool"`
@@ -21,7 +21,7 @@ type line struct {
 	labels
 }
 
-// labels are what is known to be wrong.
+// labels are the expected answers of the classifier for a failure.
 type labels struct {
 	WantCode     bool     `json:"want_code"`
 	WantCategory []string `json:"want_category"`
@@ -29,24 +29,24 @@ type labels struct {
 	Note         string   `json:"note"`
 }
 
-// testCase is one entry of a case file; see cases/README.md.
+// testCase is one entry of a case file. cases/README.md describes the format.
 type testCase struct {
 	id, tool       string
-	corpus         string // the file that its line stands in
+	corpus         string // the name of the file that holds the case's line
 	labels         labels
-	via            string // how the command is started, "" is sh -c
+	via            string // how the command is started; "" means sh -c
 	setup, command string
 	timeout        time.Duration
-	zeroIsFine     bool // the exit code is expected to be lost
+	zeroIsFine     bool // the command may exit with 0, because it loses the exit code of the failure
 }
 
-// defaultTimeout bounds a case that is not about time.
+// defaultTimeout is the time limit of a case that does not set its own.
 const defaultTimeout = 3 * time.Minute
 
-// The corpora. The cases of files named held_* are for measuring alone.
+// The corpora. The cases of files named held_* go to held and serve for measuring only.
 const dev, held = "dev.jsonl", "held.jsonl"
 
-// readCases reads every case file of a directory, in order of their names.
+// readCases reads every case file of a directory, in the order of the names.
 func readCases(dir string) (all []testCase, err error) {
 	names, err := filepath.Glob(filepath.Join(dir, "*.txt")) // sorted
 	if err != nil {
@@ -76,7 +76,7 @@ func readCases(dir string) (all []testCase, err error) {
 	return all, nil
 }
 
-// parse reads one entry: a title, keys, the preparation, and the command after a "$ " at the end.
+// parse reads one entry: a title, keys, the preparation, and at the end the command after a "$ ".
 func (c *testCase) parse(text string) (err error) {
 	title, rest, _ := strings.Cut(text, "\n")
 	switch words := strings.Fields(title); {

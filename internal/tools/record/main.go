@@ -1,12 +1,12 @@
-// Command record runs the failures that are listed under cases/ with the real tools of this machine and writes what
-// they said, with what is known to be wrong, to the two corpora of recovery/classify: dev.jsonl, on which the catalog
-// may be tuned, and held.jsonl, on which it may not.
+// Command record runs the failures that are listed under cases/ with the real tools of this machine. It writes their
+// output and the expected answers to the two corpora of recovery/classify. The catalog may be tuned on dev.jsonl, but
+// not on held.jsonl.
 //
 //	go run ./internal/tools/record -work DIR -tools DIR [-only REGEXP] [-jobs N]
 //
-// DIR of -work is scratch space, DIR of -tools holds what is not on PATH: see cases/README.md. A case that was recorded
-// before and is not run now keeps its line. The programs that are needed differ from case to case; a case whose
-// preparation fails or that does not fail is told and left out.
+// -work names a scratch directory. -tools names a directory with the tools that are not on PATH: see cases/README.md. A
+// case that is not run now keeps the line that was recorded before. Each case needs its own programs. record reports
+// and leaves out a case whose preparation fails, or whose command does not fail.
 package main
 
 import (
@@ -73,7 +73,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	lines, err := readLines(*out) // what another run may have written meanwhile too
+	lines, err := readLines(*out) // includes lines that another run has written meanwhile
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func run(ctx context.Context, args []string) error {
 	return writeLines(*out, list, lines)
 }
 
-// place is where cases run.
+// place holds the directories in which cases run, and the names that scrub replaces.
 type place struct{ cases, work, tools, home, host string }
 
 func placeOf(cases, work, tools string) (p place, err error) {
@@ -100,12 +100,12 @@ func placeOf(cases, work, tools string) (p place, err error) {
 	return p, err
 }
 
-// recordAll runs cases, jobs at a time, and gives their lines by their ids.
+// recordAll runs the cases, jobs of them at a time, and returns their lines by their ids.
 func recordAll(ctx context.Context, p place, todo []testCase, jobs int) (map[string]*line, error) {
 	var (
 		mu    sync.Mutex
 		wg    sync.WaitGroup
-		lost  error // a spawner process
+		lost  error // errors of lost spawner processes
 		lines = map[string]*line{}
 		queue = make(chan testCase)
 	)
@@ -114,7 +114,7 @@ func recordAll(ctx context.Context, p place, todo []testCase, jobs int) (map[str
 		if err != nil {
 			return nil, fmt.Errorf("starting the spawner process: %w", err)
 		}
-		defer func() { _ = sp.Close() }() // it has nothing left to say
+		defer func() { _ = sp.Close() }() // all cases have ended, so the error does not matter
 		wg.Go(func() {
 			for c := range queue {
 				l, err := record(ctx, sp, p, c)
@@ -159,7 +159,7 @@ func readLines(dir string) (map[string]*line, error) {
 	return lines, nil
 }
 
-// writeLines writes the corpora in the order of the list, with the labels that the list has now.
+// writeLines writes the corpora in the order of the list, with the current labels of the list.
 func writeLines(dir string, list []testCase, lines map[string]*line) error {
 	text := map[string]*bytes.Buffer{dev: {}, held: {}}
 	for _, c := range list {
@@ -183,11 +183,11 @@ func writeLines(dir string, list []testCase, lines map[string]*line) error {
 }
 
 const (
-	keep         = 11 << 10        // bytes of the beginning and of the end of a stream, each
-	setupTimeout = 4 * time.Minute // bounds a preparation
+	keep         = 11 << 10        // bytes that are kept of the beginning and of the end of a stream
+	setupTimeout = 4 * time.Minute // time limit of a preparation
 )
 
-// record prepares one case in a new directory, runs its command and gives its line without labels.
+// record prepares one case in a new directory, runs its command and returns its line without labels.
 func record(ctx context.Context, sp *proc.Spawner, p place, c testCase) (*line, error) {
 	top := filepath.Join(p.work, c.id)
 	env := []string{"HOME=" + p.home, "PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8", "USER=dev", "LOGNAME=dev", "TERM=dumb", "SHELL=/bin/bash",
@@ -224,7 +224,7 @@ func record(ctx context.Context, sp *proc.Spawner, p place, c testCase) (*line, 
 	l := &line{ID: c.id, Tool: p.toolName(ctx, sp, env, repo, c.tool), Command: p.scrub(c.command, top),
 		ExitCode: r.Code, Signal: r.Signal, TimedOut: r.Ended == proc.TimedOut,
 		Stdout: p.scrub(r.Stdout.Text(), top), Stderr: p.scrub(r.Stderr.Text(), top)}
-	if r.Signal != "" { // as a shell says it
+	if r.Signal != "" { // the exit code that a shell reports for a signal
 		l.ExitCode = 128 + int(unix.SignalNum(r.Signal))
 	}
 	switch {
@@ -238,7 +238,8 @@ func record(ctx context.Context, sp *proc.Spawner, p place, c testCase) (*line, 
 	return l, nil
 }
 
-// toolName completes a tool's name by its version: of "go !go version" by the number that the command prints.
+// toolName adds the version to a tool's name. For "go !go version" it runs the command after the "!" and adds the
+// number that the command prints.
 func (p place) toolName(ctx context.Context, sp *proc.Spawner, env []string, dir, text string) string {
 	name, command, ok := strings.Cut(text, " !")
 	if !ok {
@@ -251,13 +252,13 @@ func (p place) toolName(ctx context.Context, sp *proc.Spawner, env []string, dir
 	return strings.TrimSpace(name + " " + regexp.MustCompile(`\d+(?:\.\d+)+`).FindString(r.Stdout.Text()))
 }
 
-// scrub takes this machine's paths and names out of a text.
+// scrub replaces the paths and names of this machine in a text by neutral ones.
 func (p place) scrub(text, top string) string {
 	if at, err := filepath.EvalSymlinks(top); err == nil {
 		text = strings.ReplaceAll(text, at, top)
 	}
 	var pairs []string
-	entries, _ := os.ReadDir(p.tools) // without them the text stays as it is
+	entries, _ := os.ReadDir(p.tools) // without the directory there are no tools to replace
 	for _, e := range slices.Backward(entries) {
 		if at, err := filepath.EvalSymlinks(filepath.Join(p.tools, e.Name())); err == nil {
 			pairs = append(pairs, at, "/home/dev/tools/"+e.Name())
@@ -273,7 +274,7 @@ func (p place) scrub(text, top string) string {
 	}
 	text = strings.NewReplacer(pairs...).Replace(text)
 	text = strings.ReplaceAll(text, p.host, "devhost")
-	text = regexp.MustCompile(`on [0-9.]+:53: `).ReplaceAllString(text, "on 127.0.0.53:53: ") // Go's words for its nameserver
+	text = regexp.MustCompile(`on [0-9.]+:53: `).ReplaceAllString(text, "on 127.0.0.53:53: ") // Go's errors name the nameserver
 	kept := slices.DeleteFunc(strings.Split(text, "\n"), regexp.MustCompile(`Unknown (user|env) config`).MatchString)
 	return strings.ToValidUTF8(strings.Join(kept, "\n"), "\uFFFD")
 }
