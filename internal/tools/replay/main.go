@@ -1,5 +1,5 @@
-// Command replay prints the state that a journal leads to. It imports the machine and nothing else of ours: it shows
-// what another program has to carry that wants to read journals (bench measures it).
+// Command replay prints the state that a journal leads to. It imports package loop and nothing else of superloop. So
+// its size shows what a program carries that only reads journals (bench measures it).
 package main
 
 import (
