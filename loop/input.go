@@ -9,8 +9,8 @@ import (
 	"github.com/superloop/superloop/recovery/failures"
 )
 
-// Input is what Step takes: a fact, when it happened, and the envelope under which it stands in events.jsonl. Step has
-// no clock: At is the only time that it knows.
+// Input is what Step takes: a fact, the time at which it happened, and the ids of its line in events.jsonl. Step has no
+// clock, so At is the only time that it knows.
 type Input struct {
 	At     time.Time
 	LoopID string
@@ -18,58 +18,60 @@ type Input struct {
 	Fact   Fact
 }
 
-// Fact is something that has happened. Its JSON fields are the own fields of its event.
+// Fact is something that has happened. Its JSON fields are the event's own fields.
 type Fact interface {
-	Event() string // Event is the name under which it stands in events.jsonl.
+	Event() string // Event returns the name of the fact's event in events.jsonl.
 }
 
-// Answer is a fact that answers an effect; Effect is that effect's id. A fact with an id that is not the pending
-// effect's is late and changes nothing.
+// Answer is a fact that reports the outcome or the progress of an effect. Effect returns the id of that effect. If it
+// is not the id of the pending effect, the fact is late and changes nothing.
 type Answer interface {
 	Fact
 	Effect() string
 }
 
-// Of is the id of the effect that a fact answers.
+// Of holds the id of the effect that a fact answers. Facts embed it.
 type Of struct {
 	EffectID string `json:"effect_id,omitempty"`
 }
 
-// To is the id of e, for a fact that answers it.
+// To returns the Of of a fact that answers e.
 func To(e Effect) Of        { return Of{EffectID: e.ID} }
 func (o Of) Effect() string { return o.EffectID }
 
-// Started begins a loop, or begins it anew under a new run id.
+// Started begins a loop, or begins it again from the start under a new run id.
 type Started struct {
 	Plan        Plan   `json:"plan"`
 	Version     string `json:"version"`
 	PID         int    `json:"pid"`
-	SpecFile    string `json:"spec_file"`      // repeated beside the plan because scripts read it there
+	SpecFile    string `json:"spec_file"`      // the plan has it too; scripts read it here
 	Tree        string `json:"tree,omitempty"` // the signature of the work tree before the first role
 	Containment string `json:"containment,omitempty"`
-	Rules       int    `json:"rules,omitempty"` // those that the loop is started with; absent is 1
+	Rules       int    `json:"rules,omitempty"` // the rules that the loop starts with; absent means 1
 }
 
-// Resumed: a supervisor takes the loop up where the journal ends.
+// Resumed says that a supervisor continues the loop where the journal ends.
 type Resumed struct {
 	Plan        Plan   `json:"plan"`
 	Version     string `json:"version"`
 	PID         int    `json:"pid"`
-	Status      Status `json:"status"` // the status it was found in
+	Status      Status `json:"status"` // the status in which the supervisor found the loop
 	Reason      string `json:"reason,omitempty"`
-	Interrupted string `json:"interrupted,omitempty"` // id of the effect that was under way
-	Killed      []int  `json:"killed,omitempty"`      // pids of leftovers that were ended
+	Interrupted string `json:"interrupted,omitempty"` // the id of the effect that was being performed
+	Killed      []int  `json:"killed,omitempty"`      // the pids of leftover processes that the supervisor ended
 	Containment string `json:"containment,omitempty"`
-	Rules       int    `json:"rules,omitempty"` // those under which it goes on; absent: as before
+	// Rules is the version of the rules for the rest of the loop. Without it the version stays as it is.
+	Rules int `json:"rules,omitempty"`
 }
 
-// Lost: the pending effect had begun and nothing will tell its outcome: whoever performed it is gone.
+// Lost says that the pending effect had begun and that its outcome will never be reported, because its performer is
+// gone.
 type Lost struct {
 	Why string `json:"reason,omitempty"`
 	Of
 }
 
-// TestsStarted precedes a run of the test commands.
+// TestsStarted says that a run of the test commands begins.
 type TestsStarted struct {
 	Rerun    bool     `json:"-"`
 	Mode     string   `json:"mode"`
@@ -78,7 +80,7 @@ type TestsStarted struct {
 	Of
 }
 
-// TestsEnded is its outcome. ExitCode is the first failing command's.
+// TestsEnded is the outcome of a run of the test commands. ExitCode is that of the first command that failed.
 type TestsEnded struct {
 	Rerun       bool   `json:"-"`
 	Status      string `json:"status"` // ok, failed, skipped
@@ -89,22 +91,23 @@ type TestsEnded struct {
 	Details     string `json:"details,omitempty"`
 	Reason      string `json:"reason,omitempty"`
 	Interrupted bool   `json:"interrupted,omitempty"`
-	// Failures are the failing commands with a signature of what they printed.
-	Failures     []TestFailure `json:"failures,omitempty"`
-	Outputs      []OutputSpan  `json:"outputs,omitempty"`      // where what they printed stands in test-output.txt
-	Verification *Verification `json:"verification,omitempty"` // what a run after a recovery says of it
+	// Failures are the commands that failed, each with a signature of its output.
+	Failures []TestFailure `json:"failures,omitempty"`
+	// Outputs say where test-output.txt has the outputs of the failed commands.
+	Outputs      []OutputSpan  `json:"outputs,omitempty"`
+	Verification *Verification `json:"verification,omitempty"` // after a recovery: whether it helped
 	Of
 }
 
-// TestFailure is a command that failed. Signature is the same for the same failure: numbers, times, paths of temporary
-// files and colours do not count.
+// TestFailure is a test command that failed. The same failure always has the same Signature: numbers, times, paths of
+// temporary files and colours do not change it.
 type TestFailure struct {
 	Command   string `json:"command"`
 	ExitCode  int    `json:"exit_code"`
 	Signature string `json:"signature"`
 }
 
-// OutputSpan is where the output of a command that failed stands.
+// OutputSpan says where test-output.txt has the output of a command that failed: from byte From up to byte To.
 type OutputSpan struct {
 	Command  string `json:"command"`
 	ExitCode int    `json:"exit_code"`
@@ -114,17 +117,18 @@ type OutputSpan struct {
 	To       int64  `json:"to"`
 }
 
-// PromiseChecked: the promise role's last message was read.
+// PromiseChecked says that superloop has read the last message of the promise role.
 type PromiseChecked struct {
 	Expected    string  `json:"expected"`
 	Text        *string `json:"text"`
 	Matched     bool    `json:"matched"`
 	Tree        string  `json:"tree,omitempty"`
-	TreeChanged bool    `json:"tree_changed,omitempty"` // the tree is not the one that the tests judged
+	TreeChanged bool    `json:"tree_changed,omitempty"` // the tree is not the one on which the tests ran
 	Of
 }
 
-// GateEnded is the outcome of checklists, validation, prerequisites and evidence; Gate chooses the event.
+// GateEnded is the outcome of one of the gates checklist, validation, prerequisites and evidence. Gate determines the
+// name of the event.
 type GateEnded struct {
 	Gate        string `json:"-"` // checklist, validation, prerequisites, evidence
 	Status      string `json:"status"`
@@ -136,16 +140,16 @@ type GateEnded struct {
 	Of
 }
 
-// ValidationStarted precedes the validation commands.
+// ValidationStarted says that the validation commands begin.
 type ValidationStarted struct {
 	Mode     string   `json:"mode"`
 	Commands []string `json:"commands,omitempty"`
 	Of
 }
 
-// StuckChecked: the tree was compared with that of the last iteration.
+// StuckChecked says that superloop has compared the work tree with the tree of the last iteration.
 type StuckChecked struct {
-	Changed   int    `json:"changed"` // paths outside the ignore list
+	Changed   int    `json:"changed"` // how many paths outside the ignore list have changed
 	Ignored   int    `json:"ignored,omitempty"`
 	Tree      string `json:"tree,omitempty"`
 	Streak    int    `json:"streak"`
@@ -156,7 +160,8 @@ type StuckChecked struct {
 	Of
 }
 
-// CommitEnded: outcome "success", "skipped" or "failed" chooses the event.
+// CommitEnded is the outcome of Commit. Outcome is "success", "skipped" or "failed" and determines the name of the
+// event.
 type CommitEnded struct {
 	Outcome  string `json:"-"`
 	SHA      string `json:"sha,omitempty"`
@@ -167,46 +172,48 @@ type CommitEnded struct {
 	Of
 }
 
-// Reported: what people read of an iteration is on disk.
+// Reported says that the files about an iteration that people read are on the disk.
 type Reported struct {
 	Summary string `json:"summary"` // the line of gate-summary.txt
 	Of
 }
 
-// ApprovalRequested: the escalation about the completion is made, and its view approval.json is on disk.
+// ApprovalRequested says that the escalation about the completion of the loop is open, and that its view approval.json
+// is on the disk.
 type ApprovalRequested struct {
 	File string `json:"approval_file"`
-	// ID and Digest are the escalation's, Expires is when it lapses; it is asked again then.
+	// ID and Digest are those of the escalation. Expires is when it lapses. superloop then asks again.
 	ID      string    `json:"escalation_id,omitempty"`
 	Digest  string    `json:"digest,omitempty"`
 	Expires time.Time `json:"expires_at,omitzero"`
 	Of
 }
 
-// ApprovalDecided is a human's answer to it.
+// ApprovalDecided is a human's answer to the escalation about the completion of the loop.
 type ApprovalDecided struct {
 	ID     string `json:"escalation_id,omitempty"`
 	Status string `json:"status"` // approved, rejected
 	By     string `json:"by"`
 	Note   string `json:"note,omitempty"`
-	// TreeChanged: what was to be approved is no longer there, or the human has changed it; the gates run once more.
+	// TreeChanged says that the work tree is no longer the tree that the human was asked to approve. The gates run once
+	// more.
 	TreeChanged bool `json:"tree_changed,omitempty"`
 	Of
 }
 
-// WaitOver: the time of a Wait effect has come.
+// WaitOver says that a Wait effect is over.
 type WaitOver struct {
-	ID string `json:"id"` // of the effect
-	// Reason is "" when its time has come, kicked when an operator did not want to wait, cleared when another loop found
-	// that the limit is gone.
+	ID string `json:"id"` // the id of the Wait effect
+	// Reason is "" when the time of the wait has come, "kicked" when an operator ended the wait, and "cleared" when
+	// another loop found that the limit is gone.
 	Reason   string `json:"reason,omitempty"`
 	By       string `json:"by,omitempty"`
 	IntentID string `json:"intent_id,omitempty"`
-	// Candidates are who could go on with a role, after a wait for one who can.
+	// Candidates are the runners that could take the role now, after a wait for a runner.
 	Candidates []failures.Candidate `json:"candidates,omitempty"`
 }
 
-// Stopped: the supervisor leaves or an operator cancels. Status is paused or cancelled.
+// Stopped says that the supervisor leaves (status paused) or that an operator cancels the loop (status cancelled).
 type Stopped struct {
 	Status   Status `json:"status"`
 	Reason   string `json:"reason"`
@@ -258,10 +265,10 @@ func (t TestsEnded) Event() string {
 	return "tests_end"
 }
 
-// input is what the machine knows of an event that is a fact: the kind of effect without which the fact changes nothing
-// ("" for none), how it is read, what it does (false: it does not fit the state), and whether it need not be on the disk
-// before the engine goes on. A reader gives nil for a line that has the name of an input and is only a record of
-// something that a fact implied.
+// input says how the machine treats one kind of event. If of is not "", an effect of that kind must be pending, or the
+// fact changes nothing. read decodes the fact. It returns nil for a line that has the name of an input but only records
+// a consequence of another fact. take applies the fact and reports false if the fact does not fit the state. lax says
+// that the engine may go on before the fact is on the disk.
 type input struct {
 	of   EffectKind
 	read func(event string, fields json.RawMessage) (Fact, error)
@@ -269,8 +276,8 @@ type input struct {
 	lax  bool
 }
 
-// on is an input that take may refuse, does one that fits whenever its effect is pending. complete sets what only the
-// event's name tells, and reports whether the line is an input of the machine.
+// on makes an input that take may refuse. Each complete function sets fields of the fact that only the event's name
+// tells, and reports whether the line is an input of the machine.
 func on[T Fact](of EffectKind, take func(t *turn, f T) bool, complete ...func(f *T, event string) bool) input {
 	return input{of: of, take: func(t *turn, f Fact) bool { return take(t, f.(T)) }, read: func(event string, fields json.RawMessage) (Fact, error) {
 		var f T
@@ -288,19 +295,22 @@ func on[T Fact](of EffectKind, take func(t *turn, f T) bool, complete ...func(f 
 	}}
 }
 
+// does makes an input that fits whenever an effect of its kind is pending.
 func does[T Fact](of EffectKind, do func(t *turn, f T), complete ...func(f *T, event string) bool) input {
 	return on(of, func(t *turn, f T) bool { do(t, f); return true }, complete...)
 }
 
+// lax sets the field lax of an input.
 func lax(in input) input {
 	in.lax = true
 	return in
 }
 
+// inputs are all events that are inputs of the machine, by name.
 var inputs = map[string]input{
 	"loop_start":  does("", (*turn).start),
 	"loop_resume": does("", (*turn).resume),
-	// The machine records its own ends under the same name; only a stop that came from outside is an input.
+	// The machine records the ends that it decides on under the same name. Only a stop from outside is an input.
 	"loop_stop":           on("", (*turn).stop, func(f *Stopped, _ string) bool { return f.Status == Paused || f.Status == Cancelled }),
 	"effect_lost":         on("", func(t *turn, _ Lost) bool { return t.lost() }),
 	"role_start":          lax(on(RunRole, begins[RoleStarted])),
@@ -325,31 +335,34 @@ var inputs = map[string]input{
 	"approval_requested":  lax(on(AskHuman, (*turn).approvalRequested)),
 	"approval_decided":    on(AskHuman, (*turn).approvalDecided),
 	"wait_over":           lax(does(Wait, (*turn).waitOver)),
-	// The machine records the limits that a role met under the same name.
+	// The machine records a limit that a role met under the same name.
 	"rate_limit_wait": on(RunRole, (*turn).limited, func(f *Limited, _ string) bool { return f.Source == SourceShared }),
-	// Without an id an operator is told of something, and not asked.
+	// An escalation without an id only informs an operator. It asks nothing.
 	"recovery_escalated": on(AskHuman, (*turn).escalated, func(f *Escalated, _ string) bool { return f.ID != "" }),
 	"recovery_resolved":  on(AskHuman, (*turn).resolved),
 	"recovery_seen":      lax(on(RunRole, (*turn).seen)),
-	"recovery_proposed":  lax(on("", (*turn).proposed)), // what follows from a proposal is synced: the intent, the question
-	"recovery_invalid":   does(TakeProposal, (*turn).proposalInvalid),
-	// The verdict on a proposal is recorded under the same name.
+	// What follows from a proposal is synced: the intent of the execution and the question.
+	"recovery_proposed": lax(on("", (*turn).proposed)),
+	"recovery_invalid":  does(TakeProposal, (*turn).proposalInvalid),
+	// The machine records the policy's refusal of a proposal under the same name.
 	"recovery_denied":    lax(does("", (*turn).proposalStale, func(f *ProposalStale, _ string) bool { return f.Rule == RuleStale })),
 	"recovery_executing": on(ExecuteRecovery, (*turn).executing),
 	"recovery_executed":  on(ExecuteRecovery, (*turn).executed, hasOutcome),
 	"recovery_failed":    on(ExecuteRecovery, (*turn).executed, hasOutcome),
 	"config_reloaded":    lax(does("", (*turn).reconfigured)),
-	// What a look at a tool found is recorded and decides nothing: the tests are the judge.
+	// The machine records the result of a tool check and decides nothing by it. The tests decide whether the recovery
+	// helped.
 	"tool_verified":             lax(does(CheckTool, func(t *turn, _ ToolChecked) { t.succeededRun() })),
 	"verify_self_repaired":      lax(does(CheckTool, func(t *turn, _ ToolChecked) { t.succeededRun() })),
 	"verify_self_repair_failed": lax(does(CheckTool, func(t *turn, _ ToolChecked) { t.succeededRun() })),
-	"failure_classified":        lax(does(Diagnose, (*turn).diagnosed, func(f *Classified, _ string) bool { return f.ID != "" })), // else nothing waited for it
-	failures.EventPreflight:     lax(on(RunRole, (*turn).environmentBroken)),
-	failures.EventAnalysed:      does(Analyse, (*turn).analysed),
+	// A failure_classified without an id is only a record: no effect waits for it.
+	"failure_classified":    lax(does(Diagnose, (*turn).diagnosed, func(f *Classified, _ string) bool { return f.ID != "" })),
+	failures.EventPreflight: lax(on(RunRole, (*turn).environmentBroken)),
+	failures.EventAnalysed:  does(Analyse, (*turn).analysed),
 }
 
-// Synced reports whether a fact must be on the disk before the engine goes on: what cost money, what an operator said,
-// and every end. What can be found out again by doing a harmless thing again need not be.
+// Synced reports whether a fact must be on the disk before the engine goes on. It must be if money was spent, if an
+// operator decided something, and at every end. It need not be if a harmless effect can find the same out again.
 func Synced(f Fact) bool                    { return !inputs[f.Event()].lax }
 func hasOutcome(f *Executed, _ string) bool { return f.Ended != endedInterrupted }
 
@@ -363,8 +376,8 @@ func commitOutcome(f *CommitEnded, event string) bool {
 	return true
 }
 
-// DecodeFact gives the fact that an event line is, or nil when the event is only a record of something that a fact
-// implied.
+// DecodeFact decodes the fact of an event. It returns nil if the event is no input of the machine but only a record of
+// what a fact implied.
 func DecodeFact(event string, fields json.RawMessage) (Fact, error) {
 	if in, ok := inputs[event]; ok {
 		return in.read(event, fields)

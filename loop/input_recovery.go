@@ -9,23 +9,23 @@ import (
 	"github.com/superloop/superloop/recovery/plan"
 )
 
-// Sources of a proposal.
+// Sources of a proposal and of an approval.
 const (
 	SourceTester    = "tester"
 	SourceSuperloop = "superloop"
 	SourceHuman     = "human"
-	SourceAuto      = "auto" // of an approval: the policy
+	SourceAuto      = "auto" // of an approval: the policy approved the command
 )
 
-// Seen: a proposal lies in the loop's directory while its role still runs. It is for people who look on; nothing is
-// decided by it, and it may be another one when the role has ended.
+// Seen says that a proposal lies in the loop's directory while its role still runs. The event only informs observers.
+// superloop decides nothing by it, and the agent may still replace the proposal before the role ends.
 type Seen struct {
 	Sighting
 	Digest string `json:"digest,omitempty"`
 }
 
-// Proposed: a proposal is out of the agent's reach and was judged, or its fallback, or the same again because something
-// had changed.
+// Proposed says that superloop has judged a command: a proposal that it moved out of the agent's reach, the fallback of
+// a proposal, a remedy of its own, or an attempt that it judged before and whose inputs have changed since.
 type Proposed struct {
 	N         int      `json:"n"` // counts the proposals of the run, from 1
 	Source    string   `json:"source"`
@@ -38,12 +38,14 @@ type Proposed struct {
 	Pattern   string   `json:"error_pattern,omitempty"`
 	Evidence  []string `json:"evidence,omitempty"`
 	action.Action
-	Fallback bool           `json:"fallback,omitempty"`    // the attempt is the proposal's fallback
-	Else     *action.Action `json:"alternative,omitempty"` // the fallback that has not been judged
-	Notes    []string       `json:"notes,omitempty"`
-	// PatternSeen says whether the proposal's error_pattern is in what the tests printed last; nil: not known.
+	Fallback bool `json:"fallback,omitempty"` // Action is the proposal's fallback
+	// Else is the proposal's fallback, which superloop has not judged yet.
+	Else  *action.Action `json:"alternative,omitempty"`
+	Notes []string       `json:"notes,omitempty"`
+	// PatternSeen says whether the last output of the tests contains the proposal's error_pattern. nil means that it is
+	// not known.
 	PatternSeen  *bool     `json:"pattern_seen,omitempty"`
-	Verdict      string    `json:"verdict"` // auto, human, deny or invalid, and why
+	Verdict      string    `json:"verdict"` // auto, human, deny or invalid; Rule and Reason say why
 	Rule         string    `json:"rule"`
 	Reason       string    `json:"reason"`
 	Part         string    `json:"part,omitempty"`
@@ -53,22 +55,22 @@ type Proposed struct {
 	Of
 }
 
-// ProposalInvalid: what a role left is no proposal.
+// ProposalInvalid says that recovery.json does not hold a valid proposal.
 type ProposalInvalid struct {
 	Role     string    `json:"role,omitempty"`
 	Problems []Problem `json:"problems"`
 	Digest   string    `json:"digest,omitempty"`
-	File     string    `json:"file,omitempty"` // where it is kept
+	File     string    `json:"file,omitempty"` // where superloop keeps it
 	Command  string    `json:"command,omitempty"`
 	Rule     string    `json:"rule,omitempty"`
 	Reason   string    `json:"reason"`
 	Of
 }
 
-// Problem is one thing that is wrong with a file, and where.
+// Problem is one mistake in a file, and its place.
 type Problem struct {
 	Pointer string `json:"pointer"` // RFC 6901
-	Line    int    `json:"line"`    // from 1; 0: it has no place
+	Line    int    `json:"line"`    // counts from 1; 0: the problem has no line
 	Column  int    `json:"column"`
 	Found   string `json:"found,omitempty"`
 	Allowed string `json:"allowed,omitempty"`
@@ -77,7 +79,7 @@ type Problem struct {
 	Code    string `json:"code"`
 }
 
-// String is "line:column: pointer: message".
+// String returns "line:column: pointer: message", without the parts that are not known.
 func (p Problem) String() string {
 	out := p.Message
 	if p.Pointer != "" {
@@ -96,13 +98,15 @@ type Change struct {
 	To   any    `json:"to"`
 }
 
-// RuleStale marks a proposal that is not judged: it is of another iteration, or was dealt with already.
+// RuleStale marks a proposal that superloop does not judge: the proposal belongs to another iteration, or superloop has
+// already handled it.
 const RuleStale = "stale"
 
-// RuleRan makes a question of a proposal that rules had thought of before, and tried.
+// RuleRan is the rule of a proposal whose command superloop has already run in this iteration. superloop asks a human
+// about it.
 const RuleRan = "already_ran"
 
-// ProposalStale: a proposal was set aside unjudged. Rule is RuleStale.
+// ProposalStale says that superloop set a proposal aside without judging it. Rule is RuleStale.
 type ProposalStale struct {
 	Role    string `json:"role,omitempty"`
 	Rule    string `json:"rule"`
@@ -113,7 +117,7 @@ type ProposalStale struct {
 	Of
 }
 
-// Executing is written, and on the disk, before the command is started.
+// Executing says that a command is about to start. The event is on the disk before the command starts.
 type Executing struct {
 	N            int    `json:"n"`
 	ID           string `json:"id"`
@@ -124,12 +128,12 @@ type Executing struct {
 	Network      string `json:"network"`
 	PolicyDigest string `json:"policy_digest,omitempty"`
 	InputsDigest string `json:"inputs_digest,omitempty"`
-	Undo         string `json:"undo,omitempty"` // names what superloop undo puts back
+	Undo         string `json:"undo,omitempty"` // names the saved files that superloop undo restores
 	UndoNote     string `json:"undo_note,omitempty"`
 	LogFile      string `json:"log_file,omitempty"`
 }
 
-// SandboxFact is what held a command.
+// SandboxFact says which parts of the sandbox really confined a command.
 type SandboxFact struct {
 	Level       string   `json:"level"`
 	LandlockABI int      `json:"landlock_abi"`
@@ -141,8 +145,8 @@ type SandboxFact struct {
 	Notes       []string `json:"notes,omitempty"`
 }
 
-// Executed is how the command ended. Its event is recovery_executed when it ended by itself with exit code 0, else
-// recovery_failed.
+// Executed says how the command ended. Its event is recovery_executed if the command exited by itself with exit code 0,
+// and recovery_failed otherwise.
 type Executed struct {
 	N          int    `json:"n"`
 	ID         string `json:"id"`
@@ -152,49 +156,49 @@ type Executed struct {
 	Ended      string `json:"ended"` // exited, timeout, output_limit, killed, not_started
 	Error      string `json:"error,omitempty"`
 	DurationMS int64  `json:"duration_ms"`
-	// OutputHead and OutputTail are the beginning and the end of what it printed, secrets masked; OutputBytes is all of
-	// it.
+	// OutputHead and OutputTail are the beginning and the end of the command's output, with masked secrets. OutputBytes
+	// is the size of the whole output.
 	OutputHead  string       `json:"output_head,omitempty"`
 	OutputTail  string       `json:"output_tail,omitempty"`
 	OutputBytes int64        `json:"output_bytes"`
 	LogFile     string       `json:"log_file,omitempty"`
 	Sandbox     *SandboxFact `json:"sandbox,omitempty"`
 	LeftBehind  int          `json:"left_behind,omitempty"`
-	Appeared    []string     `json:"appeared,omitempty"` // protected paths that it has created
+	Appeared    []string     `json:"appeared,omitempty"` // protected paths that the command has created
 }
 
-// EndedKilled is the end of a command that superloop has ended because it had to leave.
+// EndedKilled is the end of a command that superloop killed because the supervisor had to leave.
 const EndedKilled = "killed"
 
 func (e Executing) Effect() string { return e.ID }
 func (e Executed) Effect() string  { return e.ID }
 
-// OK reports whether the command did what commands do that succeed.
+// OK reports whether the command exited by itself with exit code 0.
 func (e Executed) OK() bool { return e.Ended == "exited" && e.ExitCode == 0 && e.Signal == "" }
 
-// Verification is what the tests say of a recovery.
+// Verification says whether the tests show that a recovery helped.
 type Verification struct {
 	Result string `json:"result"`
-	Before string `json:"before,omitempty"` // status and failing commands
+	Before string `json:"before,omitempty"` // the status of the tests and the failing commands
 	After  string `json:"after,omitempty"`
 	Why    string `json:"why,omitempty"`
 }
 
 // Results of a verification.
 const (
-	Verified    = "verified"    // the failure that it was for is gone
-	Ineffective = "ineffective" // it is as it was
-	Harmful     = "harmful"     // something that worked does not any more
-	Unverified  = "unknown"     // nothing says so or otherwise
+	Verified    = "verified"    // the failure that the recovery was for is gone
+	Ineffective = "ineffective" // the failure is still there
+	Harmful     = "harmful"     // something that worked before fails now
+	Unverified  = "unknown"     // the tests do not show whether it helped
 )
 
-// Reconfigured: the configuration was read again and is in force. Plan is set when the machine's part of it changed; it
-// counts from the next iteration on.
+// Reconfigured says that superloop has read the configuration again and that it is in force. Plan is set if the
+// machine's part of the configuration changed. The new plan counts from the next iteration on.
 type Reconfigured struct {
 	Changes  []Change  `json:"changes"`
 	Digest   string    `json:"digest,omitempty"`
 	Warnings []Problem `json:"warnings,omitempty"`
-	During   string    `json:"during,omitempty"` // the role that ran meanwhile
+	During   string    `json:"during,omitempty"` // the role that ran at that time
 	Plan     *Plan     `json:"plan,omitempty"`
 }
 
@@ -212,9 +216,9 @@ func (e Executed) Event() string {
 	return "recovery_failed"
 }
 
-// Classified: rules have looked at what failed, before a token was spent on it.
+// Classified says how rules classified a failure. Rules cost no tokens.
 type Classified struct {
-	ID     string `json:"id,omitempty"` // of the effect; "" of a failure that nothing waits for
+	ID     string `json:"id,omitempty"` // the id of the Diagnose effect, "" if no effect waits for the classification
 	Source string `json:"source"`       // test_command, recovery_command, role_process
 	Role   string `json:"role,omitempty"`
 
@@ -224,7 +228,7 @@ type Classified struct {
 	TimedOut bool   `json:"timed_out,omitempty"`
 
 	Category   string   `json:"category"`
-	Handler    string   `json:"handler"` // "" if nothing is known of it
+	Handler    string   `json:"handler"` // "" if no handler knows the failure
 	Layer      string   `json:"layer"`
 	Infra      bool     `json:"infra"`
 	Code       bool     `json:"code"`
@@ -232,43 +236,44 @@ type Classified struct {
 	Confidence float64  `json:"confidence"`
 	Signature  string   `json:"signature"`
 	Why        string   `json:"why"`
-	Evidence   []string `json:"evidence"` // lines of the output, as path:line: text where they name one
+	Evidence   []string `json:"evidence"` // lines of the output; path:line: text if a line names a place
 	DurationUS int64    `json:"duration_us"`
 
-	// Goal is the failed command's key, Options what may fix it, the best first, and Hints what an agent can do about
-	// it.
+	// Goal identifies the failed command. Options are the possible remedies, the best first. Hints say what an agent
+	// can do about the failure.
 	Goal    string        `json:"goal,omitempty"`
 	Options []plan.Choice `json:"options,omitempty"`
 	Hints   []string      `json:"hints,omitempty"`
-	Gate    string        `json:"gate,omitempty"` // what would happen: auto, retry, propose, human, none
+	Gate    string        `json:"gate,omitempty"` // what the policy would decide: auto, retry, propose, human, none
 }
 
-// ToolChecked is what a look at an installed tool has found. Its event is verify_self_repaired when only a changed
-// check shows that the tool works, verify_self_repair_failed when nothing shows it, else tool_verified.
+// ToolChecked is the result of checking an installed tool. Its event is verify_self_repaired if only a changed check
+// shows that the tool works, verify_self_repair_failed if no check shows it, and tool_verified otherwise.
 type ToolChecked struct {
 	Tool   string `json:"tool"`   // the recipe's id
 	Result string `json:"result"` // one of the Tool constants
-	// Original is the recipe's check, ExitCode how it ended (-1: by a signal or its time limit, or it was not started).
+	// Original is the check of the recipe. ExitCode is the exit code of that check, or -1 if a signal or the time limit
+	// ended it or it was not started.
 	Original string `json:"original,omitempty"`
 	ExitCode int    `json:"exit_code"`
-	// Repaired to TimeSavedMS are those of a check that was repaired; the time is what an agent would have needed at
-	// least to find it out.
+	// Repaired, Method, Mode, Pattern and TimeSavedMS describe a check that superloop repaired. TimeSavedMS is the
+	// least time that an agent would have needed to repair the check.
 	Repaired    string `json:"repaired,omitempty"`
 	Method      string `json:"method,omitempty"`
 	Mode        string `json:"mode,omitempty"`
 	Pattern     string `json:"pattern,omitempty"`
 	TimeSavedMS int64  `json:"time_saved_ms,omitempty"`
-	Broken      bool   `json:"broken"` // there is evidence that the tool does not work
+	Broken      bool   `json:"broken"` // superloop has evidence that the tool does not work
 	Why         string `json:"why,omitempty"`
 	Of
 }
 
-// Results of a look at a tool.
+// Results of a tool check.
 const (
 	ToolWorks    = "works"
-	ToolRepaired = "repaired" // the tool works, its recipe's check is wrong here
-	ToolDoubtful = "doubtful" // nothing shows that it works
-	ToolSkipped  = "skipped"  // it was not looked at; Why says why
+	ToolRepaired = "repaired" // the tool works, and the recipe's check does not fit this system
+	ToolDoubtful = "doubtful" // no check shows that the tool works
+	ToolSkipped  = "skipped"  // superloop did not check the tool; Why says why
 )
 
 func (Classified) Event() string    { return "failure_classified" }
@@ -284,49 +289,51 @@ func (c ToolChecked) Event() string {
 	return "tool_verified"
 }
 
-// FailureFact is how a role has failed, and who could have its work now.
+// FailureFact says how a role failed and which runners could take its work now.
 type FailureFact struct {
 	failures.Event
 	Candidates []failures.Candidate    `json:"candidates"`
-	Tripped    *failures.TrippedFields `json:"tripped,omitempty"` // the runner became unfit by it
-	// DetectMS is from the end of the process to this fact, ClassifyUS what classifying took, RespondUS what deciding
-	// takes.
+	Tripped    *failures.TrippedFields `json:"tripped,omitempty"` // the runner became unfit by this failure
+	// DetectMS is the time from the end of the process to this fact, in milliseconds. ClassifyUS is how long the
+	// classification took and RespondUS how long the decision takes, both in microseconds.
 	DetectMS   int64 `json:"detect_ms"`
 	ClassifyUS int64 `json:"classify_us"`
 	RespondUS  int64 `json:"respond_us"`
 }
 
-// EnvironmentBroken: the pending role, the first of an iteration, was not started, because an environment check fails.
-// Nothing was spent.
+// EnvironmentBroken says that superloop did not start the pending role, the first of an iteration, because an
+// environment check fails. Nothing was spent.
 type EnvironmentBroken struct {
 	failures.PreflightFields
 	Role string `json:"role"`
-	// Command fixes the first finding, where a rule knows one: a proposal for the gate. Category is that finding's.
+	// Command is a remedy for the first finding that a rule has a remedy for. It goes through the policy as a proposal
+	// does. Category is the category of that finding.
 	Command  *action.Action `json:"command,omitempty"`
 	Category string         `json:"category"`
 	Why      string         `json:"why"`
 	Of
 }
 
-// What is done about a check that fails.
+// What superloop does about an environment check that fails.
 const (
 	EnvironmentRecover  = "recover"
-	EnvironmentPause    = "pause" // until the time that a finding tells
+	EnvironmentPause    = "pause" // wait until the time that a finding gives
 	EnvironmentOperator = "person"
 )
 
-// Analysed is what the search for a cause has come to.
+// Analysed is the result of a root cause analysis.
 type Analysed struct {
 	failures.AnalysedFields
-	EffectID    string               `json:"effect_id"`
-	Analysis    failures.Analysis    `json:"analysis"`
-	Instruction string               `json:"instruction,omitempty"` // what the fix is, in words, where it is no command
-	Evidence    []string             `json:"evidence"`
-	WhyChain    []string             `json:"why_chain,omitempty"`
-	File        string               `json:"file,omitempty"`    // root-cause.json
-	Command     *action.Action       `json:"command,omitempty"` // the environment's remedy, a proposal for the gate
-	Candidates  []failures.Candidate `json:"candidates,omitempty"`
-	// Runner, Usage and CostUSD are of the Diagnostician, if it was asked.
+	EffectID    string            `json:"effect_id"`
+	Analysis    failures.Analysis `json:"analysis"`
+	Instruction string            `json:"instruction,omitempty"` // the remedy in words, if it is no command
+	Evidence    []string          `json:"evidence"`
+	WhyChain    []string          `json:"why_chain,omitempty"`
+	File        string            `json:"file,omitempty"` // root-cause.json
+	// Command is the remedy for the environment. The policy judges it as it judges a proposal.
+	Command    *action.Action       `json:"command,omitempty"`
+	Candidates []failures.Candidate `json:"candidates,omitempty"`
+	// Runner, Usage and CostUSD are those of the Diagnostician, if superloop asked it.
 	Runner  string   `json:"runner,omitempty"`
 	Usage   *Usage   `json:"usage,omitempty"`
 	CostUSD *float64 `json:"cost_usd,omitempty"`

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// StateVersion is the shape of State as it is written; a reader refuses a larger one.
+// StateVersion is the version of the JSON form of State. A reader refuses a larger version.
 const StateVersion = 1
 
 // CurrentRules is the version of the rules in Step. A loop keeps the version that it was started with (State.Rules)
-// until it is resumed. A change in Step that would lead an old journal elsewhere gets a new version and keeps the old
-// branch.
+// until a supervisor resumes it. A change in Step that would lead an old journal to another state gets a new version
+// and keeps the old branch.
 const CurrentRules = 1
 
-// Status is where a loop stands, in the words of state.json.
+// Status says what a loop is doing, in the words of state.json.
 type Status string
 
 // The statuses. The last five are ends: nothing happens in them until an operator runs the loop again.
@@ -38,7 +38,8 @@ func (s Status) Ended() bool {
 	return slices.Contains([]Status{Completed, StuckEnd, LimitReached, Failed, Cancelled}, s)
 }
 
-// Reasons, the vocabulary that events, state.json, messages and tests share.
+// Reasons. Events, state.json, messages and tests share these words. The comment of each names the status, or the
+// effect, that it explains.
 const (
 	ReasonPromiseKept   = "promise_and_gates"    // completed
 	ReasonApproved      = "approved"             // completed after an operator's approval
@@ -50,37 +51,37 @@ const (
 	ReasonMisconfigured = "runner_misconfigured" // failed: retrying cannot help
 	ReasonMaxCost       = "max_cost_usd"         // limit_reached
 	ReasonMaxTokens     = "max_tokens"           // limit_reached
-	ReasonCostUnknown   = "cost_unknown"         // limit_reached: the budget cannot be kept
-	ReasonRefused       = "rejected"             // failed: an operator said no to the only way on
+	ReasonCostUnknown   = "cost_unknown"         // limit_reached: superloop cannot enforce the budget
+	ReasonRefused       = "rejected"             // failed: an operator refused the only way to go on
 	ReasonCancelled     = "cancelled"            // cancelled
 	ReasonInterrupted   = "interrupted"          // paused by a signal
-	ReasonRejected      = "approval_rejected"    // running again
-	ReasonGatesChanged  = "gates_changed"        // approved, but no longer true
+	ReasonRejected      = "approval_rejected"    // running again: an operator rejected the completion
+	ReasonGatesChanged  = "gates_changed"        // running again: approved, but the tree had changed since
 	ReasonTreeChanged   = "tree_changed"         // tests run again
 	ReasonCrash         = "supervisor_ended"     // a role started again after a crash
 	ReasonRetry         = "retry"                // a role started again after it failed
 	ReasonLimitOver     = "rate_limit_over"      // a role started again after a wait
 	ReasonAnswered      = "answered"             // a role started again after an operator acted
 	ReasonNewSession    = "new_session"          // a role started again without its old session
-	ReasonIteration     = "iteration"            // tests, the regular run of an iteration
-	ReasonOnPromise     = "promise_or_checklist" // tests, mode on_promise
-	ReasonRecovery      = "recovery"             // tests, after a recovery that was executed
-	ReasonCooldown      = "cooldown"             // a recovery that waits for its time
-	ReasonRemediation   = "first_aid"            // a remedy that rules know of
+	ReasonIteration     = "iteration"            // tests: the regular run of an iteration
+	ReasonOnPromise     = "promise_or_checklist" // tests: in mode on_promise
+	ReasonRecovery      = "recovery"             // tests: after a recovery that was executed
+	ReasonCooldown      = "cooldown"             // a recovery waits until its cooldown is over
+	ReasonRemediation   = "first_aid"            // a recovery by a remedy that rules know
 )
 
 // Types of escalations.
 const (
-	EscalationRunner = "runner_unavailable" // about a runner that only an operator can make work: a login, an account
-	// EscalationApproval is about a command that the policy does not let run by itself, EscalationFailed about one that
-	// ran and did not fix anything.
+	EscalationRunner = "runner_unavailable" // about a runner that only an operator can repair: a login, an account
+	// EscalationApproval is about a command that the policy does not let run without approval. EscalationFailed is
+	// about a command that ran and did not repair the failure.
 	EscalationApproval   = "recovery_approval_required"
 	EscalationFailed     = "recovery_failed"
-	EscalationCompletion = "completion_approval" // about the end of the loop: all gates pass
+	EscalationCompletion = "completion_approval" // about the completion of the loop, when all gates pass
 )
 
-// Plan is what the machine needs of a loop's configuration. It travels in loop_start and loop_resume, so that a journal
-// can be replayed by itself.
+// Plan is the part of a loop's configuration that the machine needs. loop_start and loop_resume carry it, so that a
+// journal can be replayed without the configuration.
 type Plan struct {
 	SpecFile      string   `json:"spec_file"`
 	Roles         []string `json:"roles"`
@@ -89,7 +90,7 @@ type Plan struct {
 	Promise       string   `json:"completion_promise"`
 	Tests         string   `json:"tests_mode"` // every, on_promise, disabled
 	Checklists    bool     `json:"checklists,omitempty"`
-	// Validation is "", "every" or "on_promise"; the Require flags say whether completion needs the gate.
+	// Validation is "", "every" or "on_promise". The Require flags say whether completion needs the gate.
 	Validation           string `json:"validation,omitempty"`
 	RequireValidation    bool   `json:"require_validation,omitempty"`
 	Prerequisites        bool   `json:"prerequisites,omitempty"`
@@ -99,24 +100,25 @@ type Plan struct {
 	Approval             bool   `json:"approval,omitempty"`
 	StuckThreshold       int    `json:"stuck_threshold,omitempty"` // 0: no stuck gate
 	Commit               string `json:"commit,omitempty"`          // "", per_iteration, on_test_pass
-	// Attempts bounds the counted failures of one role in one iteration; BackoffMS is the wait before the second,
-	// doubled for each later one, at most MaxBackoffMS.
+	// Attempts is how many counted failures of one role in one iteration end the loop. BackoffMS is the wait in
+	// milliseconds before the second attempt. It doubles for each later attempt, up to MaxBackoffMS.
 	Attempts  int   `json:"attempts"`
 	BackoffMS int64 `json:"backoff_ms"`
-	// MaxCostUSD and MaxTokens bound what a run spends; 0 is no bound.
+	// MaxCostUSD and MaxTokens are the most that a run may spend. 0 is no limit.
 	MaxCostUSD float64 `json:"max_cost_usd,omitempty"`
 	MaxTokens  int64   `json:"max_tokens,omitempty"`
-	// Recovery: proposals are taken and judged. Remediation: what fails is looked at by rules first.
+	// Recovery says that superloop takes and judges proposals. Remediation says that rules look at failed tests before
+	// a role does.
 	Recovery    bool         `json:"recovery,omitempty"`
 	Remediation bool         `json:"first_aid,omitempty"`
-	Respond     *RespondPlan `json:"respond,omitempty"` // nil when a role that fails is only run again
+	Respond     *RespondPlan `json:"respond,omitempty"` // nil: superloop only runs a failed role again
 }
 
-// MaxBackoffMS caps the wait between two attempts of a failing role.
+// MaxBackoffMS is the longest wait between two attempts of a failing role, in milliseconds.
 const MaxBackoffMS = 5 * 60 * 1000
 
-// promiseRole is the role whose last message may hold the promise: the reviewer, or the last role of a loop that has
-// none.
+// PromiseRole is the role whose last message may hold the promise: the reviewer, or the last role of a loop that has no
+// reviewer.
 func (p Plan) PromiseRole() string {
 	switch {
 	case slices.Contains(p.Roles, "reviewer"):
@@ -127,7 +129,7 @@ func (p Plan) PromiseRole() string {
 	return p.Roles[len(p.Roles)-1]
 }
 
-// Gates are the verdicts of one iteration, in the words of gate-summary.txt. An empty one was not looked at.
+// Gates are the verdicts of one iteration, in the words of gate-summary.txt. "" means that the gate has no verdict yet.
 type Gates struct {
 	Promise       string `json:"promise,omitempty"`       // true, false
 	Tests         string `json:"tests,omitempty"`         // ok, failed, skipped
@@ -138,7 +140,7 @@ type Gates struct {
 	Approval      string `json:"approval,omitempty"`      // skipped, pending, approved, rejected
 }
 
-// RoleResult is what the machine remembers of a role's last run in this iteration; prompts are rendered from it.
+// RoleResult is what the machine remembers of a role's last run in this iteration. Prompts show it.
 type RoleResult struct {
 	Attempt    int    `json:"attempt"`
 	Outcome    string `json:"outcome"`
@@ -152,14 +154,14 @@ type RoleResult struct {
 	DurationMS int64  `json:"duration_ms"` // how long it ran
 }
 
-// Streak counts iterations without a change outside the ignore list.
+// Streak counts the iterations in a row that changed no path outside the ignore list.
 type Streak struct {
 	Count     int    `json:"streak"`
 	Threshold int    `json:"threshold"`
 	Tree      string `json:"tree,omitempty"`
 }
 
-// ApprovalState is the open or answered completion approval.
+// ApprovalState is the approval of the completion of the loop, pending or decided.
 type ApprovalState struct {
 	Status    string    `json:"status"` // pending, approved, rejected
 	Iteration int       `json:"iteration"`
@@ -169,17 +171,18 @@ type ApprovalState struct {
 	Note      string    `json:"note,omitempty"`
 }
 
-// Spent is what a run has cost so far. What is unknown is counted apart and never taken for 0.
+// Spent is what a run has spent so far. Unknown costs and token counts are counted separately and never taken for 0.
 type Spent struct {
 	Runs    int     `json:"runs"`
 	CostUSD float64 `json:"cost_usd"`
 	Tokens  int64   `json:"tokens"`
-	// UnknownCost and UnknownTokens count the runs that did not tell.
+	// UnknownCost and UnknownTokens count the role runs whose cost or whose tokens are not known.
 	UnknownCost   int `json:"unknown_cost,omitempty"`
 	UnknownTokens int `json:"unknown_tokens,omitempty"`
-	// Blind names the role and runner whose turn ended well without telling what a bound is on; "" while there is none.
+	// Blind is a sentence about a role and runner that ended well and did not report the cost or the tokens that a
+	// budget limits. It is "" while there is no such role.
 	Blind string `json:"blind,omitempty"`
-	// Costs and Uses are the last costs and token counts of each role, oldest first, at most historyLength.
+	// Costs and Uses are the latest costs and token counts of each role, oldest first, at most historyLength of each.
 	Costs map[string][]float64 `json:"costs,omitempty"`
 	Uses  map[string][]int64   `json:"uses,omitempty"`
 }
@@ -192,49 +195,50 @@ type LimitState struct {
 	Account     string    `json:"account"`
 	Class       string    `json:"class"`
 	Text        string    `json:"text,omitempty"`
-	ResetsAt    time.Time `json:"resets_at,omitzero"` // as the provider told; zero when it did not
+	ResetsAt    time.Time `json:"resets_at,omitzero"` // as the provider reported it; zero if it did not
 	Until       time.Time `json:"until"`              // when the loop goes on
 	Since       time.Time `json:"since"`
-	SharedUntil time.Time `json:"shared_until,omitzero"` // that of LimitFact
+	SharedUntil time.Time `json:"shared_until,omitzero"` // LimitFact.SharedUntil of the limit
 }
 
-// About is what a human is asked about. It decides what an answer does.
+// About says what a question to a human is about. It decides what an answer does.
 type About string
 
-// What humans are asked about.
+// The subjects of questions to humans.
 const (
 	AboutRecovery   About = "recovery"   // the command of State.Recovery
 	AboutRole       About = "role"       // a role that fails
 	AboutPreflight  About = "preflight"  // an environment check that fails
 	AboutTests      About = "same_tests" // tests that fail in the same way again and again
-	AboutCompletion About = "completion" // the end of the loop
+	AboutCompletion About = "completion" // the completion of the loop
 )
 
-// HumanState is what a loop waits for that is awaiting_human or awaiting_approval.
+// HumanState is the question that a loop with status awaiting_human or awaiting_approval waits for.
 type HumanState struct {
 	About About `json:"about"`
-	// ID names the place in the loop that asks, Question the record of what is asked; the same place may ask again.
+	// ID is the id of the AskHuman effect. Question is the id of the escalation's record. The same effect may open
+	// several escalations.
 	ID       string    `json:"id"`
 	Question string    `json:"question,omitempty"`
 	Digest   string    `json:"digest,omitempty"`
 	Type     string    `json:"type"`
-	Class    string    `json:"class"` // the runner's failure, or the policy's rule
+	Class    string    `json:"class"` // of the runner's failure, or the policy's rule
 	Role     string    `json:"role"`
 	Runner   string    `json:"runner,omitempty"`
 	Text     string    `json:"text,omitempty"`
-	Fix      string    `json:"fix,omitempty"` // what to type
+	Fix      string    `json:"fix,omitempty"` // the command that the operator types
 	Since    time.Time `json:"since"`
 }
 
-// SessionState is the conversation that a role can go on with.
+// SessionState is the agent CLI's session that a role can resume.
 type SessionState struct {
 	ID     string          `json:"id"`
 	Runner string          `json:"runner"`
-	Totals json.RawMessage `json:"totals,omitempty"` // the session's counters, for CLIs that count by session
+	Totals json.RawMessage `json:"totals,omitempty"` // the counters of the session, for CLIs that count by session
 }
 
-// State is everything that is needed to continue a loop: the fold of its inputs. It is a value; Step never changes the
-// one that it is given.
+// State is everything that superloop needs to continue a loop. It is computed from the inputs of the loop alone. It is
+// a value, and Step never changes the State that it is given.
 type State struct {
 	Version int    `json:"version"`
 	Rules   int    `json:"rules"`
@@ -246,14 +250,15 @@ type State struct {
 	Reason    string `json:"reason,omitempty"`
 	Detail    string `json:"detail,omitempty"` // one sentence for an operator
 	Iteration int    `json:"iteration"`
-	At        string `json:"at,omitempty"` // the step of the iteration that the loop stands at (step.go)
+	At        string `json:"at,omitempty"` // the step of the iteration that the loop has reached (step.go)
 
-	// Pending is the effect whose outcome is awaited; nil in an end. Begun says that the journal holds its start.
+	// Pending is the effect whose outcome the loop waits for. It is nil in an end. Begun says that the journal holds
+	// the start of the effect.
 	Pending *Effect `json:"pending,omitempty"`
 	Begun   bool    `json:"begun,omitempty"`
 
-	// Attempt numbers the runs of the current role in this iteration, from 1, restarts after a crash included. Failures
-	// counts those that count.
+	// Attempt numbers the runs of the current role in this iteration, from 1, including restarts after a crash.
+	// Failures counts the runs that failed by the fault of the role or its runner.
 	Attempt  int `json:"attempt,omitempty"`
 	Failures int `json:"failures,omitempty"`
 
@@ -261,37 +266,38 @@ type State struct {
 	LastRoles map[string]RoleResult `json:"last_roles,omitempty"`
 	Gates     Gates                 `json:"gates"`
 	LastGates Gates                 `json:"last_gates"`
-	TestsTree string                `json:"tests_tree,omitempty"` // tree that the tests judged
-	// TestFailures are those of the iteration's last run of the tests.
+	TestsTree string                `json:"tests_tree,omitempty"` // the tree on which the tests ran
+	// TestFailures are the failures of the last run of the tests in this iteration.
 	TestFailures []TestFailure  `json:"test_failures,omitempty"`
 	TestOutputs  []OutputSpan   `json:"test_outputs,omitempty"`
 	Tree         string         `json:"tree,omitempty"`    // tree after the last role
-	Missing      []string       `json:"missing,omitempty"` // what the last completion lacked
+	Missing      []string       `json:"missing,omitempty"` // the gates that the last iteration lacked for completion
 	Stuck        Streak         `json:"stuck"`
 	Approval     *ApprovalState `json:"approval,omitempty"`
 	Limit        *LimitState    `json:"limit,omitempty"`     // set while rate_limited, or paused in it
-	Human        *HumanState    `json:"human,omitempty"`     // set while awaiting_human
-	Recovery     *RecoveryState `json:"recovery,omitempty"`  // the proposal that is dealt with
-	Recoveries   Recoveries     `json:"recoveries,omitzero"` // what this run has done about proposals so far
-	// Diagnosis is what rules say of the tests' last failure, nil when they pass; Aid counts what they have done.
+	Human        *HumanState    `json:"human,omitempty"`     // set while awaiting_human or awaiting_approval
+	Recovery     *RecoveryState `json:"recovery,omitempty"`  // the recovery that the loop is in
+	Recoveries   Recoveries     `json:"recoveries,omitzero"` // the recoveries of this run so far
+	// Diagnosis is what rules say about the last failure of the tests. It is nil when the tests pass. Remediation
+	// counts what the rules have done.
 	Diagnosis   *Diagnosis  `json:"diagnosis,omitempty"`
 	Remediation Remediation `json:"first_aid,omitzero"`
-	Response    Response    `json:"response,omitzero"` // what is known of failing roles, and what is done about them
-	Seen        *Sighting   `json:"seen,omitempty"`    // a proposal that lies there while its role still runs
-	// NextPlan takes the place of Plan when the next iteration begins.
+	Response    Response    `json:"response,omitzero"` // what the run knows about failing roles and does about them
+	Seen        *Sighting   `json:"seen,omitempty"`    // a proposal of a role that still runs
+	// NextPlan replaces Plan when the next iteration begins.
 	NextPlan *Plan                   `json:"next_plan,omitempty"`
-	Sessions map[string]SessionState `json:"sessions,omitempty"` // the last conversations by role
+	Sessions map[string]SessionState `json:"sessions,omitempty"` // the last session of each role
 	Spent    Spent                   `json:"spent"`
-	// Recheck: the gates run once more after an approval that came when the tree had changed.
+	// Recheck says that the gates run once more, because an approval came after the tree had changed.
 	Recheck   bool   `json:"recheck,omitempty"`
-	HumanNote string `json:"human_note,omitempty"` // for the next planner
+	HumanNote string `json:"human_note,omitempty"` // an operator's note, for the next planner
 
 	StartedAt   time.Time `json:"started_at"`
 	IterationAt time.Time `json:"iteration_at"`
 	UpdatedAt   time.Time `json:"updated_at"`
 	EndedAt     time.Time `json:"ended_at,omitzero"`
-	// ActiveMS is the time that the loop was active (not waiting for an operator or for a limit, not without a
-	// supervisor); ActiveSince is when it last became so.
+	// ActiveMS is the time, in milliseconds, in which the loop was active: it did not wait for an operator or for a
+	// limit, and it had a supervisor. ActiveSince is when the present active period began.
 	ActiveMS    int64     `json:"active_ms"`
 	ActiveSince time.Time `json:"active_since,omitzero"`
 }

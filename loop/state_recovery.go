@@ -10,20 +10,20 @@ import (
 	"github.com/superloop/superloop/recovery/plan"
 )
 
-// Origin says why the loop deals with a command.
+// Origin says where the command of a recovery comes from.
 type Origin string
 
-// The origins. The first three are a detour behind a step, and the loop goes on with the step after it; the last two
-// are a detour within a role's step, and the role runs again.
+// The origins. With the first three the recovery comes after a step, and the loop then goes on with the next step. With
+// the last two the recovery comes within the step of a role, and the role then runs again.
 const (
 	OriginProposal    Origin = "proposal"    // a role left recovery.json
-	OriginRemediation Origin = "remediation" // rules know what may fix the tests, and try it
-	OriginSuggestion  Origin = "suggestion"  // rules are sure of a command that only a human may approve
-	OriginRootCause   Origin = "root_cause"  // the cause of a failing role has a command
-	OriginPreflight   Origin = "preflight"   // an environment check has one
+	OriginRemediation Origin = "remediation" // rules know a remedy for the failed tests, and superloop tries it
+	OriginSuggestion  Origin = "suggestion"  // rules are sure of a remedy that needs a human's approval
+	OriginRootCause   Origin = "root_cause"  // the root cause analysis of a failing role gave a command
+	OriginPreflight   Origin = "preflight"   // an environment check that fails has a remedy
 )
 
-// Phase says what a recovery waits for. Each has one kind of pending effect, but for the two waits.
+// Phase says what a recovery waits for. Each phase has one kind of pending effect.
 type Phase string
 
 // The phases.
@@ -31,62 +31,65 @@ const (
 	PhaseTaking     Phase = "taking"     // TakeProposal
 	PhaseDiagnosing Phase = "diagnosing" // Diagnose
 	PhaseJudging    Phase = "judging"    // JudgeAttempt
-	PhaseCooldown   Phase = "cooldown"   // Wait: the policy lets the command run later
-	PhaseRetryWait  Phase = "retry_wait" // Wait: the plan's next move has its time
+	PhaseCooldown   Phase = "cooldown"   // Wait: the command's cooldown is not over
+	PhaseRetryWait  Phase = "retry_wait" // Wait: the time of the plan's next move has not come
 	PhaseExecuting  Phase = "executing"  // ExecuteRecovery
 	PhaseChecking   Phase = "checking"   // CheckTool
 	PhaseTesting    Phase = "testing"    // RunTests
 	PhaseAwaiting   Phase = "asking"     // AskHuman
 )
 
-// RecoveryState is what the loop does about one failure of the environment.
+// RecoveryState is the recovery that the loop is in: what it does about one failure of the environment.
 type RecoveryState struct {
 	Origin Origin `json:"origin"`
 	Phase  Phase  `json:"phase"`
-	N      int    `json:"n,omitempty"` // N numbers the proposals of the run, from 1; 0 before there is a command.
-	After  string `json:"after"`       // the step that the detour began in
+	N      int    `json:"n,omitempty"` // counts the proposals of the run, from 1; 0 before there is a command
+	After  string `json:"after"`       // the step after or within which the recovery began
 	Role   string `json:"role"`
 	Source string `json:"source,omitempty"`
-	Digest string `json:"digest,omitempty"` // of the proposal's file
-	File   string `json:"file,omitempty"`   // where that is kept
+	Digest string `json:"digest,omitempty"` // of recovery.json
+	File   string `json:"file,omitempty"`   // the private copy of recovery.json
 
 	Category  string `json:"category,omitempty"`
 	Severity  string `json:"severity,omitempty"`
 	RootCause string `json:"root_cause,omitempty"`
 	Pattern   string `json:"error_pattern,omitempty"`
-	// PatternBefore says whether Pattern was in the tests' output when the proposal was taken; nil: not known.
+	// PatternBefore says whether the tests' output contained Pattern when superloop took the proposal. nil means that
+	// it is not known.
 	PatternBefore *bool    `json:"pattern_before,omitempty"`
-	Evidence      []string `json:"evidence,omitempty"` // for the human who is asked
+	Evidence      []string `json:"evidence,omitempty"` // for the human who decides
 
-	// Attempt is the command that is dealt with; Else the fallback that is not judged yet; Fallback says that Attempt
-	// was it.
+	// Attempt is the present command. Else is the fallback, which superloop has not judged yet. Fallback says that
+	// Attempt is the fallback.
 	Attempt  action.Action  `json:"attempt"`
 	Else     *action.Action `json:"alternative,omitempty"`
 	Fallback bool           `json:"fallback,omitempty"`
-	Withheld string         `json:"withheld,omitempty"` // why a suggestion does not run by itself
+	Withheld string         `json:"withheld,omitempty"` // why a suggestion does not run without approval
 
 	Judgement
 
-	Approved string `json:"approved,omitempty"` // who approved the attempt: auto or human; By is the human
+	// Approved says who approved the attempt: auto or human. By is the name of that human, or "rule".
+	Approved string `json:"approved,omitempty"`
 	By       string `json:"by,omitempty"`
-	Question string `json:"question,omitempty"` // the escalation in which a human approved it
-	// Tries counts the executions, Asked the escalations, Steps the effects.
+	Question string `json:"question,omitempty"` // the escalation in which a human approved the attempt
+	// Tries counts the executions, Asked the escalations, and Steps the effects of this recovery.
 	Tries  int         `json:"tries,omitempty"`
 	Asked  int         `json:"asked,omitempty"`
 	Steps  int         `json:"steps,omitempty"`
-	Errors []string    `json:"errors,omitempty"` // what became of the attempts so far, one sentence each
-	Plan   *plan.Chain `json:"chain,omitempty"`  // the remediation plan of OriginRemediation, nil before there is one
-	// LastRun is how the last execution ended; Executed is its id while the tests are to verify it.
+	Errors []string    `json:"errors,omitempty"` // one sentence for each attempt that failed
+	Plan   *plan.Chain `json:"chain,omitempty"`  // the remediation plan of OriginRemediation, nil before it exists
+	// LastRun is how the last execution ended. Executed is the id of that execution until the tests have verified it.
 	LastRun  *Run   `json:"last_run,omitempty"`
 	Executed string `json:"executed,omitempty"`
-	// RanMS is the wall time of all executions, AnsweredMS the time until humans had answered, AskedAt when the open
-	// escalation was recorded.
+	// RanMS is the wall time of all executions. AnsweredMS is the time that humans took to answer. Both are in
+	// milliseconds. AskedAt is when the open escalation was recorded.
 	RanMS      *int64    `json:"ran_ms,omitempty"`
 	AnsweredMS *int64    `json:"answered_ms,omitempty"`
 	AskedAt    time.Time `json:"asked_at,omitzero"`
 }
 
-// Judgement is the policy's verdict on an attempt, and what it stands on.
+// Judgement is the policy's verdict on an attempt, with its rule, its reason and the digests that an approval is bound
+// to.
 type Judgement struct {
 	Verdict      string `json:"verdict,omitempty"`
 	Rule         string `json:"rule,omitempty"`
@@ -96,8 +99,8 @@ type Judgement struct {
 	InputsDigest string `json:"inputs_digest,omitempty"`
 }
 
-// Run is how a command of a recovery ended.
-type Run struct {
+// Run says how a command of a recovery ended.
+type Run struct { // the id of the effect
 	ID         string `json:"id"` // of the effect
 	Command    string `json:"command"`
 	ExitCode   int    `json:"exit_code"`
@@ -107,13 +110,14 @@ type Run struct {
 	LogFile    string `json:"log_file,omitempty"`
 }
 
-// within reports whether the detour goes on in the step that it began in.
+// within reports whether the recovery lies within the step of a role.
 func (r *RecoveryState) within() bool {
 	return r.Origin == OriginRootCause || r.Origin == OriginPreflight
 }
 
-// installs is the recipe whose tool the attempt brings or renews, "" for any other command: that of the plan's option
-// whose command it is, or of the diagnosed option that somebody has proposed word by word.
+// installs returns the recipe of the tool that the attempt installs or renews, "" for any other command. With a
+// remediation plan it looks at the chosen options of the plan, without one at the options of the diagnosis d. It finds
+// an option only if its command equals the attempt's command.
 func (r *RecoveryState) installs(d *Diagnosis) string {
 	if r.Attempt.Command == "" {
 		return ""
@@ -149,24 +153,24 @@ func (r *RecoveryState) clone() *RecoveryState {
 	return &c
 }
 
-// maxRecent bounds the outcomes that are remembered for prompts.
+// maxRecent is how many outcomes the loop remembers for prompts.
 const maxRecent = 5
 
-// Recoveries are what a run has done about proposals.
+// Recoveries counts the recoveries of a run and remembers the last of them.
 type Recoveries struct {
 	Proposed int `json:"proposed,omitempty"`
-	// Used counts the automatic executions that were begun, Last is when the last one was.
+	// Used counts the executions that a rule approved and that were begun. Last is when the last of them began.
 	Used     int            `json:"used,omitempty"`
 	Last     time.Time      `json:"last,omitzero"`
-	Rejected map[string]int `json:"rejected,omitempty"` // counts a human's refusals by the digest of the attempt
-	Handled  []string       `json:"handled,omitempty"`  // the digests of this iteration's proposals
-	Ran      []string       `json:"ran,omitempty"`      // the attempts that rules have run in this iteration, by digest
-	// Recent are the last outcomes, oldest first; Problems what was wrong with the last proposal, for the next tester.
+	Rejected map[string]int `json:"rejected,omitempty"` // counts a human's refusals, by the digest of the command
+	Handled  []string       `json:"handled,omitempty"`  // the digests of the proposals of this iteration
+	Ran      []string       `json:"ran,omitempty"`      // the digests of the remedies run in this iteration
+	// Recent are the last outcomes, oldest first. Problems are the mistakes in the last proposal, for the next tester.
 	Recent   []RecoveryNote `json:"recent,omitempty"`
 	Problems []string       `json:"problems,omitempty"`
 }
 
-// RecoveryNote is what became of a proposal, for the prompts.
+// RecoveryNote says what happened to one proposal. Prompts show it.
 type RecoveryNote struct {
 	N         int    `json:"n"`
 	Iteration int    `json:"iteration"`
@@ -183,16 +187,16 @@ func (r Recoveries) clone() Recoveries {
 	return r
 }
 
-// Sighting is a proposal that lies there while its role still runs.
+// Sighting is a proposal that lies in the loop's directory while its role still runs.
 type Sighting struct {
 	Role     string `json:"role"`
 	Category string `json:"category,omitempty"`
 	Command  string `json:"command,omitempty"`
-	Verdict  string `json:"verdict"` // as it would be now, or invalid
+	Verdict  string `json:"verdict"` // what the policy says of the proposal at this time, or invalid
 	Reason   string `json:"reason,omitempty"`
 }
 
-// Diagnosis is what rules say of a failure, for the prompts of the roles to come and for the operator who is asked.
+// Diagnosis is what rules say about a failure. Prompts show it, and so does a question to the operator.
 type Diagnosis struct {
 	Iteration int           `json:"iteration"`
 	Command   string        `json:"command"`
@@ -204,13 +208,13 @@ type Diagnosis struct {
 	Why       string        `json:"why"`
 	Evidence  []string      `json:"evidence,omitempty"`
 	Hints     []string      `json:"hints,omitempty"`
-	Options   []plan.Choice `json:"options,omitempty"` // those that have a command and were not carried out
+	Options   []plan.Choice `json:"options,omitempty"` // options that have a command and are possible
 }
 
-// maxDiagnosed bounds the options that are remembered.
+// maxDiagnosed is how many options a Diagnosis holds at most.
 const maxDiagnosed = 6
 
-// diagnosisOf is what is kept of a classification.
+// diagnosisOf makes the Diagnosis of a classified failure.
 func diagnosisOf(f Classified, iteration int) *Diagnosis {
 	d := &Diagnosis{Iteration: iteration, Command: f.Command, Category: f.Category, Handler: f.Handler, Infra: f.Infra, Code: f.Code,
 		Signature: f.Signature, Why: f.Why, Evidence: f.Evidence, Hints: f.Hints}
@@ -222,40 +226,41 @@ func diagnosisOf(f Classified, iteration int) *Diagnosis {
 	return d
 }
 
-// Aid counts what was fixed by rules alone.
+// Remediation counts what rules remedied without a role.
 type Remediation struct {
 	Diagnosed int `json:"diagnosed,omitempty"` // failures that were classified
-	Chains    int `json:"chains,omitempty"`    // that were opened
-	Remedied  int `json:"cured,omitempty"`     // and led to passing tests
+	Chains    int `json:"chains,omitempty"`    // remediation plans that were opened
+	Remedied  int `json:"cured,omitempty"`     // remediation plans after which the tests passed
 }
 
-// RespondPlan is what the machine needs to know to answer a role that fails.
+// RespondPlan is the failure policy's part of a Plan.
 type RespondPlan struct {
 	Limits failures.Limits `json:"limits"`
-	// SameTests is how many iterations in a row may fail the tests in the same way before an operator is asked; 0 never
-	// asks.
+	// SameTests is the number of iterations in a row with the same failure of the tests after which superloop asks an
+	// operator. 0 means that it never asks.
 	SameTests int `json:"same_tests,omitempty"`
-	// Preflight: the environment is looked at before the first role of an iteration.
+	// Preflight says that superloop runs the environment checks before the first role of an iteration.
 	Preflight bool `json:"preflight,omitempty"`
 }
 
-// Response is what a run knows of the failures of its roles, and what it is doing about the present one.
+// Response is what a run knows about the failures of its roles, and what it does about the present one.
 type Response struct {
-	// Policy is that of the role that the loop stands at, nil while it has not failed in this iteration.
+	// Policy is the state of the failure policy for the current role. It is nil while the role has not failed in this
+	// iteration.
 	Policy  *failures.State  `json:"ladder,omitempty"`
-	History failures.History `json:"history,omitzero"` // what failed lately
-	Cause   *Cause           `json:"cause,omitempty"`  // the last one that was found for what still fails
-	Found   *Found           `json:"found,omitempty"`  // what an analysis came to, while its remedy is tried
-	// Same counts the iterations in a row whose tests have failed in the same way, although something was changed, and
-	// nothing was proposed against it.
+	History failures.History `json:"history,omitzero"` // the latest failures
+	Cause   *Cause           `json:"cause,omitempty"`  // the last root cause that was found, while its failure goes on
+	Found   *Found           `json:"found,omitempty"`  // the result of an analysis, while superloop tries the remedy
+	// Same counts the iterations in a row whose tests failed in the same way. It counts only iterations that changed
+	// the tree. It starts again after an iteration with a recovery.
 	Same SameTests `json:"same_tests,omitzero"`
-	// Environment is why the iteration cannot begin, as a look has found; nil while nothing is known to be wrong.
-	// Overruled is the iteration in which an operator has said to go on all the same.
+	// Environment is why the iteration cannot begin, as the environment checks found. It is nil while they have found
+	// nothing. Overruled is the iteration that an operator let begin in spite of a failing check.
 	Environment *EnvironmentState `json:"ground,omitempty"`
 	Overruled   int               `json:"overruled,omitempty"`
 }
 
-// Cause is a root cause as the loop remembers it, for prompts and people.
+// Cause is a root cause as the loop remembers it. Prompts and screens show it.
 type Cause struct {
 	ID        string `json:"id"`
 	Iteration int    `json:"iteration"`
@@ -263,8 +268,8 @@ type Cause struct {
 	Type      string `json:"type"`
 	Summary   string `json:"summary"`
 	Location  string `json:"location,omitempty"`
-	// Instruction is what is to be done about it, and Fix who does that: code is the implementer's, config and operator a
-	// operator's.
+	// Instruction says in words what repairs the cause. Fix says where: code is for the implementer to change, config
+	// and operator are for an operator.
 	Fix         string   `json:"fix,omitempty"`
 	Instruction string   `json:"instruction,omitempty"`
 	By          string   `json:"by"`
@@ -272,26 +277,26 @@ type Cause struct {
 	Evidence    []string `json:"evidence,omitempty"`
 }
 
-// Found is what the failure policy is told when the remedy of a cause was tried.
+// Found is the result of a root cause analysis. The failure policy gets it after superloop has tried the remedy.
 type Found struct {
 	Analysis   failures.Analysis    `json:"analysis"`
 	Candidates []failures.Candidate `json:"candidates,omitempty"`
 }
 
-// SameTests is a failure of the tests that comes back.
+// SameTests counts how often in a row the tests failed in the same way.
 type SameTests struct {
 	Signature string `json:"signature,omitempty"`
 	Count     int    `json:"count,omitempty"`
-	Iteration int    `json:"iteration,omitempty"` // the last one that had it
-	Tree      string `json:"tree,omitempty"`      // that it was last counted for
+	Iteration int    `json:"iteration,omitempty"` // the last iteration with this failure
+	Tree      string `json:"tree,omitempty"`      // the tree of the last counted iteration
 }
 
-// EnvironmentState is a broken environment that a role was kept from.
+// EnvironmentState says which environment checks keep a role from starting.
 type EnvironmentState struct {
 	Iteration int                `json:"iteration"`
 	Role      string             `json:"role"`
 	Findings  []failures.Finding `json:"findings"`
-	Tried     []string           `json:"tried,omitempty"` // the digests of the commands that were tried on it
+	Tried     []string           `json:"tried,omitempty"` // the digests of the remedies that were tried
 }
 
 func (r Response) clone() Response {

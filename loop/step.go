@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// docs/architecture.md has the diagram of the states of a loop, of the steps of an iteration, and of a recovery.
+// docs/architecture.md shows the states of a loop, the steps of an iteration and the course of a recovery in diagrams.
 
-// Names of the steps that are not roles; a role's is "role:" and its name.
+// Names of the steps that are not roles. The step of a role is "role:" and the role's name.
 const (
 	stepTests         = "tests"
 	stepPromise       = "promise"
@@ -23,19 +23,20 @@ const (
 	stepReport        = "report"
 	stepClose         = "close"
 	stepApproval      = "approval"
-	stepRecovery      = "recovery" // between a role that left a proposal and what follows it
+	stepRecovery      = "recovery" // a recovery; State.Recovery.After says which step it belongs to
 	rolePrefix        = "role:"
 )
 
-// Step gives what follows from an input; it never changes s. An input that does not fit the state (an outcome that was
-// reported twice, or late) changes nothing and has no effects. The effects are in order: the Records that belong in the
-// same write as the input, then at most one that has to be performed, which is also State.Pending.
+// Step returns the state and the effects that follow from an input. It never changes s. An input that does not fit the
+// state, such as an outcome that is reported twice or late, changes nothing and has no effects. The effects are in
+// order: first the Records, which belong in the same write as the input, then at most one effect to perform. That
+// effect is also State.Pending.
 func Step(s State, in Input) (State, []Effect) {
 	next, out, _ := step(s, in)
 	return next, out
 }
 
-// step is Step, and says whether the input fitted.
+// step is Step and also reports whether the input fits the state.
 func step(s State, in Input) (State, []Effect, bool) {
 	t := turn{s: clone(s), in: in, now: in.At}
 	before := s.Pending
@@ -49,17 +50,18 @@ func step(s State, in Input) (State, []Effect, bool) {
 	return t.s, t.out, true
 }
 
-// turn is one call of Step: the state in the making and its effects.
+// turn is one call of Step: the next state, as far as it is computed, and the effects.
 type turn struct {
 	s        State
 	in       Input
-	now      time.Time // when it happened
+	now      time.Time // the time of the input
 	out      []Effect
-	reissued bool // the pending effect is to be performed again under its old id
+	reissued bool // the pending effect has to be performed again under its old id
 }
 
-// fits reports whether a fact is an input, of a loop that has begun, that fits the pending effect: by its kind, and, if
-// the fact answers an effect, by its id. A proposal that was swept away before a role answers none.
+// fits reports whether a fact is an input of the machine that fits the pending effect: by the effect's kind and, if the
+// fact answers an effect, by the effect's id. Every input but Started needs a loop that has begun. A ProposalStale
+// without an effect id fits, because superloop set the proposal aside before a role started.
 func (t *turn) fits(f Fact) bool {
 	if _, start := f.(Started); f == nil || !start && t.s.Version == 0 {
 		return false
@@ -78,7 +80,7 @@ func (t *turn) fits(f Fact) bool {
 	return t.s.Pending != nil && t.s.Pending.ID == a.Effect()
 }
 
-// clone copies what Step may change in place.
+// clone returns a copy of s with its own copies of the parts that Step changes in place.
 func clone(s State) State {
 	s.Roles, s.Sessions = maps.Clone(s.Roles), maps.Clone(s.Sessions)
 	s.Limit, s.Human, s.Pending, s.Approval = copied(s.Limit), copied(s.Human), copied(s.Pending), copied(s.Approval)
@@ -86,7 +88,7 @@ func clone(s State) State {
 	return s
 }
 
-// Map is what f makes of each of a list; nil of none.
+// Map returns f of each element of list. It returns nil for an empty list.
 func Map[A, B any](list []A, f func(A) B) []B {
 	var out []B
 	for _, a := range list {
@@ -95,7 +97,7 @@ func Map[A, B any](list []A, f func(A) B) []B {
 	return out
 }
 
-// copied is a copy of what p points to, nil for nil.
+// copied returns a copy of the value that p points to, or nil for nil.
 func copied[T any](p *T) *T {
 	if p == nil {
 		return nil
@@ -106,15 +108,21 @@ func copied[T any](p *T) *T {
 
 func (t *turn) pending(kind EffectKind) bool { return t.s.Pending != nil && t.s.Pending.Kind == kind }
 
+// begin marks the pending effect as begun. It reports false if it was marked before.
 func (t *turn) begin() bool {
 	was := t.s.Begun
 	t.s.Begun = true
 	return !was
 }
 
+// begins is the take function of a fact that says that an effect has begun.
 func begins[T Fact](t *turn, _ T) bool { return t.begin() }
-func passes[T Fact](t *turn, _ T)      { t.advance() }
-func (t *turn) issue(e Effect)         { t.s.Pending, t.s.Begun = &e, false }
+
+// passes is the do function of a fact that only leads to the next step.
+func passes[T Fact](t *turn, _ T) { t.advance() }
+
+// issue makes e the pending effect.
+func (t *turn) issue(e Effect) { t.s.Pending, t.s.Begun = &e, false }
 
 func (t *turn) note(event string, fields any) {
 	t.out = append(t.out, record(event, t.s.Iteration, fields))
@@ -127,17 +135,18 @@ func (t *turn) start(f Started) {
 }
 
 func (t *turn) reconfigured(f Reconfigured) {
-	if f.Plan != nil { // else the machine's part is as it was, or as it was already told to become
+	if f.Plan != nil { // otherwise the plan has not changed, or NextPlan has it already
 		t.s.NextPlan = f.Plan
 	}
 }
 
-// resume goes on where the journal ends. What waits goes on waiting; what was begun and has no outcome is lost.
+// resume goes on where the journal ends. A loop that waited goes on waiting. An effect that has begun and has no
+// outcome is lost.
 func (t *turn) resume(f Resumed) {
 	was := t.s.Status
 	t.stopClockAt(t.s.UpdatedAt)
 	t.s.Plan, t.s.NextPlan, t.s.Seen = f.Plan, nil, nil
-	t.s.Spent.Blind = "" // somebody may have told the price; the next role shows
+	t.s.Spent.Blind = "" // an operator may have configured the price; the next role shows
 	t.s.Stuck.Threshold = f.Plan.StuckThreshold
 	t.s.EndedAt = time.Time{}
 	if f.Rules > 0 {
@@ -163,14 +172,15 @@ func (t *turn) resume(f Resumed) {
 		if t.s.Recovery != nil {
 			t.s.Status = Recovering
 		}
-	default: // with the plan as it is now
+	default: // start the step again, with the present plan
 		t.enter(t.s.At)
 		t.reissued = t.s.Pending != nil
 	}
 }
 
-// lost goes on after the pending effect, which was begun, has lost its performer: a harmless one is performed again, a
-// role gets a new attempt number, so that no attempt ever has two outcomes, and a command is put before a human.
+// lost goes on after the pending effect has begun and its performer is gone. A harmless effect is performed again. A
+// role gets a new attempt number, so that no attempt ever has two outcomes. A human decides about a command. lost
+// reports false if no begun effect is pending or if the effect is a question.
 func (t *turn) lost() bool {
 	if t.s.Pending == nil || !t.s.Begun || t.pending(AskHuman) {
 		return false
@@ -189,14 +199,14 @@ func (t *turn) lost() bool {
 	return true
 }
 
-// stop is a pause or a cancellation that came from outside.
+// stop takes a pause or a cancellation from outside the machine.
 func (t *turn) stop(f Stopped) bool {
 	if t.s.Status.Ended() || (f.Status != Paused && f.Status != Cancelled) {
 		return false
 	}
 	if f.Status == Paused {
 		if t.s.Status == AwaitingApproval || t.s.Status == AwaitingHuman || t.s.Status == RateLimited {
-			return true // it waits on; only the supervisor leaves
+			return true // the loop goes on waiting, and only the supervisor leaves
 		}
 		t.stopClockAt(t.now)
 		t.s.Status, t.s.Reason = Paused, f.Reason
@@ -204,7 +214,7 @@ func (t *turn) stop(f Stopped) bool {
 	}
 	t.stopClockAt(t.now)
 	t.s.Status, t.s.Reason, t.s.Detail = Cancelled, f.Reason, f.Note
-	if r := t.s.Recovery; r != nil { // whoever runs the loop again does so without it
+	if r := t.s.Recovery; r != nil { // the next run of the loop begins without the recovery
 		if t.s.At = r.After; !r.within() {
 			t.s.At = t.s.Plan.next(r.After)
 		}
@@ -214,6 +224,7 @@ func (t *turn) stop(f Stopped) bool {
 	return true
 }
 
+// stopClockAt adds the present active period, up to at, to ActiveMS and ends the period.
 func (t *turn) stopClockAt(at time.Time) {
 	if !t.s.ActiveSince.IsZero() && at.After(t.s.ActiveSince) {
 		t.s.ActiveMS += at.Sub(t.s.ActiveSince).Milliseconds()
@@ -221,7 +232,7 @@ func (t *turn) stopClockAt(at time.Time) {
 	t.s.ActiveSince = time.Time{}
 }
 
-// active is the time that the loop has been active, up to now.
+// active returns how long the loop has been active up to now, in milliseconds.
 func (t *turn) active() int64 {
 	ms := t.s.ActiveMS
 	if !t.s.ActiveSince.IsZero() && t.now.After(t.s.ActiveSince) {
@@ -230,6 +241,7 @@ func (t *turn) active() int64 {
 	return ms
 }
 
+// outOfTime ends the loop if its wall time is used up, and reports whether it did.
 func (t *turn) outOfTime() bool {
 	max := t.s.Plan.MaxWallMS
 	if max <= 0 || t.active() < max {
@@ -249,8 +261,8 @@ type endFields struct {
 	Iteration int    `json:"iterations"`
 }
 
-// end brings the loop to one of its ends. At stays, so that a later resume knows the place; an end between two
-// iterations has none.
+// end brings the loop to one of its ends. At keeps the step, so that a later resume can continue there. At is "" at an
+// end between two iterations.
 func (t *turn) end(status Status, reason, detail string) {
 	t.stopClockAt(t.now)
 	t.s.Status, t.s.Reason, t.s.Detail = status, reason, detail

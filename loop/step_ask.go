@@ -9,6 +9,8 @@ import (
 	"github.com/superloop/superloop/recovery/failures"
 )
 
+// askRecovery asks a human about the command of the recovery. kind is the type of the escalation, class the rule or the
+// reason for it.
 func (t *turn) askRecovery(kind, class string) {
 	r := t.s.Recovery
 	r.Asked++
@@ -20,12 +22,14 @@ func (t *turn) askRecovery(kind, class string) {
 	t.s.Status, t.s.Reason = AwaitingHuman, class
 	t.s.Detail = fmt.Sprintf("recovery %d: %s: %s", r.N, text.Display(r.Attempt.Command), why)
 	if kind == EscalationFailed && len(r.Errors) > 0 {
-		t.s.Detail = fmt.Sprintf("recovery %d: %s", r.N, why) // it names the command
+		t.s.Detail = fmt.Sprintf("recovery %d: %s", r.N, why) // the error names the command
 	}
 	t.recover(PhaseAwaiting, Effect{Kind: AskHuman, Role: r.Role, Reason: class}, "ask")
 	t.s.Human = &HumanState{ID: t.s.Pending.ID, About: AboutRecovery, Type: kind, Class: class, Role: r.Role, Text: why, Since: t.now}
 }
 
+// recoveryAnswered does what a human has decided about a command: run it, drop it, or test what the human repaired by
+// hand.
 func (t *turn) recoveryAnswered(f Resolved, question string) {
 	r := t.s.Recovery
 	if !r.AskedAt.IsZero() {
@@ -56,7 +60,7 @@ func (t *turn) recoveryAnswered(f Resolved, question string) {
 	}
 }
 
-// executionLost asks a human about a command that was begun and has no outcome.
+// executionLost asks a human about a command that has begun and has no outcome.
 func (t *turn) executionLost() {
 	r, p := t.s.Recovery, t.s.Pending
 	const why = "the supervisor ended while it ran; how far it came is not known"
@@ -65,8 +69,8 @@ func (t *turn) executionLost() {
 	t.askRecovery(EscalationFailed, ReasonInterrupted)
 }
 
-// What keeps a role from running and is no failure: a limit that time lifts, a login that a human has to mend. Neither
-// uses an iteration, an attempt that counts, or the loop's active time.
+// A limit that passes with time, or a login that a human has to renew, keeps a role from running and is no failure.
+// Waiting for it uses no iteration, no counted attempt and no active time of the loop.
 
 type limitOverFields struct {
 	Provider string `json:"provider"`
@@ -77,7 +81,8 @@ type limitOverFields struct {
 	By       string `json:"by,omitempty"`
 }
 
-// waitForLimit lets the loop wait until l.Until and then run the role again. A limit that a role met is recorded here.
+// waitForLimit lets the loop wait until l.Until and then run the role again. It records a limit that a role of this
+// loop met.
 func (t *turn) waitForLimit(l Limited) {
 	if l.Source == SourceRole {
 		t.note("rate_limit_wait", l)
@@ -97,7 +102,7 @@ func (t *turn) waitForLimit(l Limited) {
 	t.issue(Effect{ID: t.roleID("limit"), Kind: Wait, Role: l.Role, Until: l.Until, Reason: l.Class})
 }
 
-// limited: the role that was to run has not been started.
+// limited takes the fact that the pending role was not started because of a limit.
 func (t *turn) limited(f Limited) bool {
 	if !t.keptFromStart(f.Role) {
 		return false
@@ -106,7 +111,7 @@ func (t *turn) limited(f Limited) bool {
 	return true
 }
 
-// keptFromStart reports whether the pending effect is a role's, and has not been started.
+// keptFromStart reports whether the pending effect is of this role and has not begun.
 func (t *turn) keptFromStart(role string) bool { return !t.s.Begun && t.s.Pending.Role == role }
 
 func (t *turn) limitOver(f WaitOver) {
@@ -123,18 +128,19 @@ func (t *turn) limitOver(f WaitOver) {
 	}
 }
 
+// goOn sets the status back to running and starts a new active period.
 func (t *turn) goOn() {
 	t.s.Status, t.s.Reason, t.s.Detail = Running, "", ""
 	t.s.ActiveSince = t.now
 }
 
-// askAboutRunner stops the loop until a human has mended what f tells of.
+// askAboutRunner stops the loop until a human has repaired the failure that f reports.
 func (t *turn) askAboutRunner(f RoleEnded) {
 	t.s.Detail = fmt.Sprintf("%s (runner %s): %s", f.Role, f.Runner, f.Error)
 	t.ask(HumanState{ID: t.roleID("human"), About: AboutRole, Type: EscalationRunner, Class: f.Class, Role: f.Role, Runner: f.Runner, Text: f.Error, Fix: f.Fix})
 }
 
-// escalated: what is asked has got a record, or another one in its place.
+// escalated takes the id of the escalation that was opened for the question, or that replaces an earlier one.
 func (t *turn) escalated(f Escalated) bool {
 	if t.s.Human.About == AboutCompletion {
 		return false
@@ -162,8 +168,9 @@ func (t *turn) resolved(f Resolved) bool {
 	return true
 }
 
-// resumeWaiting takes up a loop that waited when its supervisor left; it reports whether it did. A wait goes on to its
-// time. An escalation that has a record is asked already; whoever asks looks whether it is still there.
+// resumeWaiting continues the wait of a loop that waited when its supervisor left. It reports whether the loop waited.
+// A Wait goes on until its time. A question with an id counts as asked. The performer of the question opens it again if
+// it is gone.
 func (t *turn) resumeWaiting() bool {
 	switch h := t.s.Human; {
 	case t.s.Limit != nil && t.pending(Wait):

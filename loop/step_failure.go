@@ -10,13 +10,13 @@ import (
 	"github.com/superloop/superloop/roles/agent/class"
 )
 
-// What follows when a role has failed is the failure policy's to say (recovery/failures); here its steps become
-// effects (docs/architecture.md has the diagram). The loop stays at the role's step meanwhile.
+// The failure policy (recovery/failures) decides what follows when a role has failed. This file turns its decisions
+// into effects. docs/architecture.md has the diagram. The loop stays at the role's step meanwhile.
 
-// ReasonReassigned is that of a role's start by another runner.
+// ReasonReassigned is the reason of a role's start with another runner.
 const ReasonReassigned = "reassigned"
 
-// responds reports whether failures of roles go through the failure policy.
+// responds reports whether a failure policy decides about the failures of roles.
 func (t *turn) responds() bool { return t.s.Plan.Respond != nil }
 
 func (t *turn) failed(f RoleEnded) {
@@ -29,7 +29,7 @@ func (t *turn) failed(f RoleEnded) {
 	l := failures.New(x.Task, x.Agent, t.s.Plan.Respond.Limits, t.now)
 	if r.Policy != nil && r.Policy.Phase == failures.Working {
 		l = *r.Policy
-		l.Agent = x.Agent // the configuration may have changed under it
+		l.Agent = x.Agent // the configuration may have changed meanwhile
 	}
 	next, d := failures.Next(l, x.Event, x.Candidates, t.now)
 	fields := failures.Fields(x.Event, next, d)
@@ -47,7 +47,7 @@ func (t *turn) failed(f RoleEnded) {
 	t.follow(d, &f)
 }
 
-// succeeded ends the failure policy of a role that has done its work.
+// succeeded ends the failure policy of a role that has succeeded.
 func (t *turn) succeeded(role string) {
 	r := &t.s.Response
 	if l := r.Policy; l != nil && l.Task.Role == role {
@@ -60,8 +60,8 @@ func (t *turn) succeeded(role string) {
 	r.Environment = nil
 }
 
-// follow does what the failure policy has decided. f is the failure that it is about, nil after a wait, an analysis or
-// an operator.
+// follow carries out a decision of the failure policy. f is the failure that led to the decision. It is nil after a
+// wait, after an analysis and after an operator's answer.
 func (t *turn) follow(d failures.Decision, f *RoleEnded) {
 	l := t.s.Response.Policy
 	role := l.Task.Role
@@ -80,8 +80,8 @@ func (t *turn) follow(d failures.Decision, f *RoleEnded) {
 			LimitMS: t.left(), MaxCostUSD: t.moneyLeft()})
 	default:
 		if d.Reason == failures.ReasonMisconfigured && f != nil {
-			// Nothing but another configuration mends it, and that needs another start: waiting for an answer would be
-			// waiting for nothing.
+			// Only another configuration repairs this, and a changed configuration needs another start. Waiting for an
+			// answer would be useless.
 			reason := ReasonMisconfigured
 			if f.Outcome == OutcomeNotStarted {
 				reason = ReasonNotStarted
@@ -93,12 +93,13 @@ func (t *turn) follow(d failures.Decision, f *RoleEnded) {
 	}
 }
 
+// roleID makes the id of an effect that belongs to the current attempt of the role, such as a wait or a question.
 func (t *turn) roleID(what string) string {
 	return fmt.Sprintf("%s/%d/%s/%d/%s", t.s.RunID, t.s.Iteration, t.s.At, t.s.Attempt, what)
 }
 
-// hand gives the role to whom the failure policy names. Who has just failed it rests first, as the configuration's
-// retry says.
+// hand gives the role to the runner that the failure policy names. If the same runner has to try again, it first waits
+// as the configuration's retry says.
 func (t *turn) hand(d failures.Decision, f *RoleEnded) {
 	l := t.s.Response.Policy
 	t.s.Reason, t.s.Detail = "", ""
@@ -127,10 +128,10 @@ func (t *turn) hand(d failures.Decision, f *RoleEnded) {
 	t.issueRole(reason)
 }
 
-// ReasonNobodyFit is that of a wait for a runner to be fit again that is no limit of a provider.
+// ReasonNobodyFit is the reason of a wait until a runner is fit again, if no limit of a provider is the cause.
 const ReasonNobodyFit = "nobody_fit"
 
-// waitForRunner waits until somebody can take the role.
+// waitForRunner lets the loop wait until a runner can take the role.
 func (t *turn) waitForRunner(d failures.Decision, f *RoleEnded) {
 	l := t.s.Response.Policy
 	w := Limited{Role: l.Task.Role, Runner: l.Last.Runner, Class: ReasonNobodyFit, Source: SourceRole, LimitFact: LimitFact{Provider: l.Last.Provider, Text: d.Why}}
@@ -146,17 +147,19 @@ func (t *turn) waitForRunner(d failures.Decision, f *RoleEnded) {
 	t.waitForLimit(w)
 }
 
+// runnerBack asks the failure policy what follows now that the wait for a runner is over.
 func (t *turn) runnerBack(list []failures.Candidate) {
 	t.decided(failures.WaitOver(*t.s.Response.Policy, t.orLast(list), t.now))
 }
 
-// decided does what the failure policy has decided after a wait, an analysis or an operator.
+// decided keeps the new state of the failure policy and follows its decision after a wait, an analysis or an operator's
+// answer.
 func (t *turn) decided(next failures.State, d failures.Decision) {
 	t.s.Response.Policy = &next
 	t.follow(d, nil)
 }
 
-// orLast is a list of candidates, or the one who had the role last where the driver has given none.
+// orLast returns the list, or, if it is empty, only the agent that last had the role.
 func (t *turn) orLast(list []failures.Candidate) []failures.Candidate {
 	if len(list) > 0 {
 		return list
@@ -184,7 +187,7 @@ func (t *turn) askAboutRole(d failures.Decision, f *RoleEnded) {
 	t.ask(h)
 }
 
-// ask puts a question that is about no command.
+// ask puts a question that is not about a command to a human.
 func (t *turn) ask(h HumanState) {
 	t.stopClockAt(t.now)
 	h.Since = t.now
@@ -192,7 +195,8 @@ func (t *turn) ask(h HumanState) {
 	t.issue(Effect{ID: h.ID, Kind: AskHuman, Role: h.Role, Reason: h.Class})
 }
 
-// roleAnswered goes on after an answer about a role, about tests that fail again and again, or about the environment.
+// roleAnswered goes on after a human's answer about a role, about tests that fail again and again, or about the
+// environment.
 func (t *turn) roleAnswered(h HumanState, f Resolved) {
 	r := &t.s.Response
 	switch {
@@ -237,25 +241,24 @@ func (t *turn) analysed(f Analysed) {
 	t.goOnKnowing()
 }
 
-// Diagnostician is the role under which looking for a cause is paid for.
+// Diagnostician is the role under which superloop counts the cost of a root cause analysis.
 const Diagnostician = "diagnostician"
 
-// mayTry reports whether a command may be put before the gate: proposals are dealt with, and it was neither run nor
-// refused in this iteration.
+// mayTry reports whether superloop may submit a command to the policy: the plan has recoveries, and the command was
+// neither run in this iteration nor refused by a human.
 func (t *turn) mayTry(a action.Action) bool {
 	all := t.s.Recoveries
 	return t.s.Plan.Recovery && all.Rejected[a.Digest] == 0 && !slices.Contains(all.Ran, a.Digest)
 }
 
-// runRemedy makes a detour to the gate with a command of superloop's own.
+// runRemedy begins a recovery with a command that superloop itself proposes.
 func (t *turn) runRemedy(from Origin, a action.Action, category, why string, evidence []string) {
 	t.detour(RecoveryState{Origin: from, N: t.s.Recoveries.Proposed + 1, After: t.s.At,
 		Source: SourceSuperloop, Category: category, Severity: "blocking", RootCause: why, Evidence: evidence, Attempt: a})
 	t.judgeAgain(string(from))
 }
 
-// causeRemedied takes the failures back that the command for their cause has just fixed: they no longer count against
-// the role.
+// causeRemedied takes the failures whose cause the command has just repaired off the count of the role.
 func (t *turn) causeRemedied() {
 	r := &t.s.Response
 	if r.Policy == nil {
@@ -271,7 +274,7 @@ func (t *turn) causeRemedied() {
 	t.s.Failures = next.Counted
 }
 
-// goOnKnowing goes on when the cause is known, and perhaps fixed.
+// goOnKnowing goes on after a root cause analysis, and after the recovery if the cause had a remedy.
 func (t *turn) goOnKnowing() {
 	r := &t.s.Response
 	found := r.Found

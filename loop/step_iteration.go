@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// steps are the steps of an iteration under a plan, in order. The tester and the reviewer see the results of the tests
-// of their own iteration.
+// steps returns the steps of an iteration under the plan, in order. The tests come right behind the implementer, so
+// that the tester and the reviewer see the results of their own iteration.
 func (p Plan) steps() []string {
 	out := Map(p.Roles, func(role string) string { return rolePrefix + role })
 	if p.Tests == "every" {
@@ -28,7 +28,7 @@ func (p Plan) steps() []string {
 
 func isRole(step string) bool { return strings.HasPrefix(step, rolePrefix) }
 
-// next is the step after at; a step that a changed plan no longer has is followed by the gates.
+// next returns the step after at. If a changed plan no longer has the step at, the gates follow.
 func (p Plan) next(at string) string {
 	all := p.steps()
 	if i := slices.Index(all[:len(all)-1], at); i >= 0 {
@@ -69,14 +69,14 @@ func (t *turn) beginIteration(n int) {
 	t.s.LastGates, t.s.Gates = t.s.Gates, Gates{}
 	t.s.TestsTree, t.s.Recheck = "", false
 	if len(t.s.Recoveries.Handled)+len(t.s.Recoveries.Ran) > 0 {
-		t.s.Response.Same = SameTests{} // something is being done about it
+		t.s.Response.Same = SameTests{} // the last iteration had a recovery, so the failure counts anew
 	}
 	t.s.TestFailures, t.s.TestOutputs, t.s.Recoveries.Handled, t.s.Recoveries.Ran = nil, nil, nil, nil
 	t.note("iteration_start", iterationFields{StartedAt: t.now})
 	t.enter(p.steps()[0])
 }
 
-// enter goes to a step and issues its effect; a step that has nothing to do is passed through.
+// enter goes to a step and issues its effect. It passes through a step that has nothing to do.
 func (t *turn) enter(step string) {
 	if !t.s.Plan.has(step) {
 		step = stepPromise
@@ -85,7 +85,7 @@ func (t *turn) enter(step string) {
 	if isRole(step) {
 		t.s.Attempt, t.s.Failures, t.s.Response.Policy = 0, 0, nil
 		if r, ok := t.s.Roles[strings.TrimPrefix(step, rolePrefix)]; ok {
-			t.s.Attempt = r.Attempt // re-entered: attempt numbers are never used twice
+			t.s.Attempt = r.Attempt // the role runs again in this iteration: no attempt number is used twice
 		}
 		t.issueRole("")
 		return
@@ -131,10 +131,11 @@ func (t *turn) enter(step string) {
 	}
 }
 
+// advance goes to the next step.
 func (t *turn) advance() { t.enter(t.s.Plan.next(t.s.At)) }
 
-// effect makes the effect of the current step; its id names the place, and the second look after an approval is another
-// place.
+// effect makes an effect of the current step. Its id names run, iteration and step. When the gates run once more after
+// an approval, the id ends in /recheck.
 func (t *turn) effect(kind EffectKind, reason string) Effect {
 	id := fmt.Sprintf("%s/%d/%s", t.s.RunID, t.s.Iteration, t.s.At)
 	if t.s.Recheck {
@@ -143,7 +144,7 @@ func (t *turn) effect(kind EffectKind, reason string) Effect {
 	return Effect{ID: id, Kind: kind, Reason: reason, LimitMS: t.left()}
 }
 
-// left is what remains of the loop's wall time in milliseconds, 0 without a limit.
+// left returns what remains of the loop's wall time, in milliseconds and at least 1. It returns 0 if there is no limit.
 func (t *turn) left() int64 {
 	if t.s.Plan.MaxWallMS <= 0 {
 		return 0
@@ -151,7 +152,7 @@ func (t *turn) left() int64 {
 	return max(1, t.s.Plan.MaxWallMS-t.active())
 }
 
-// gate issues a gate that only reads files, or passes it when it is off.
+// gate issues the effect of a gate that only reads files. It passes a gate that the plan does not have.
 func (t *turn) gate(on bool, kind EffectKind, name string) {
 	if !on {
 		t.setGate(name, map[bool]string{true: "ok", false: "skipped"}[name == "checklist"])
@@ -167,8 +168,9 @@ func (t *turn) setGate(name, status string) {
 	*map[string]*string{"checklist": &g.Checklist, "validation": &g.Validation, "prerequisites": &g.Prerequisites, "evidence": &g.Evidence}[name] = status
 }
 
-// gateTests decides whether the tests run among the gates: in mode on_promise for the first time, in mode every again
-// when the tree is no longer the one that they judged, and always after an approval that came late.
+// gateTests decides whether the tests run among the gates. In mode on_promise they run if the promise is kept or the
+// checklists are done. In mode every they run again if the promise is kept and the tree has changed since they ran, and
+// also when the gates run once more after an approval.
 func (t *turn) gateTests() {
 	g := &t.s.Gates
 	switch {
@@ -219,7 +221,7 @@ func (t *turn) gateEnded(f GateEnded) {
 	t.advance()
 }
 
-// gatesFields are the gates in the words of gate-summary.txt; its JSON is what gates_evaluated carries.
+// gatesFields are the fields of gates_evaluated: the gates in the words of gate-summary.txt.
 type gatesFields struct {
 	Gates
 	Stuck    string   `json:"stuck"`
@@ -227,8 +229,9 @@ type gatesFields struct {
 	Missing  []string `json:"missing,omitempty"`
 }
 
-// MissingGates lists the gates that completion still lacks, each with its verdict ("tests=failed"), in the order of the
-// summary. Only "ok" passes a gate that the configuration asks for. Approval is not among them: it comes last.
+// MissingGates lists the gates that the loop still needs for completion, each with its verdict ("tests=failed"), in the
+// order of the summary. A gate that the configuration requires passes with "ok" only. The list has no approval, because
+// approval comes last.
 func (s State) MissingGates() []string {
 	var missing []string
 	need := func(asked bool, name, got, want string) {
@@ -272,7 +275,7 @@ func (t *turn) commit() {
 	t.issue(t.effect(Commit, strategy))
 }
 
-// close ends the iteration and decides what comes after it.
+// close ends the iteration and decides what follows: an end, the approval, or the next iteration.
 func (t *turn) close() {
 	complete := len(t.s.Missing) == 0
 	if !t.s.Recheck {
@@ -301,6 +304,7 @@ func (t *turn) close() {
 	}
 }
 
+// askCompletion asks a human to approve the completion of the loop.
 func (t *turn) askCompletion() {
 	t.stopClockAt(t.now)
 	t.s.Status, t.s.Reason = AwaitingApproval, ""
@@ -313,11 +317,12 @@ func (t *turn) askCompletion() {
 	t.issue(e)
 }
 
+// asksCompletion reports whether the loop waits for the approval of its completion.
 func (t *turn) asksCompletion() bool {
 	return t.pending(AskHuman) && t.s.Human.About == AboutCompletion && t.s.Approval != nil
 }
 
-// approvalRequested: the request has got a record, or another one in its place.
+// approvalRequested takes the id of the escalation that was opened for the approval, or that replaces an earlier one.
 func (t *turn) approvalRequested(f ApprovalRequested) bool {
 	if !t.asksCompletion() {
 		return false
@@ -341,7 +346,8 @@ func (t *turn) approvalDecided(f ApprovalDecided) bool {
 	}
 	t.s.Status, t.s.ActiveSince = Running, t.now
 	if f.Status == "approved" {
-		// Consuming an approval over red gates was a defect of the original.
+		// superloop runs the gates again. The original program completed the loop in spite of failing gates, which was
+		// a defect.
 		t.s.Reason, t.s.Recheck = ReasonGatesChanged, true
 		t.enter(stepChecklists)
 		return true

@@ -9,14 +9,16 @@ import (
 	"github.com/superloop/superloop/recovery/failures"
 )
 
-// ClassEnvironment is that of an escalation about an environment check that fails, and of a wait for it.
+// ClassEnvironment is the class of an escalation about a failing environment check, and of a wait until the check
+// passes.
 const ClassEnvironment = "preflight"
 
-// EscalationEnvironment is the type of a question about what no rule can fix.
+// EscalationEnvironment is the type of an escalation about an environment that no rule can repair.
 const EscalationEnvironment = "remediation_exhausted"
 
-// environmentBroken keeps the role from running: a command that may fix it goes through the gate, a time that is known
-// is waited for, and else a human is asked. Nothing was spent.
+// environmentBroken takes the fact that an environment check kept the role from starting. If a remedy is known, its
+// command goes through the policy. If all findings pass with time, the loop waits. Otherwise a human is asked. Nothing
+// was spent.
 func (t *turn) environmentBroken(f EnvironmentBroken) bool {
 	if !t.keptFromStart(f.Role) || !t.responds() {
 		return false
@@ -42,12 +44,13 @@ func (t *turn) environmentBroken(f EnvironmentBroken) bool {
 	return true
 }
 
-// Whys are what findings say.
+// Whys returns the reasons of the findings.
 func Whys(found []failures.Finding) []string {
 	return Map(found, func(f failures.Finding) string { return f.Why })
 }
 
-// overAt is when all findings are over by themselves; zero where one is not.
+// OverAt returns the time at which the last of the findings is over by itself. It is zero if one of them has no such
+// time.
 func OverAt(found []failures.Finding) time.Time {
 	var at time.Time
 	for _, f := range found {
@@ -61,16 +64,18 @@ func OverAt(found []failures.Finding) time.Time {
 	return at
 }
 
-// Tests that fail in the same way in one iteration after the other, whatever was changed in between: the second time
-// their cause is looked for, and then an operator is asked, before another round of roles is paid for the same end.
+// If the tests fail in the same way in one iteration after another, although the tree changed in between, superloop
+// looks for the root cause the second time. After SameTests iterations it asks an operator, before it spends more on
+// roles.
 
-// ClassSameTests is that of the question about them.
+// ClassSameTests is the class of an escalation about tests that fail in the same way again and again.
 const ClassSameTests = "same_tests"
 
-// TestsTask is the reason of an analysis that is about the tests, and not about a role.
+// TestsTask is the reason of an analysis that is about the tests, not about a role.
 const TestsTask = "tests"
 
-// passTests goes on behind the tests of a step.
+// passTests leaves the tests of the step at. It counts iterations whose tests failed in the same way, and asks or
+// analyses if there were enough of them.
 func (t *turn) passTests(at string) {
 	next := t.s.Plan.next(at)
 	if !t.responds() {
@@ -94,8 +99,8 @@ func (t *turn) passTests(at string) {
 	case s.Iteration < t.s.Iteration && s.Tree != t.s.TestsTree:
 		s.Count, s.Iteration, s.Tree = s.Count+1, t.s.Iteration, t.s.TestsTree
 	default:
-		// The same tests again in one iteration are one failure; and where nothing was changed nothing was tried: that
-		// is for the stuck gate to see.
+		// A second run of the tests in one iteration is the same failure. If the tree did not change, nothing was
+		// tried, and the stuck gate deals with that.
 		s.Iteration = t.s.Iteration
 		t.enter(next)
 		return
@@ -116,11 +121,12 @@ func (t *turn) passTests(at string) {
 	}
 }
 
+// lastIteration reports whether max_iterations allows no further iteration.
 func (t *turn) lastIteration() bool {
 	return t.s.Plan.MaxIterations > 0 && t.s.Iteration >= t.s.Plan.MaxIterations
 }
 
-// signatureOf names what fails, whatever the order.
+// signatureOf identifies a set of failures, in whatever order they come.
 func signatureOf(fs []TestFailure) string {
 	all := Map(fs, func(f TestFailure) string { return f.Command + "\x00" + f.Signature })
 	slices.Sort(all)

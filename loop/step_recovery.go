@@ -8,8 +8,9 @@ import (
 	"github.com/superloop/superloop/recovery/plan"
 )
 
-// What becomes of a command that may fix the environment: see the diagram in docs/architecture.md. The verdict is the policy's and
-// comes with the fact; what follows from it is decided here, by the recovery's origin and phase.
+// This file is the course of a recovery: a command that may repair the environment. docs/architecture.md has the
+// diagram. The policy's verdict comes with the fact. The machine decides here what follows from the verdict, by the
+// origin and the phase of the recovery.
 
 type approvedFields struct {
 	N          int    `json:"n"`
@@ -29,7 +30,8 @@ type deniedFields struct {
 	Digest  string `json:"digest,omitempty"`
 }
 
-// endedInterrupted marks the record of an execution whose supervisor died: it is no outcome, and Executed never has it.
+// endedInterrupted marks the recovery_failed that the machine records when the supervisor died during the execution.
+// That record is no outcome, and an Executed never has this end.
 const endedInterrupted = "interrupted"
 
 type lostFields struct {
@@ -48,13 +50,14 @@ type verifiedFields struct {
 	Verification
 }
 
+// detour begins a recovery: it leaves the current step for the step recovery.
 func (t *turn) detour(r RecoveryState) {
 	t.s.Status, t.s.Reason, t.s.At = Recovering, "", stepRecovery
 	t.s.Recovery = &r
 }
 
-// recover issues the next effect of the recovery. Its id is unique in the loop's life: the place, and how many effects
-// the recovery has had.
+// recover issues the next effect of the recovery. Its id is unique in the loop's life: it names the run, the iteration,
+// the step that the recovery belongs to, and how many effects the recovery has had.
 func (t *turn) recover(p Phase, e Effect, what string) {
 	r := t.s.Recovery
 	r.Phase = p
@@ -63,13 +66,13 @@ func (t *turn) recover(p Phase, e Effect, what string) {
 	t.issue(e)
 }
 
-// takeProposal makes the detour after a role that left a proposal.
+// takeProposal begins the recovery of a role that left a proposal.
 func (t *turn) takeProposal(role string) {
 	t.detour(RecoveryState{Origin: OriginProposal, After: rolePrefix + role, Role: role})
 	t.recover(PhaseTaking, Effect{Kind: TakeProposal, Role: role, LimitMS: t.left()}, "take")
 }
 
-// leaveRecovery goes on behind the detour.
+// leaveRecovery ends the recovery and goes on with the step that follows it.
 func (t *turn) leaveRecovery() {
 	r := *t.s.Recovery
 	t.s.Recovery = nil
@@ -80,7 +83,7 @@ func (t *turn) leaveRecovery() {
 	switch {
 	case r.Origin == OriginPreflight:
 		t.s.At = r.After
-		t.issueRole(string(OriginPreflight)) // which looks at the environment again
+		t.issueRole(string(OriginPreflight)) // before the role starts, the environment checks run again
 	case r.Origin == OriginRootCause:
 		t.s.At = r.After
 		t.goOnKnowing()
@@ -91,7 +94,7 @@ func (t *turn) leaveRecovery() {
 	}
 }
 
-// remember keeps what became of the proposal for the roles to come.
+// remember keeps the result of the recovery for the prompts of later roles.
 func (t *turn) remember(outcome, note string) {
 	r, all := t.s.Recovery, &t.s.Recoveries
 	all.Recent = append(all.Recent, RecoveryNote{N: r.N, Iteration: t.s.Iteration, Command: r.Attempt.Command, Outcome: outcome, Note: note})
@@ -108,8 +111,8 @@ func (t *turn) seen(f Seen) bool {
 	return true
 }
 
-// dealsWithProposal: a verdict fits while one is awaited, and while an approved command has not been begun, when
-// something it stands on has changed.
+// dealsWithProposal reports whether a verdict fits the state. It fits while superloop judges a command. It also fits
+// while an approved command has not begun, because the inputs of the verdict may have changed.
 func (t *turn) dealsWithProposal() bool {
 	return t.s.Recovery != nil && (t.pending(TakeProposal) || t.pending(JudgeAttempt) || t.pending(ExecuteRecovery) && !t.s.Begun)
 }
@@ -164,7 +167,7 @@ func (t *turn) proposed(f Proposed) bool {
 	return true
 }
 
-// runWhenDue lets an automatic attempt run, now or when its cooldown is over.
+// runWhenDue runs a command that the policy lets run without approval, now or when its cooldown is over.
 func (t *turn) runWhenDue(f Proposed) {
 	if f.NotBefore.After(t.now) {
 		t.s.Reason = ReasonCooldown
@@ -184,17 +187,18 @@ func (t *turn) proposalInvalid(f ProposalInvalid) {
 }
 
 func (t *turn) proposalStale(ProposalStale) {
-	if t.pending(TakeProposal) { // else it was swept away before a role; nothing waits for it
+	if t.pending(TakeProposal) { // otherwise it was set aside before a role started, and no effect waits for it
 		t.leaveRecovery()
 	}
 }
 
-// judgeAgain has the attempt judged as things are now.
+// judgeAgain lets the performer judge the attempt by the present facts.
 func (t *turn) judgeAgain(reason string) {
 	t.s.Status, t.s.Reason = Recovering, ""
 	t.recover(PhaseJudging, Effect{Kind: JudgeAttempt, Reason: reason}, "judge")
 }
 
+// approve records the approval of the attempt and issues its execution. source is SourceAuto or SourceHuman.
 func (t *turn) approve(source, by, rule string) {
 	r := t.s.Recovery
 	r.Approved, r.By = source, by
@@ -203,14 +207,14 @@ func (t *turn) approve(source, by, rule string) {
 	t.recover(PhaseExecuting, Effect{Kind: ExecuteRecovery, Reason: source, LimitMS: t.left()}, "execute")
 }
 
-// executing counts what is about to be spent, before it is.
+// executing counts the execution before the command starts.
 func (t *turn) executing(f Executing) bool {
 	if !t.begin() {
 		return false
 	}
 	r := t.s.Recovery
 	r.Tries++
-	if r.Plan != nil && r.Plan.Running == nil { // else a human lets what was lost run again
+	if r.Plan != nil && r.Plan.Running == nil { // otherwise a human lets a lost command run again
 		if m, _ := r.Plan.Advance(t.now); m.Kind == plan.Run {
 			r.Plan.Begin(m, t.now)
 		}
@@ -244,7 +248,7 @@ func (t *turn) executed(f Executed) bool {
 		t.askRecovery(EscalationFailed, ReasonInterrupted)
 	case r.Origin == OriginRemediation:
 		t.planFailed(how)
-	case r.within(): // the role, or the next look at the environment, shows where it stands
+	case r.within(): // the role, or the next environment check, shows whether it helped
 		t.s.Recoveries.Ran = append(t.s.Recoveries.Ran, r.Attempt.Digest)
 		t.remember("failed", how)
 		t.leaveRecovery()
@@ -256,7 +260,7 @@ func (t *turn) executed(f Executed) bool {
 	return true
 }
 
-// succeededRun goes on after a command that ended well.
+// succeededRun goes on after a command that exited with 0, and after the check of the tool that the command installed.
 func (t *turn) succeededRun() {
 	r := t.s.Recovery
 	r.Executed = r.LastRun.ID
@@ -280,8 +284,8 @@ func howExecuted(f Executed) string {
 	return fmt.Sprintf("exit code %d", f.ExitCode)
 }
 
-// testRecovery runs the tests again, at once and in the same iteration; without tests nothing says whether the recovery
-// helped.
+// testRecovery runs the tests again at once, in the same iteration, to see whether the recovery helped. Within a role's
+// step the next start of the role shows it instead. In a loop without tests the result is unknown.
 func (t *turn) testRecovery() {
 	r := t.s.Recovery
 	t.s.Status = Recovering
@@ -320,6 +324,7 @@ func (t *turn) verified(v Verification) {
 	t.leaveRecovery()
 }
 
+// plus adds more to total. A nil total counts as 0.
 func plus(total *int64, more int64) *int64 {
 	if total != nil {
 		more += *total

@@ -8,8 +8,9 @@ import (
 	"github.com/superloop/superloop/recovery/plan"
 )
 
-// Automatic remediation: when the tests have failed, rules look at what failed before anybody spends a token on it, and
-// what they know a listed remedy for is fixed through the same gate as an agent's proposal:
+// Automatic remediation. After failed tests, rules look at the failure before a role spends tokens on it. If the rules
+// know a remedy that the policy lists, superloop applies the remedy. The remedy goes through the policy as an agent's
+// proposal does:
 //
 //	tests failed --> diagnose --- the code, or nothing known ---> go on
 //	                    |  ^
@@ -19,10 +20,10 @@ import (
 //	          \--- anything else: the next option; none left: go on, and the
 //	               options travel in the tester's prompt and in the escalation
 //
-// A command that rules are sure of and that is not listed is put before a human at once. What may run, how often and
-// how soon, is the policy's to say, as for every recovery.
+// If the rules are sure of a remedy that the policy does not list, superloop asks a human at once. As for every
+// recovery, the policy decides what may run, how often and how soon.
 
-// Sources of what is classified.
+// Sources of a classified failure.
 const (
 	FailedTests    = "test_command"
 	FailedRecovery = "recovery_command"
@@ -37,13 +38,13 @@ type chainFields struct {
 	Option  string `json:"option,omitempty"`
 	Status  string `json:"status"`
 	Why     string `json:"why,omitempty"`
-	// Of a chain that has ended.
+	// These are set when the plan has ended.
 	Attempts int          `json:"attempts,omitempty"`
 	Errors   []plan.Error `json:"errors,omitempty"`
 	Crumbs   []plan.Crumb `json:"breadcrumbs,omitempty"`
 }
 
-// remediate makes the detour after tests that failed, if the loop is to have one.
+// remediate begins a recovery after failed tests if the plan has remediation. It reports whether it did.
 func (t *turn) remediate(after string) bool {
 	if !t.s.Plan.Remediation || t.s.Gates.Tests != "failed" {
 		return false
@@ -84,12 +85,13 @@ func (t *turn) diagnosed(f Classified) {
 	t.walk()
 }
 
-// sure is the confidence from which a command is put before a human at once: a look at the system agrees with what was
-// printed.
+// sure is the least confidence with which superloop puts a command before a human at once. A classification reaches it
+// if a look at the system agrees with the output.
 const sure = 0.9
 
-// suggest puts a command that may not run by itself before a human, before any role spends tokens on the same answer;
-// it reports whether there is one to put. What a human has refused is not asked again: the roles go on with it.
+// suggest puts a remedy that needs approval before a human, before a role spends tokens on the same failure. It reports
+// whether there was such a remedy. It does not ask again about a command that a human has refused. The roles then go on
+// with the failure.
 func (t *turn) suggest(f Classified) bool {
 	if f.Gate != "propose" || f.Weak || f.Confidence < sure {
 		return false
@@ -111,7 +113,7 @@ func (t *turn) suggest(f Classified) bool {
 	return false
 }
 
-// levels notes down how the plan's stack has changed.
+// levels records how the levels of the remediation plan have changed.
 func (t *turn) levels(all []plan.Turn) {
 	for _, c := range all {
 		event := "chain_popped"
@@ -122,6 +124,7 @@ func (t *turn) levels(all []plan.Turn) {
 	}
 }
 
+// walk carries out the next move of the remediation plan.
 func (t *turn) walk() {
 	r := t.s.Recovery
 	m, turns := r.Plan.Advance(t.now)
@@ -152,6 +155,7 @@ func (t *turn) waitForMove(after int64) {
 	t.recover(PhaseRetryWait, Effect{Kind: Wait, Until: until, Reason: ReasonRemediation}, "wait")
 }
 
+// moveDue carries out the move whose wait is over.
 func (t *turn) moveDue() {
 	if m, _ := t.s.Recovery.Plan.Advance(t.now); m.Kind == plan.Retry {
 		t.s.Recovery.Plan.Begin(m, t.now)
@@ -161,6 +165,8 @@ func (t *turn) moveDue() {
 	t.judgeAgain(ReasonRemediation)
 }
 
+// planJudged takes the policy's verdict on the plan's command. If the policy does not let it run without approval, the
+// plan skips the option.
 func (t *turn) planJudged(f Proposed) {
 	if f.Verdict == string(action.Auto) {
 		t.runWhenDue(f)
@@ -209,6 +215,7 @@ func (t *turn) planTested(f TestsEnded, v Verification) {
 	}
 }
 
+// closePlan records the end of the plan and ends the recovery.
 func (t *turn) closePlan() {
 	t.planClosed()
 	t.leaveRecovery()
@@ -220,7 +227,7 @@ func (t *turn) planClosed() {
 		Attempts: c.Attempts, Errors: c.Errors, Crumbs: c.Crumbs})
 }
 
-// leavePlan ends the plan; its last command is from here on a human's.
+// leavePlan ends the plan. From here on a human decides about its last command.
 func (t *turn) leavePlan(why string) {
 	r := t.s.Recovery
 	r.Plan.Cancel(why, t.now)

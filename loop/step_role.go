@@ -12,6 +12,7 @@ import (
 	"github.com/superloop/superloop/roles/agent/class"
 )
 
+// issueRole issues the next attempt of the current role, unless the loop's time or budget is used up.
 func (t *turn) issueRole(reason string) {
 	role := strings.TrimPrefix(t.s.At, rolePrefix)
 	if t.outOfTime() || t.outOfBudget(role) {
@@ -30,7 +31,7 @@ type retryFields struct {
 	Role     string    `json:"role"`
 	Attempt  int       `json:"attempt"`
 	Failures int       `json:"failures"`
-	Attempts int       `json:"attempts"` // how many failures end the loop
+	Attempts int       `json:"attempts"` // how many counted failures end the loop
 	Until    time.Time `json:"until"`
 }
 
@@ -60,7 +61,7 @@ func (t *turn) roleEnded(f RoleEnded) bool {
 		t.advance()
 		return true
 	case OutcomeInterrupted:
-		// Not the role's fault: it starts again when somebody runs the loop.
+		// The role is not at fault. It starts again when the loop is run again.
 		t.s.Attempt++
 		e := *t.s.Pending
 		e.Attempt, e.Reason = t.s.Attempt, ReasonInterrupted
@@ -93,7 +94,7 @@ func (t *turn) roleEnded(f RoleEnded) bool {
 	return true
 }
 
-// rest lets a runner that has failed n times wait before it is tried again; it reports whether it does.
+// rest lets a runner that has failed n times wait before the role runs again. It reports whether there is a wait.
 func (t *turn) rest(f retryFields, n int) bool {
 	wait := min(t.s.Plan.BackoffMS<<min(max(n, 1)-1, 20), MaxBackoffMS)
 	if wait <= 0 {
@@ -105,7 +106,8 @@ func (t *turn) rest(f retryFields, n int) bool {
 	return true
 }
 
-// classified handles the failures whose class says what to do; none of them counts as the role's failure.
+// classified handles a failure whose class says what to do. It reports whether it did. Such a failure does not count
+// against the role.
 func (t *turn) classified(f RoleEnded) bool {
 	failure := class.Class(f.Class)
 	switch {
@@ -116,7 +118,7 @@ func (t *turn) classified(f RoleEnded) bool {
 	case failure == class.Model, failure == class.Config:
 		t.end(Failed, ReasonMisconfigured, fmt.Sprintf("%s (runner %s): %s", f.Role, f.Runner, f.Error))
 	case failure == class.Session && t.s.Pending.Reason != ReasonNewSession:
-		t.issueRole(ReasonNewSession) // keepSession has forgotten the one that does not exist
+		t.issueRole(ReasonNewSession) // keepSession has dropped the session that does not exist
 	case failure == class.Budget && t.s.Plan.MaxCostUSD > 0:
 		t.reachBudget(ReasonMaxCost, f.Role, t.s.Spent.CostUSD, t.s.Plan.MaxCostUSD, 0)
 	default:
@@ -125,14 +127,15 @@ func (t *turn) classified(f RoleEnded) bool {
 	return true
 }
 
-// keepSession remembers the role's conversation, and forgets one that cannot be gone on with: it does not exist, or it
-// is full.
+// keepSession remembers the session of the role. It drops a session that the role cannot resume, because the session
+// does not exist or is full.
 func (t *turn) keepSession(f RoleEnded) {
 	switch {
 	case f.Class == string(class.Session), f.Class == string(class.Context):
 		delete(t.s.Sessions, f.Role)
 	case f.SessionID == "":
-	case f.Outcome == OutcomeOK, t.s.Sessions[f.Role].ID == f.SessionID && len(f.SessionTotals) > 0: // what a failed run has counted is counted
+	// A failed run in the remembered session updates its counters, so that nothing is counted twice.
+	case f.Outcome == OutcomeOK, t.s.Sessions[f.Role].ID == f.SessionID && len(f.SessionTotals) > 0:
 		if t.s.Sessions == nil {
 			t.s.Sessions = map[string]SessionState{}
 		}
@@ -140,8 +143,8 @@ func (t *turn) keepSession(f RoleEnded) {
 	}
 }
 
-// keepNote: an operator's note is for the next planner, or for whoever is first where there is none; after that role it
-// has been read.
+// keepNote returns the operator's note for the roles that follow. The note is for the first role of the loop, usually
+// the planner. It is dropped when that role has read it.
 func (t *turn) keepNote(role string) string {
 	if role == t.s.Plan.Roles[0] {
 		return ""
@@ -149,6 +152,7 @@ func (t *turn) keepNote(role string) string {
 	return t.s.HumanNote
 }
 
+// waitOver goes on after a Wait: for a limit, before a retry, for a move of the plan, or for a cooldown.
 func (t *turn) waitOver(f WaitOver) {
 	switch r := t.s.Recovery; {
 	case t.s.Limit != nil:
@@ -162,7 +166,7 @@ func (t *turn) waitOver(f WaitOver) {
 	}
 }
 
-// Times is once, twice, or n times.
+// Times returns "once", "twice" or "n times".
 func Times(n int) string {
 	if n == 1 || n == 2 {
 		return []string{"once", "twice"}[n-1]
@@ -170,7 +174,7 @@ func Times(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// Describe says in one clause how a role ended.
+// Describe says in one clause how an attempt of a role ended.
 func Describe(f RoleEnded) string {
 	how := cmp.Or(map[string]string{
 		OutcomeTimeout:  "timed out after " + ms(f.TimeoutMS).String(),
@@ -186,12 +190,12 @@ func Describe(f RoleEnded) string {
 	return how
 }
 
-// historyLength is how many runs of a role the estimate of its next one looks at: enough for a 90th percentile, few
-// enough to follow a change of model.
+// historyLength is the number of runs of a role from which the cost of its next run is estimated. It is large enough
+// for a 90th percentile and small enough to follow a change of the model.
 const historyLength = 10
 
-// spend adds what a run has cost. An attempt that was interrupted, or failed before it could tell, costs what it says,
-// and nothing is guessed.
+// spend adds the cost of a run. If the run was interrupted or failed, superloop counts what the run reported and
+// guesses nothing.
 func (t *turn) spend(f RoleEnded) {
 	s := &t.s.Spent
 	s.Runs++
@@ -227,7 +231,7 @@ func remember[T any](all map[string][]T, role string, v T) map[string][]T {
 	return out
 }
 
-// expected is the 90th percentile of what the role has taken lately, 0 without a history.
+// expected returns the 90th percentile of what the role's latest runs took, or 0 without a history.
 func expected[T int64 | float64](history []T) T {
 	if len(history) == 0 {
 		return 0
@@ -241,12 +245,13 @@ type budgetFields struct {
 	Role     string  `json:"role"`
 	Spent    float64 `json:"spent"`
 	Max      float64 `json:"max"`
-	Expected float64 `json:"expected,omitempty"` // of the role, by its own history
-	Unknown  int     `json:"unknown,omitempty"`  // runs that did not tell
+	Expected float64 `json:"expected,omitempty"` // the estimate for the role
+	Unknown  int     `json:"unknown,omitempty"`  // runs whose cost or tokens are not known
 }
 
-// outOfBudget ends the loop before a role that its budget does not cover: it is spent, or the role has lately taken
-// more than what is left. A bound that cannot be kept, because a role does not tell what it takes, ends it too.
+// outOfBudget ends the loop before a role that the budget does not cover, and reports whether it did. The budget does
+// not cover a role if it is spent, or if the role's estimate is more than what is left. The loop also ends if superloop
+// cannot enforce the budget, because a role did not report its cost or its tokens.
 func (t *turn) outOfBudget(role string) bool {
 	p, s := t.s.Plan, t.s.Spent
 	if p.MaxCostUSD <= 0 && p.MaxTokens <= 0 {
@@ -282,7 +287,7 @@ func (t *turn) reachBudget(limit, role string, spent, most, expected float64) {
 	t.end(LimitReached, limit, detail)
 }
 
-// moneyLeft is what the next role may cost; 0 without a bound.
+// moneyLeft returns what the next role may cost in US dollars. It returns 0 if there is no limit.
 func (t *turn) moneyLeft() float64 {
 	if t.s.Plan.MaxCostUSD <= 0 {
 		return 0

@@ -8,8 +8,8 @@ import (
 	"github.com/superloop/superloop/recovery/failures"
 )
 
-// View is loops/<id>/state.json: what a script reads. It is a projection of the journal up to Seq and never read back
-// as authority.
+// View is the content of loops/<id>/state.json, which scripts read. superloop computes it from the journal up to the
+// event Seq and never bases a decision on it.
 type View struct {
 	Version    int            `json:"version"`
 	LoopID     string         `json:"loop_id"`
@@ -31,11 +31,11 @@ type View struct {
 	Human      *HumanState    `json:"human,omitempty"`
 	Recovery   *RecoveryState `json:"recovery,omitempty"`
 	Seen       *Sighting      `json:"seen,omitempty"`
-	Recoveries Recoveries     `json:"recoveries,omitzero"` // the run's so far
-	// Diagnosis is what rules say of failing tests, Remediation what they have done.
+	Recoveries Recoveries     `json:"recoveries,omitzero"` // of the run so far
+	// Diagnosis is what rules say about the failing tests. Remediation counts what the rules have done.
 	Diagnosis   *Diagnosis    `json:"diagnosis,omitempty"`
 	Remediation Remediation   `json:"first_aid,omitzero"`
-	Response    *ResponseView `json:"response,omitempty"` // what is done about a failing role
+	Response    *ResponseView `json:"response,omitempty"` // what superloop does about a failing role
 	Spent       Spent         `json:"spent"`
 	Seq         int64         `json:"seq"`
 	PID         int           `json:"pid"`
@@ -44,11 +44,11 @@ type View struct {
 	UpdatedAt   time.Time     `json:"updated_at"`
 	EndedAt     time.Time     `json:"ended_at,omitzero"`
 	ActiveMS    int64         `json:"active_ms"`
-	ActiveSince time.Time     `json:"active_since,omitzero"` // when the running span of active time began
+	ActiveSince time.Time     `json:"active_since,omitzero"` // when the present active period began
 	Pending     *Effect       `json:"pending,omitempty"`
 }
 
-// ResponseView is Response without its history.
+// ResponseView is the part of Response that state.json shows: all but the history.
 type ResponseView struct {
 	Policy      *failures.State   `json:"ladder,omitempty"`
 	Cause       *Cause            `json:"cause,omitempty"`
@@ -62,7 +62,8 @@ func responseView(r Response) *ResponseView {
 	return &ResponseView{r.Policy, r.Cause, r.Environment}
 }
 
-// RepoView is .superloop/state.json: the repository's loops at a glance, in the original's keys and a few more.
+// RepoView is the content of .superloop/state.json: a summary of the repository's loops. It has the keys of the
+// original program and a few more.
 type RepoView struct {
 	Version       int               `json:"version"`
 	Active        bool              `json:"active"`
@@ -74,7 +75,7 @@ type RepoView struct {
 	Loops         map[string]Status `json:"loops"`
 }
 
-// ViewOf projects a state; pid is the supervisor's, 0 when there is none.
+// ViewOf computes the View of a state. pid is that of the supervisor, 0 if no supervisor runs.
 func ViewOf(s State, seq int64, pid int) View {
 	v := View{Version: StateVersion, LoopID: s.LoopID, RunID: s.RunID, Status: s.Status, Reason: s.Reason, Detail: s.Detail,
 		Iteration: s.Iteration, Max: s.Plan.MaxIterations, At: s.At, Gates: s.Gates, LastGates: s.LastGates, Stuck: s.Stuck,
@@ -87,29 +88,30 @@ func ViewOf(s State, seq int64, pid int) View {
 	return v
 }
 
-// RecoveryUsage is what became of one proposal, as a line of usage.jsonl of kind "recovery". It is written once, when
-// the loop leaves the proposal behind. It is for scripts that add up usage.jsonl; loop/stats reads the journal.
+// RecoveryUsage is a line of usage.jsonl with kind "recovery": the result of one recovery. superloop writes it once,
+// when the loop ends the recovery. It is for scripts that add up usage.jsonl. loop/stats reads the journal instead.
 type RecoveryUsage struct {
-	Kind         string    `json:"kind"`      // recovery
-	Timestamp    time.Time `json:"timestamp"` // when the loop left it
-	RunID        string    `json:"run_id"`
-	LoopID       string    `json:"loop_id"`
-	Iteration    int       `json:"iteration"`
-	N            int       `json:"n"` // counts the proposals of the run, from 1
-	Source       OrNull    `json:"source"`
-	Category     OrNull    `json:"category"`
-	Verdict      string    `json:"verdict"`       // auto, human, deny or invalid
-	Rule         OrNull    `json:"rule"`          // the policy's
-	Result       string    `json:"result"`        // that of the verification, "failed", or "not_run"
-	Executions   int       `json:"executions"`    // how often a command of it was begun
-	DurationMS   *int64    `json:"duration_ms"`   // their wall time; nil when none was
-	ResolutionMS *int64    `json:"resolution_ms"` // how long people took to answer; nil when nobody was asked, or has answered
+	Kind       string    `json:"kind"`      // recovery
+	Timestamp  time.Time `json:"timestamp"` // when the loop ended the recovery
+	RunID      string    `json:"run_id"`
+	LoopID     string    `json:"loop_id"`
+	Iteration  int       `json:"iteration"`
+	N          int       `json:"n"` // counts the proposals of the run, from 1
+	Source     OrNull    `json:"source"`
+	Category   OrNull    `json:"category"`
+	Verdict    string    `json:"verdict"`     // auto, human, deny or invalid
+	Rule       OrNull    `json:"rule"`        // the rule of the policy
+	Result     string    `json:"result"`      // the result of the verification, "failed", or "not_run"
+	Executions int       `json:"executions"`  // how many executions began
+	DurationMS *int64    `json:"duration_ms"` // the wall time of the executions; null if nothing was executed
+	// ResolutionMS is how long humans took to answer. It is null if nobody was asked or nobody has answered.
+	ResolutionMS *int64 `json:"resolution_ms"`
 }
 
-// OrNull is a text whose JSON is null when it is empty.
+// OrNull is a text whose JSON is null if the text is empty.
 type OrNull string
 
-// MarshalJSON gives the text, or null.
+// MarshalJSON returns the text as a JSON string, or null for "".
 func (s OrNull) MarshalJSON() ([]byte, error) {
 	if s == "" {
 		return []byte("null"), nil
@@ -117,14 +119,14 @@ func (s OrNull) MarshalJSON() ([]byte, error) {
 	return json.Marshal(string(s))
 }
 
-// Results of a RecoveryUsage besides those of a verification.
+// Results of a RecoveryUsage, in addition to the results of a Verification.
 const (
-	RecoveryFailed = "failed"  // a command did not end well, and no test judged it
+	RecoveryFailed = "failed"  // a command failed, and no tests ran after it
 	RecoveryNotRun = "not_run" // nothing was executed
 )
 
-// RecoveryUsageOf is the line of a recovery that the loop has just left by a fact; false if it has left none, or one
-// that was never judged.
+// RecoveryUsageOf returns the line of the recovery that the fact f has just ended. It returns false if f ended no
+// recovery, or if the proposal was stale and never judged.
 func RecoveryUsageOf(before, after State, f Fact) (RecoveryUsage, bool) {
 	r := before.Recovery
 	if r == nil || after.Recovery != nil {
@@ -133,7 +135,7 @@ func RecoveryUsageOf(before, after State, f Fact) (RecoveryUsage, bool) {
 	u := RecoveryUsage{Kind: "recovery", Timestamp: after.UpdatedAt.UTC(), RunID: after.RunID, LoopID: after.LoopID, Iteration: before.Iteration, N: r.N, Source: OrNull(r.Source),
 		Category: OrNull(r.Category), Verdict: r.Verdict, Rule: OrNull(r.Rule), Result: RecoveryNotRun, Executions: r.Tries, DurationMS: r.RanMS, ResolutionMS: r.AnsweredMS}
 	switch f := f.(type) {
-	case Proposed: // it was denied
+	case Proposed: // the policy denied the command
 		u.N, u.Source, u.Category, u.Verdict, u.Rule = f.N, OrNull(f.Source), OrNull(f.Category), f.Verdict, OrNull(f.Rule)
 	case ProposalInvalid:
 		u.N, u.Verdict, u.Rule = before.Recoveries.Proposed+1, "invalid", OrNull(f.Rule)
@@ -144,7 +146,7 @@ func RecoveryUsageOf(before, after State, f Fact) (RecoveryUsage, bool) {
 		if u.Result = Unverified; f.Verification != nil {
 			u.Result = f.Verification.Result
 		}
-	case Executed: // and there are no tests
+	case Executed: // the loop has no tests
 		u.DurationMS, u.Result = plus(r.RanMS, f.DurationMS), Unverified
 	case ToolChecked:
 		u.Result = Unverified

@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// Wire is a fact, or a plain line, on its way from whoever performs an effect to the machine. The fields stay raw, so
-// that the journal's bytes are the performer's.
+// Wire is a fact, or a plain record, on its way from a performer to the machine. Fields stay encoded, so that the
+// journal holds the same bytes that the performer has written.
 type Wire struct {
-	At     time.Time       `json:"at,omitzero"`      // when it happened; zero: when it is applied
-	Effect string          `json:"effect,omitempty"` // the id of the effect that it answers, "" if it answers none
+	At     time.Time       `json:"at,omitzero"`      // when it happened; zero: when Apply gets it
+	Effect string          `json:"effect,omitempty"` // the id of the effect that the fact answers, "" for none
 	Event  string          `json:"event"`
 	Fields json.RawMessage `json:"fields,omitempty"` // the event's own members: one JSON object, or nil
-	// LoopID and RunID are the envelope of a loop_start; every other event has those of the state.
+	// LoopID and RunID are set for a loop_start only. Every other event has the ids of the state.
 	LoopID string `json:"loop_id,omitempty"`
 	RunID  string `json:"run_id,omitempty"`
 }
 
-// WireOf encodes a fact that happened at a time.
+// WireOf encodes a fact that happened at the time at.
 func WireOf(f Fact, at time.Time) (Wire, error) {
 	fields, err := Encode(f)
 	if err != nil {
@@ -32,10 +32,11 @@ func WireOf(f Fact, at time.Time) (Wire, error) {
 	return w, nil
 }
 
-// Apply puts a wire through the machine: it decodes the fact, gives it a time that is not before the last one, and
-// returns the next state with the lines for the journal, the fact's first. A plain line comes back as it is. The bool
-// says whether it was taken: a fact that answers another effect than the pending one, or does not fit the state,
-// changes nothing. An error means that the fact cannot be read.
+// Apply puts a wire through the machine. It decodes the fact and gives it a time that is not before the last one. It
+// returns the next state and the lines for the journal, the line of the fact first. A wire that is only a record
+// becomes one line and leaves the state as it is. The bool says whether the machine took the fact. A fact that names
+// another effect than the pending one, or that does not fit the state, changes nothing. An error means that the fact
+// cannot be decoded.
 func Apply(s State, w Wire, now time.Time) (State, []Line, bool, error) {
 	fact, err := DecodeFact(w.Event, w.Fields)
 	if err != nil {
@@ -67,7 +68,7 @@ func Apply(s State, w Wire, now time.Time) (State, []Line, bool, error) {
 	return next, append([]Line{line}, records(line, effects)...), true, nil
 }
 
-// records are the lines that effects of the kind Record are, in the envelope of the fact that implied them.
+// records returns a line for each Record effect, with the time and the ids of the fact's line.
 func records(of Line, effects []Effect) []Line {
 	var out []Line
 	for _, e := range effects {
@@ -78,8 +79,9 @@ func records(of Line, effects []Effect) []Line {
 	return out
 }
 
-// Synced reports whether what was applied must be on the disk before the engine goes on: what cost money, what a human
-// said, every end, and every change of status but back to running. What a harmless effect finds out again need not be.
+// SyncedStep reports whether the lines of a step must be on the disk before the engine goes on. They must be if money
+// was spent, if a human decided something, at every end, and at every change of the status except back to running. They
+// need not be if a harmless effect can find the same out again.
 func SyncedStep(before, after State, w Wire) bool {
 	f, err := DecodeFact(w.Event, w.Fields)
 	return err == nil && f != nil && Synced(f) || after.Status.Ended() || after.Status != Running && after.Status != before.Status
@@ -87,7 +89,7 @@ func SyncedStep(before, after State, w Wire) bool {
 
 // Line is one line of events.jsonl. The journal adds the sequence number and the hashes.
 type Line struct {
-	Seq       int64           `json:"seq,omitempty"` // the journal gives it
+	Seq       int64           `json:"seq,omitempty"` // set by the journal
 	Timestamp time.Time       `json:"timestamp"`
 	Event     string          `json:"event"`
 	LoopID    string          `json:"loop_id"`
@@ -96,8 +98,8 @@ type Line struct {
 	Fields    json.RawMessage `json:"-"`
 }
 
-// ParseLine reads a line as it stands in events.jsonl: the envelope and the event's own members are one object. It does
-// not check hashes; the journal does.
+// ParseLine reads a line of events.jsonl. The envelope and the event's own members are one JSON object. ParseLine does
+// not check hashes. The journal checks them.
 func ParseLine(raw []byte) (Line, error) {
 	var l Line
 	if err := json.Unmarshal(raw, &l); err != nil {
@@ -106,15 +108,14 @@ func ParseLine(raw []byte) (Line, error) {
 	if l.Event == "" || l.Timestamp.IsZero() {
 		return l, fmt.Errorf("reading a line of the journal: it has no event or no timestamp: %.80q", raw)
 	}
-	l.Fields = raw // no own member has a name of the envelope
+	l.Fields = raw // no member of an event has a name of the envelope
 	return l, nil
 }
 
-// Encode writes v as JSON that people can search: a command with && stays one with &&, which json.Marshal would write
-// for web pages.
+// Encode returns v as JSON that people can search: the && of a command stays &&. json.Marshal would escape it for HTML.
 func Encode(v any) ([]byte, error) { return EncodeIndent(v, "") }
 
-// EncodeIndent is Encode over several lines.
+// EncodeIndent is Encode with line breaks and the given indent.
 func EncodeIndent(v any, indent string) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -126,22 +127,22 @@ func EncodeIndent(v any, indent string) ([]byte, error) {
 	return bytes.TrimRight(b.Bytes(), "\n"), nil
 }
 
-// Replay folds a journal's events into the state that they lead to.
+// Replay computes the state that a journal leads to.
 //
-// The events that an input implies (its Record effects) follow it in the same write. A crash can cut that write short:
-// Owed are the records of the last input that are missing; the engine appends them before anything else.
+// The Record effects of an input follow the input in the same write. A crash can cut that write short. Owed are the
+// missing records of the last input. The engine appends them before it does anything else.
 type Replay struct {
 	State   State
 	Events  int64
-	Owed    []Line          // the missing records of the last input, with the time of that input
-	Intents map[string]bool // the ids of the control intents that the journal has taken in
+	Owed    []Line          // the missing records of the last input, with its time
+	Intents map[string]bool // the ids of the control intents that the journal holds
 }
 
-// NewReplay begins an empty fold.
+// NewReplay returns a Replay without events.
 func NewReplay() *Replay { return &Replay{Intents: map[string]bool{}} }
 
-// Add takes the next event, in order. An error means that the journal was written by rules that this build does not
-// know.
+// Add takes the next event, in order. An error means that the event cannot be decoded, or that the journal was written
+// under rules that this build does not know.
 func (r *Replay) Add(ev Line) error {
 	r.Events++
 	fact, err := DecodeFact(ev.Event, ev.Fields)
@@ -175,28 +176,28 @@ func (r *Replay) Add(ev Line) error {
 	return nil
 }
 
-// DecisionKind is what a human wants of a loop.
+// DecisionKind says what a human wants of a loop.
 type DecisionKind string
 
 // The kinds of decisions.
 const (
-	DecideAnswer   DecisionKind = "answer"    // answer what is asked
-	DecideRetryNow DecisionKind = "retry_now" // do not wait any longer; what was asked for is mended
+	DecideAnswer   DecisionKind = "answer"    // answer the open question
+	DecideRetryNow DecisionKind = "retry_now" // wait no longer: the operator has repaired the cause
 	DecideCancel   DecisionKind = "cancel"    // end the loop
 )
 
-// Decision is what a human has decided, before it is a fact.
+// Decision is what a human has decided, before it becomes a fact.
 type Decision struct {
 	Kind  DecisionKind `json:"kind"`
-	RunID string       `json:"run_id"` // the run that it is about
-	// ID and Digest are those of the answered escalation; Method is the answer.
+	RunID string       `json:"run_id"` // the run that the decision is about
+	// ID and Digest are those of the escalation that the decision answers. Method is the answer.
 	ID     string `json:"id,omitempty"`
 	Digest string `json:"digest,omitempty"`
 	Method string `json:"method,omitempty"`
 }
 
-// Check reports why a decision may not be given to a loop in this state; nil: it may. Whoever takes decisions in calls
-// it; Step itself ignores an answer that does not fit.
+// Check returns why a loop in this state cannot take a decision, or nil if it can. Every program that accepts decisions
+// calls it first. Step itself ignores an answer that does not fit.
 func Check(s State, d Decision) error {
 	h, p := s.Human, s.Pending
 	switch {
