@@ -14,12 +14,12 @@ import (
 	"github.com/superloop/superloop/recovery/sandbox"
 )
 
-// protect finds out whether agents can be kept from the configuration, from the private state and from what superloop
-// writes for people, and has them run so.
+// protect finds out whether this system can keep agents from the configuration, from the private state and from the
+// files that superloop writes for people. From then on d.host.Runner starts agents with that protection.
 func (d *driver) protect(ctx context.Context) {
 	own := sandbox.Protection{ReadOnly: []string{d.paths.Super}, Writable: []string{d.paths.Loop}, Hidden: []string{d.paths.State}}
 	if d.repo.Top != d.paths.Repo {
-		own.Writable = append(own.Writable, d.repo.Top) // its own work tree lies in .superloop
+		own.Writable = append(own.Writable, d.repo.Top) // the loop's own work tree lies in .superloop
 	}
 	for _, name := range []string{"events.jsonl", "lock", "proposals"} {
 		own.ReadOnly = append(own.ReadOnly, d.paths.File(name))
@@ -32,8 +32,8 @@ func (d *driver) protect(ctx context.Context) {
 	d.host.Runner, d.protection = sandbox.Protect(ctx, d.spawner, own)
 }
 
-// startConfig takes what is trusted of the configuration, and begins to watch the file. What it came to is recorded
-// when the loop has begun.
+// startConfig compares the configuration with the pin, puts the trusted part in force, and begins to watch the file.
+// The caller records the outcome when the loop has begun.
 func (d *driver) startConfig(ctx context.Context) (watch.Outcome, error) {
 	look := d.o.LookPath
 	if look == nil {
@@ -52,7 +52,7 @@ func (d *driver) startConfig(ctx context.Context) (watch.Outcome, error) {
 	return out, nil
 }
 
-// adopt makes the newest configuration that of the iteration that begins.
+// adopt puts the newest configuration in force. The driver calls it at the start of a run and of each iteration.
 func (d *driver) adopt() {
 	next := d.next.Load()
 	if next == nil || next == d.o.Config {
@@ -60,13 +60,13 @@ func (d *driver) adopt() {
 	}
 	l, ok := next.Loop(d.o.LoopID)
 	if !ok {
-		return // the reader does not let a running loop go; the old one stays
+		return // watch never removes a running loop from a configuration; the old one stays
 	}
 	d.o.Config, d.loop = next, l
 	d.outbox.Configure()
 }
 
-// checkConfig takes up what is new in the configuration. during is the role that runs meanwhile, "" for none.
+// checkConfig takes in a changed configuration. during is the role that runs at that time, "" for none.
 func (d *driver) checkConfig(during string) error {
 	if d.reload == nil {
 		return nil
@@ -74,11 +74,13 @@ func (d *driver) checkConfig(during string) error {
 	return d.tellConfig(d.reload.Check(d.o.Now()), during)
 }
 
+// rejectedFields are the fields of config_rejected and config_warning.
 type rejectedFields struct {
 	Problems []config.Problem `json:"problems"`
 	During   string           `json:"during,omitempty"`
 }
 
+// heldFields are the fields of config_change_held.
 type heldFields struct {
 	Changes []config.Change `json:"changes"`
 	Diff    trust.Diff      `json:"diff"`
@@ -87,7 +89,7 @@ type heldFields struct {
 	Next    string          `json:"next"` // the command that puts it in force
 }
 
-// tellConfig records what a look at the configuration came to.
+// tellConfig records the outcome of a check of the configuration file. It gives a changed plan to the machine.
 func (d *driver) tellConfig(out watch.Outcome, during string) error {
 	if out.Kind == watch.Unchanged && len(out.Warnings) == 0 {
 		return nil
@@ -126,7 +128,7 @@ func (d *driver) tellConfig(out watch.Outcome, during string) error {
 	return nil
 }
 
-// loadedFields are config_loaded: what a run begins with.
+// loadedFields are the fields of config_loaded: the configuration and the protection with which a run begins.
 type loadedFields struct {
 	File         string           `json:"file"`
 	Digest       string           `json:"digest"`
@@ -136,7 +138,8 @@ type loadedFields struct {
 	Warnings     []config.Problem `json:"warnings,omitempty"`
 }
 
-// tellLoaded records what the run begins with, each overlap of the policy's lists among it.
+// tellLoaded records config_loaded, with a warning for each overlap of the policy's lists, and then the outcome of
+// startConfig.
 func (d *driver) tellLoaded(out watch.Outcome) error {
 	c := d.o.Config
 	f := loadedFields{File: d.paths.Rel(c.Path), Digest: c.Digest, Protection: d.protection.Level, Notes: d.protection.Notes, Warnings: c.Warnings}
@@ -155,7 +158,8 @@ func (d *driver) tellLoaded(out watch.Outcome) error {
 	return d.tellConfig(out, "")
 }
 
-// news takes up what comes while a role or a command runs.
+// news takes in what happens while an effect is performed: a new proposal if sighting is set, otherwise a changed
+// configuration.
 func (d *driver) news(ctx context.Context, sighting bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

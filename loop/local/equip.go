@@ -14,6 +14,7 @@ import (
 	"github.com/superloop/superloop/roles/agent/cooldown"
 )
 
+// performers are the performers of all effects, with the parts that they share.
 type performers struct {
 	executor   *execute.Executor
 	outbox     *effects.Outbox
@@ -29,8 +30,8 @@ type performers struct {
 	snapshots  *effects.Snapshots
 }
 
-// equip makes the performers. They take what starts processes, and where the work is done, from the host when they
-// perform.
+// equip makes the performers. Some of them keep the repository and the spawner of the time of the call, so takeUp calls
+// equip again after it has started the spawner and entered the work tree.
 func (d *driver) equip() {
 	h, p := d.host, &d.performers
 	policies := &effects.Policies{Host: h}
@@ -56,7 +57,8 @@ func (d *driver) equip() {
 		Prompts: &effects.Prompts{Host: h, Tree: p.tree, Rules: policies.InForce}}
 }
 
-// performer is who performs effects of a kind; nil for a kind that the engine waits for itself.
+// performer returns the performer for effects of a kind. It returns nil for a kind that the engine carries out itself,
+// and for an unknown kind.
 func (p *performers) performer(kind loop.EffectKind) effects.Performer {
 	switch kind {
 	case loop.RunRole:

@@ -9,14 +9,14 @@ import (
 	"github.com/superloop/superloop/recovery/sandbox"
 )
 
-// startsHelpers: this program's main calls Main.
+// startsHelpers says that the main function of this program has called Main.
 var startsHelpers atomic.Bool
 
-// ErrNoMain: the program that calls Run has a main that does not call Main.
+// ErrNoMain says that the main function of the program did not call Main before Run.
 var ErrNoMain = errors.New("superloop starts this program again as its helper processes, but its main does not know them: call local.Main() first thing in main (in tests: in TestMain)")
 
-// Main is the first call of the main function of a program that calls Run: superloop starts the program's own binary
-// again as its helper processes (the spawner, the sandbox shim). In such a process Main does not return.
+// Main must be the first call in the main function of a program that calls Run. superloop starts the program's own
+// binary again as its helper processes (the spawner and the sandbox shim). In such a process Main does not return.
 func Main() {
 	startsHelpers.Store(true)
 	if len(os.Args) < 2 {

@@ -20,8 +20,9 @@ import (
 	"github.com/superloop/superloop/loop/layout"
 )
 
-// step puts a fact through the machine and into the journal: first the lines (the fact and the records that it implies,
-// in one write), then the state. If the write fails nothing has happened. A fact that came too late changes nothing.
+// step puts a fact through the machine. It first writes the lines to the journal (the fact and its records, in one
+// write) and then takes the new state. If the write fails, nothing has happened. A fact that came too late changes
+// nothing.
 func (d *driver) step(fact loop.Fact) error {
 	w, err := loop.WireOf(fact, time.Time{})
 	if err != nil {
@@ -46,7 +47,7 @@ func (d *driver) step(fact loop.Fact) error {
 	return effects.Usage{Host: d.host}.Recovery(before, next, fact)
 }
 
-// append writes events and, when they are written, moves to next.
+// append writes events to the journal and then makes next the state of the driver.
 func (d *driver) append(sync bool, next loop.State, events []journal.Event) error {
 	written, err := d.journal.Append(sync, events...)
 	if err != nil {
@@ -66,6 +67,7 @@ func (d *driver) append(sync bool, next loop.State, events []journal.Event) erro
 	return nil
 }
 
+// record writes an event that is no input of the machine.
 func (d *driver) record(event string, fields any) error {
 	raw, err := loop.Encode(fields)
 	if err != nil {
@@ -75,7 +77,7 @@ func (d *driver) record(event string, fields any) error {
 		RunID: d.state.RunID, Iteration: d.state.Iteration, Fields: raw}})
 }
 
-// Fold reads a journal and folds it. Next to an error it gives what it has read.
+// Fold reads a journal and computes the state that it leads to. With an error it returns what it has read so far.
 func Fold(path string) (*loop.Replay, error) {
 	fold := loop.NewReplay()
 	err := journal.Read(path, 0, func(ev journal.Event) error {
@@ -90,7 +92,7 @@ func Fold(path string) (*loop.Replay, error) {
 	return fold, nil
 }
 
-// LineOf is an event of a journal as the machine reads it.
+// LineOf converts an event of a journal into the line that the machine reads.
 func LineOf(ev journal.Event) loop.Line {
 	return loop.Line{Seq: ev.Seq, Timestamp: ev.Timestamp, Event: ev.Event, LoopID: ev.LoopID, RunID: ev.RunID, Iteration: ev.Iteration, Fields: ev.Fields}
 }
@@ -101,12 +103,12 @@ func eventsOf(lines []loop.Line) []journal.Event {
 	})
 }
 
-// viewInterval is the least time between two writes of state.json while a loop runs; at every pause and end it is
-// written at once.
+// viewInterval is the least time between two writes of state.json while a loop runs. At every pause and at the end
+// superloop writes it at once.
 const viewInterval = 100 * time.Millisecond
 
-// ReadView reads state.json, or, when that is gone, damaged or older than the journal's end, the journal that it is a
-// view of. A loop that never ran has neither: fs.ErrNotExist.
+// ReadView reads state.json. If that file is gone, damaged or older than the journal's end, ReadView computes the view
+// from the journal. For a loop that never ran, the error is fs.ErrNotExist.
 func ReadView(p layout.Paths) (loop.View, error) {
 	var v loop.View
 	data, err := os.ReadFile(p.File("state.json"))
@@ -117,7 +119,7 @@ func ReadView(p layout.Paths) (loop.View, error) {
 		return v, err
 	}
 	if err == nil {
-		// A supervisor that was killed left the view as it was up to viewInterval before.
+		// A killed supervisor leaves a view that can be older than the journal by viewInterval.
 		last, terr := journal.Tail(p.Events(), 1)
 		if terr != nil || len(last) == 0 || last[0].Seq <= v.Seq {
 			return v, nil
@@ -143,7 +145,7 @@ func (d *driver) putViews() {
 	if d.state.Status.Ended() || d.state.Status == loop.Paused {
 		pid = 0
 	}
-	// What is written later is of now: the next step makes a state of its own.
+	// The projections may write later. They then write this state, because the next step replaces d.state.
 	s, seq := d.state, d.journal.LastSeq()
 	index := slices.IndexFunc(d.o.Config.Loops, func(l config.Loop) bool { return l.ID == d.o.LoopID })
 	d.view.Put(func() ([]byte, error) { return encodeView(loop.ViewOf(s, seq, pid)) })
@@ -158,7 +160,7 @@ func encodeView(v any) ([]byte, error) {
 func (d *driver) repoView(s loop.State, index int) loop.RepoView {
 	var v loop.RepoView
 	if data, err := os.ReadFile(filepath.Join(d.paths.Super, "state.json")); err == nil {
-		_ = json.Unmarshal(data, &v) // a view that cannot be read is made anew
+		_ = json.Unmarshal(data, &v) // a view that cannot be read is replaced
 	}
 	if v.Loops == nil {
 		v.Loops = map[string]loop.Status{}
@@ -169,8 +171,8 @@ func (d *driver) repoView(s loop.State, index int) loop.RepoView {
 	return v
 }
 
-// flushViews writes the views now. A view that cannot be written is no loss: the journal holds the truth, so it is said
-// and not an error, but for a full disk, which an operator must hear of.
+// flushViews writes the views now. If it cannot, no data is lost, because the journal holds the truth. So flushViews
+// only warns, except for a full disk, which is an error that an operator must hear about.
 func (d *driver) flushViews() error {
 	err := errors.Join(d.view.Flush(), d.super.Flush())
 	d.host.Warn("state.json could not be written; the journal is whole", err)

@@ -27,15 +27,15 @@ import (
 	"github.com/superloop/superloop/recovery"
 )
 
-// newRunID names a run: sortable by time, and random enough that two in one millisecond differ.
+// newRunID makes the id of a run. Ids sort by time, and a random part makes two ids of one millisecond differ.
 func newRunID(at time.Time) string {
 	var b [4]byte
 	_, _ = rand.Read(b[:]) // crypto/rand does not fail on any system that Go runs on
 	return at.Format("20060102T150405.000Z") + "-" + hex.EncodeToString(b[:])
 }
 
-// open takes the loop's locks and its journal. Nothing is written before it is certain that the loop exists, that the
-// repository is one, and that no other supervisor has it.
+// open takes the loop's locks and opens its journal. It writes nothing before it knows that the configuration has the
+// loop and that the directory is a git repository. Before it holds the locks it creates directories only.
 func open(ctx context.Context, o Options) (_ *driver, err error) {
 	cfg, ok := o.Config.Loop(o.LoopID)
 	if !ok {
@@ -82,7 +82,7 @@ func open(ctx context.Context, o Options) (_ *driver, err error) {
 		return nil, err
 	}
 	for _, dir := range []string{paths.Loop, paths.Private, paths.Trees()} {
-		// What a killed supervisor was writing; the lock says that there is no other.
+		// These are unfinished files of a killed supervisor. The lock shows that no other supervisor is writing.
 		if _, err := o.Disk.RemoveTemps("temps", dir); err != nil {
 			return nil, d.host.Full(err)
 		}
@@ -104,8 +104,8 @@ func open(ctx context.Context, o Options) (_ *driver, err error) {
 	return d, nil
 }
 
-// setAside moves a journal that somebody changed, and the anchor that says so, out of the way of a fresh start; both
-// are kept.
+// setAside renames a journal that somebody has changed, and the anchor that shows the change, so that a fresh start is
+// possible. Both files are kept.
 func (d *driver) setAside() error {
 	suffix := ".tampered-" + d.o.Now().UTC().Format("20060102T150405.000Z")
 	for _, path := range []string{d.paths.Events(), d.paths.Head()} {
@@ -116,8 +116,8 @@ func (d *driver) setAside() error {
 	return nil
 }
 
-// lock takes both locks: the private one cannot be deleted by an agent, the one in the repository is seen by a
-// supervisor with another XDG_STATE_HOME. Both die with the process.
+// lock takes both locks of the loop. The private lock lies where agents at level L1 cannot delete it. A supervisor with
+// another XDG_STATE_HOME also sees the lock in the repository. The kernel drops both when the process dies.
 func (d *driver) lock() error {
 	holder, err := json.Marshal(Holder{Identity: proc.Self(), Since: d.o.Now().UTC()})
 	if err != nil {
@@ -127,7 +127,7 @@ func (d *driver) lock() error {
 		lock, err := d.o.Disk.Lock(path, holder)
 		if held, ok := errors.AsType[*durable.LockedError](err); ok {
 			var h Holder
-			_ = json.Unmarshal(held.Holder, &h) // a holder that did not say who it is has it all the same
+			_ = json.Unmarshal(held.Holder, &h) // a holder that cannot be read holds the lock all the same
 			return &HeldError{LoopID: d.o.LoopID, Holder: h}
 		}
 		if err != nil {
@@ -138,7 +138,7 @@ func (d *driver) lock() error {
 	return nil
 }
 
-// takeUp brings the state to where the journal ends, pays what the last write still owed, and starts or resumes the
+// takeUp computes the state from the journal, appends the records that the last write lacked, and starts or resumes the
 // loop.
 func (d *driver) takeUp(ctx context.Context) (err error) {
 	if err = d.fold(); err != nil {
@@ -164,7 +164,7 @@ func (d *driver) takeUp(ctx context.Context) (err error) {
 	if err := d.enterWorktree(ctx); err != nil {
 		return err
 	}
-	d.equip() // where the work is done is known now
+	d.equip() // the spawner and the work tree are known now
 	if err := d.tree.Ignore(); err != nil {
 		return err
 	}
@@ -188,7 +188,8 @@ func (d *driver) takeUp(ctx context.Context) (err error) {
 	return d.tellLoaded(news)
 }
 
-// fold reads the journal and pays what its last write still owed.
+// fold computes the state from the journal, appends the records that the last write lacked, and records a repair of the
+// journal.
 func (d *driver) fold() error {
 	fold, err := Fold(d.paths.Events())
 	if err != nil {
@@ -206,6 +207,7 @@ func (d *driver) fold() error {
 	return nil
 }
 
+// start begins the loop from the start. It archives what an earlier run left.
 func (d *driver) start(ctx context.Context) error {
 	if d.state.Version != 0 {
 		if err := d.archive(); err != nil {
@@ -226,13 +228,14 @@ func (d *driver) start(ctx context.Context) error {
 		SpecFile: d.loop.SpecFile, Tree: tree, Containment: string(d.spawner.Level()), Rules: loop.CurrentRules})
 }
 
+// resume continues the loop where the journal ends.
 func (d *driver) resume(ctx context.Context) error {
 	f := loop.Resumed{Plan: effects.PlanOf(d.settings().Next, d.loop), Version: d.o.Version, PID: os.Getpid(), Status: d.state.Status,
 		Containment: string(d.spawner.Level()), Rules: loop.CurrentRules}
 	if p := d.state.Pending; p != nil && d.state.Begun && p.Kind != loop.AskHuman {
 		f.Interrupted, f.Reason = p.ID, loop.ReasonCrash
-		// What the dead supervisor ran died with it; this is the net below that promise, for systems where the process
-		// that kept it was killed too.
+		// The helper processes ended the dead supervisor's processes when it died. Sweep ends what is left if the
+		// helper was killed, too.
 		f.Killed = proc.Sweep(effects.Mark(d.state.RunID))
 	}
 	if err := d.step(f); err != nil {
@@ -247,12 +250,14 @@ func (d *driver) resume(ctx context.Context) error {
 	return d.tree.Prune(d.state)
 }
 
-// pin keeps what listed commands read: what changes later is seen against it.
+// pin takes the baseline of the files that listed commands read (pinned inputs). superloop compares later changes with
+// it.
 func (d *driver) pin(ctx context.Context) error {
 	return d.host.Full(d.executor.Pin(ctx, d.state.Version == 0))
 }
 
-// archive moves what the last run left out of the way of a fresh one; the journal goes on, it is never cut.
+// archive moves the files of the last run to archive/<run id> before a fresh start. The journal stays, and the new run
+// appends to it.
 func (d *driver) archive() error {
 	if err := d.approvals.Withdraw("the loop begins anew"); err != nil {
 		return err
@@ -278,7 +283,7 @@ func (d *driver) archive() error {
 	return nil
 }
 
-// enterWorktree makes the loop's own work tree the place of the work, where the configuration asks for one.
+// enterWorktree makes the loop's own git work tree and works there, if the configuration asks for one.
 func (d *driver) enterWorktree(ctx context.Context) error {
 	if !d.loop.Git.Worktree {
 		return nil
@@ -287,7 +292,7 @@ func (d *driver) enterWorktree(ctx context.Context) error {
 	if err := d.o.Disk.MkdirAll("worktree", dir, 0o755); err != nil {
 		return d.host.Full(err)
 	}
-	// The repository itself must not see its own copy as untracked files.
+	// Without this file git would show the work trees as untracked files of the repository.
 	if ignore := filepath.Join(dir, ".gitignore"); !exists(ignore) {
 		if err := d.o.Disk.WriteFile("worktree", ignore, []byte("*\n"), 0o644); err != nil {
 			return d.host.Full(err)

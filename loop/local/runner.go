@@ -1,4 +1,4 @@
-// Package local is the engine of one machine: it drives one loop in this process.
+// Package local is the engine of one machine: it runs one loop in this process.
 package local
 
 import (
@@ -26,8 +26,8 @@ import (
 	"github.com/superloop/superloop/recovery/sandbox"
 )
 
-// Options are what a run needs. Repo, Config, LoopID, Version and Now are required; the zero value of the rest is a
-// sensible run.
+// Options are the options of Run. Repo, Config, LoopID and Version are required. Every other field has a useful zero
+// value.
 type Options struct {
 	Repo        string
 	Config      *config.Config
@@ -36,38 +36,40 @@ type Options struct {
 	StateHome   string // XDG_STATE_HOME, "" for its default
 	Disk        durable.Disk
 	Environ     []string   // the environment of agents and tests, os.Environ() by default
-	Containment proc.Level // forces a level of process containment; "" is the best there is
+	Containment proc.Level // forces a level of process containment; "": the best available
 	Fast        bool       // uses each runner's fast_args
-	Fresh       bool       // starts the loop anew; what its last run left is moved to archive/
-	// TrustConfig pins the configuration as it is: the operator By starts the loop with it, whatever was pinned before.
+	Fresh       bool       // begins the loop from the start; moves the files of its last run to archive/
+	// TrustConfig pins the configuration as it is, whatever was pinned before. By is the operator who starts the loop
+	// with it.
 	TrustConfig bool
 	By          string
-	// Unprotected: agents are not kept from the configuration and the private state, for those that need sudo or a
-	// container engine of their own.
+	// Unprotected does not keep agents from the configuration and the private state. Agents that need sudo or their own
+	// container engine need this.
 	Unprotected bool
-	// Channels makes the ways to people that a configuration names; nil is none.
-	Channels    func(*config.Config) effects.Channels
-	AcceptLoose bool // on_unknown "allow" holds where nothing confines commands too
-	// LookPath finds a program, for configurations that are read while the loop runs; nil takes any.
+	// Channels makes the notification channels that a configuration names. nil makes none.
+	Channels func(*config.Config) effects.Channels
+	// AcceptLoose lets on_unknown "allow" hold even if nothing confines commands.
+	AcceptLoose bool
+	// LookPath finds the programs of a configuration that changes while the loop runs. nil accepts every program.
 	LookPath         config.LookPath
-	ExitOnEscalation bool              // leaves as soon as an operator is needed
-	Watches          *dirwatch.Watches // if several loops run in the process: spares each one of its own
-	Hurry            <-chan struct{}   // closed: ends running processes at once instead of after their grace
-	// Observer is told of every event after it is in the journal, and of what an agent says; nil is nobody.
+	ExitOnEscalation bool              // leaves as soon as a question to an operator is open
+	Watches          *dirwatch.Watches // shared by the loops of a process; nil: the loop makes its own
+	Hurry            <-chan struct{}   // closed: running processes end at once, without their grace
+	// Observer gets every event after it is in the journal, and the output of agents. nil is no observer.
 	Observer Observer
 	Log      *zap.Logger
 	Now      func() time.Time
-	Random   func() float64 // gives numbers in [0,1) for jitter; rand.Float64 by default
+	Random   func() float64 // returns numbers in [0,1) for jitter; rand.Float64 by default
 }
 
-// Observer sees a run as it happens. Its methods are called from the driver's goroutines and must not block.
+// Observer watches a run. The driver calls its methods from several goroutines, and they must not block.
 type Observer interface {
 	Event(ev journal.Event, s loop.State)
-	// Said is the last line that a role, the tests or the validation printed.
+	// Said gets the last line that a role, the tests or the validation printed.
 	Said(who, line string)
 }
 
-// HeldError: another supervisor has the loop.
+// HeldError says that another supervisor holds the loop's lock.
 type HeldError struct {
 	LoopID string
 	Holder Holder
@@ -77,7 +79,7 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("loop %s is run by another supervisor (%s)", e.LoopID, e.Holder)
 }
 
-// Holder is what a supervisor writes into its lock.
+// Holder says who holds a loop's lock. The supervisor writes it into the lock file.
 type Holder struct {
 	proc.Identity
 	Since time.Time `json:"since"`
@@ -90,20 +92,19 @@ func (h Holder) String() string {
 	return fmt.Sprintf("pid %d on %s since %s", h.PID, h.Host, h.Since.Local().Format(time.DateTime))
 }
 
-// driver is one supervisor of one loop: the local way to carry effects out.
+// driver is the supervisor of one loop. It is the engine and has the performers.
 type driver struct {
 	o Options
-	// mu guards the state while an effect is performed: the performer writes to the journal, and so does watchKill
-	// beside it.
+	// mu guards the state while an effect is performed: the performer and watchKill both write to the journal.
 	mu      sync.Mutex
-	host    *effects.Host // what the performers share
+	host    *effects.Host // what all performers share
 	loop    config.Loop
 	paths   layout.Paths
-	repo    *worktree.Repo // where the work is done: the repository or the loop's own worktree
+	repo    *worktree.Repo // the work tree in which agents work: the repository's or the loop's own
 	journal *journal.Journal
 	state   loop.State
 	performers
-	intents map[string]bool // control intents that the journal holds
+	intents map[string]bool // the ids of the control intents that the journal holds
 	spawner *proc.Spawner
 	view    *journal.Projection
 	super   *journal.Projection
@@ -111,24 +112,25 @@ type driver struct {
 	log     *zap.Logger
 	cleanup []func()
 
-	restarted bool // the loop was taken up with an open question
+	restarted bool // the loop was resumed with an open question about a runner
 
 	reload     *watch.Reloader
 	protection sandbox.ProtectionReport
 	next       atomic.Pointer[config.Config] // newer than o.Config, in force from the next iteration on
 	newConfig  <-chan struct{}
-	proposals  <-chan struct{} // there may be a new one
+	proposals  <-chan struct{} // fires when a new proposal may be there
 
-	life     context.Context // ends with the run: what watches for it
+	life     context.Context // ends with the run; the watches end with it
 	watches  *dirwatch.Watches
-	answered <-chan struct{} // there may be an answer
+	answered <-chan struct{} // fires when a new answer may be there
 
-	cancel *control.Intent // the intent that ends the loop, once one was seen
+	cancel *control.Intent // the cancellation that takeIntents has found
 }
 
-// Run takes a loop to its end, or to where it waits and o says to leave, or until shutdown is done: then the loop can
-// be resumed. It returns the state that it left the loop in. An error is a failure of the supervisor, not of the loop,
-// and what the journal holds stays true. The main function of the program has to call Main.
+// Run runs a loop to its end. It returns earlier when shutdown is done, or when an operator is needed and
+// o.ExitOnEscalation is set. The loop can then be resumed. Run returns the last state of the loop. An error is a
+// failure of the supervisor, not of the loop, and the journal stays valid. The main function of the program must call
+// Main first.
 func Run(shutdown context.Context, o Options) (loop.State, error) {
 	if !startsHelpers.Load() {
 		return loop.State{}, ErrNoMain
@@ -151,7 +153,7 @@ func Run(shutdown context.Context, o Options) (loop.State, error) {
 	return d.state, err
 }
 
-// drive carries out what is pending until there is nothing, or until the supervisor has to leave.
+// drive carries out effects until the loop ends or the supervisor has to leave.
 func (d *driver) drive(shutdown context.Context) error {
 	for {
 		e, do := loop.Due(d.state)
@@ -188,7 +190,8 @@ func (d *driver) drive(shutdown context.Context) error {
 	}
 }
 
-// exitsOnEscalation reports whether the supervisor is to leave because an operator is needed and has not answered yet.
+// exitsOnEscalation reports whether the supervisor has to leave because a question to an operator is open and not
+// answered.
 func (d *driver) exitsOnEscalation() (bool, error) {
 	if !d.o.ExitOnEscalation || !d.state.Begun || d.state.Human == nil {
 		return false, nil
@@ -204,8 +207,8 @@ func (d *driver) exitsOnEscalation() (bool, error) {
 	return true, nil
 }
 
-// carryOut does what is due. A nil fact means that there is nothing to report yet: the loop is to look at its intents
-// and at shutdown again.
+// carryOut carries out what is due. A nil fact means that there is nothing to report yet. The caller then looks at the
+// intents and at shutdown again.
 func (d *driver) carryOut(shutdown context.Context, e loop.Effect, do loop.Do) (loop.Fact, error) {
 	switch do {
 	case loop.DoTimer:
@@ -220,8 +223,8 @@ func (d *driver) carryOut(shutdown context.Context, e loop.Effect, do loop.Do) (
 	return d.perform(shutdown, p, e)
 }
 
-// stopPaused leaves the loop to be resumed. A question that was journaled a moment ago is opened before that: it can be
-// answered without a supervisor.
+// stopPaused pauses the loop. If the journal holds a question, stopPaused first opens its record, so that an operator
+// can answer it without a supervisor.
 func (d *driver) stopPaused(shutdown context.Context, do loop.Do) error {
 	if do == loop.DoHuman {
 		if _, _, err := d.approvals.Open(context.WithoutCancel(d.life), d.state); err != nil {
@@ -235,7 +238,7 @@ func (d *driver) stopPaused(shutdown context.Context, do loop.Do) error {
 	return d.step(loop.Stopped{Status: loop.Paused, Reason: reason})
 }
 
-// end brings the files that people read in line with the end.
+// end writes the final reports and settles the loop after it has ended.
 func (d *driver) end() error {
 	if d.state.Gates.Promise != "" {
 		if _, err := d.gates.WriteReports(context.Background(), d.state); err != nil {
@@ -245,19 +248,21 @@ func (d *driver) end() error {
 	return d.settle()
 }
 
+// stopCancelled carries out the cancellation in d.cancel.
 func (d *driver) stopCancelled() error {
 	in := d.cancel
 	d.intents[in.ID] = true
 	return d.step(loop.Stopped{Status: loop.Cancelled, Reason: loop.ReasonCancelled, By: in.By, Note: in.Note, IntentID: in.ID})
 }
 
-// close lets go of everything, last taken first.
+// close releases everything in reverse order.
 func (d *driver) close() {
 	for i := len(d.cleanup) - 1; i >= 0; i-- {
 		d.cleanup[i]()
 	}
 }
 
+// settings returns the configuration in force, the one of the next iteration, and the loop's part.
 func (d *driver) settings() effects.Settings {
 	s := effects.Settings{Config: d.o.Config, Loop: d.loop, Next: d.next.Load()}
 	if s.Next == nil {
@@ -266,7 +271,7 @@ func (d *driver) settings() effects.Settings {
 	return s
 }
 
-// Fact puts a fact through the machine while an effect is performed.
+// Fact puts a fact through the machine while an effect is performed, and returns the new state.
 func (d *driver) Fact(f loop.Fact) (loop.State, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -274,7 +279,7 @@ func (d *driver) Fact(f loop.Fact) (loop.State, error) {
 	return d.state, err
 }
 
-// Record writes a line that is no input of the machine.
+// Record writes an event that is no input of the machine, while an effect is performed.
 func (d *driver) Record(event string, fields any) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -15,12 +15,13 @@ import (
 	"github.com/superloop/superloop/roles/agent"
 )
 
-// leaveGrace is what a process tree gets between TERM and KILL when the supervisor itself has to leave: it has to be
-// gone within five seconds.
+// leaveGrace is the time between SIGTERM and SIGKILL for a process tree when the supervisor itself has to leave. The
+// supervisor must be gone within five seconds.
 const leaveGrace = 3 * time.Second
 
-// takeIntents reads the control directory: a cancellation is kept in d.cancel, what the journal already holds is
-// removed, and an answer to a question that is no longer open is recorded as such.
+// takeIntents reads the control directory. It keeps a cancellation in d.cancel and leaves a superloop kick that ends
+// the present wait to retryNow. It removes an intent that the journal already holds. It records every other intent as
+// ignored and removes it.
 func (d *driver) takeIntents() error {
 	for _, in := range d.submitted() {
 		if !d.intents[in.ID] {
@@ -36,7 +37,7 @@ func (d *driver) takeIntents() error {
 			if err := d.record(f.Event(), f); err != nil {
 				return err
 			}
-			// The file is only removed when its record is on the disk.
+			// The file is removed only after its record is on the disk.
 			if _, err := d.journal.Append(true); err != nil {
 				return d.host.Full(err)
 			}
@@ -48,20 +49,21 @@ func (d *driver) takeIntents() error {
 	return nil
 }
 
+// submitted returns the intents in the control directory, and warns about files that it cannot read.
 func (d *driver) submitted() []control.Intent {
 	ins, err := control.Submitted(d.paths)
 	d.host.Warn("a control file cannot be read", err)
 	return ins
 }
 
-// perform has an effect performed under a context that ends, and its processes with it, when the supervisor has to
-// leave or the operator cancels the loop. effects.Hurry gives its channel: closed leaveGrace later, or at the second
-// Ctrl-C.
+// perform lets a performer carry out an effect. The context of the performer, and with it the effect's processes, ends
+// when the supervisor has to leave or the operator cancels the loop. effects.Hurry returns its channel. watchKill
+// closes the channel leaveGrace later, or at the second Ctrl-C.
 func (d *driver) perform(shutdown context.Context, p effects.Performer, e loop.Effect) (loop.Fact, error) {
 	kill, stop := context.WithCancel(shutdown)
 	defer stop()
 	hurry, done, watched := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	s := d.state // what watches beside the performer may change the driver's
+	s := d.state // watchKill may change d.state while the performer runs
 	go func() {
 		defer close(watched)
 		d.watchKill(kill, stop, hurry, done)
@@ -72,7 +74,8 @@ func (d *driver) perform(shutdown context.Context, p effects.Performer, e loop.E
 	return fact, err
 }
 
-// watchKill waits for a reason to end what runs, and then for the end of its patience, until done.
+// watchKill ends the running effect when there is a reason to, and closes hurry after leaveGrace. It returns when done
+// is closed. Meanwhile it takes in a changed configuration, a new proposal and delivered messages.
 func (d *driver) watchKill(kill context.Context, stop func(), hurry chan<- struct{}, done <-chan struct{}) {
 	for kill.Err() == nil {
 		select {
@@ -106,12 +109,13 @@ func (d *driver) watchKill(kill context.Context, stop func(), hurry chan<- struc
 	<-done
 }
 
+// cancels reports whether in cancels the present run and is not in the journal yet.
 func (d *driver) cancels(in control.Intent) bool {
 	return in.Kind == control.IntentCancel && in.RunID == d.state.RunID && !d.intents[in.ID]
 }
 
-// wait sleeps until the effect's time, or until somebody wants something: a superloop kick ends it, and so does the
-// news that the limit it waits for is gone.
+// wait waits until the effect's time. A superloop kick ends the wait, and so does the news that the limit is gone. A
+// nil fact means that the wait is not over.
 func (d *driver) wait(shutdown context.Context, e loop.Effect) (loop.Fact, error) {
 	if in, ok := d.retryNow(); ok {
 		d.intents[in.ID] = true
@@ -139,7 +143,7 @@ func (d *driver) wait(shutdown context.Context, e loop.Effect) (loop.Fact, error
 	return nil, nil
 }
 
-// waited adds who can take the role now, where one waits for somebody.
+// waited adds the runners that could take the role now, if the failure policy waits for a runner.
 func (d *driver) waited(e loop.Effect, f loop.WaitOver) loop.Fact {
 	if l := d.state.Response.Policy; l != nil && l.Phase == failures.Waiting && e.Role != "" {
 		f.Candidates = d.runners.Candidates(d.state, e.Role)
@@ -147,8 +151,8 @@ func (d *driver) waited(e loop.Effect, f loop.WaitOver) loop.Fact {
 	return f
 }
 
-// limitGone reports whether the limit that the loop waits for was lifted before its time, by superloop kick or by a run
-// that worked in another loop: the shared file was told of it and has forgotten it before SharedUntil.
+// limitGone reports whether the limit that the loop waits for ended before its time, by superloop kick or by a run that
+// worked in another loop. That is so if the shared file of limits has forgotten the limit before SharedUntil.
 func (d *driver) limitGone() bool {
 	l := d.state.Limit
 	if l == nil || !d.host.Now(d.state).Before(l.SharedUntil) {
@@ -158,22 +162,24 @@ func (d *driver) limitGone() bool {
 	return err == nil && !known
 }
 
-// retryNow is an intent of the operator not to wait (superloop kick).
+// retryNow returns the operator's intent to end the present wait (superloop kick), if there is one.
 func (d *driver) retryNow() (control.Intent, bool) {
-	ins, _ := control.Submitted(d.paths) // takeIntents has reported what cannot be read
+	ins, _ := control.Submitted(d.paths) // takeIntents has reported the files that cannot be read
 	if i := slices.IndexFunc(ins, d.endsWait); i >= 0 {
 		return ins[i], true
 	}
 	return control.Intent{}, false
 }
 
+// endsWait reports whether in is a superloop kick of the present run that the loop can take now.
 func (d *driver) endsWait(in control.Intent) bool {
 	p := d.state.Pending
 	return in.Kind == control.IntentKick && in.RunID == d.state.RunID && !d.intents[in.ID] &&
 		p != nil && loop.Check(d.state, loop.Decision{Kind: loop.DecideRetryNow, RunID: in.RunID}) == nil
 }
 
-// awaitAnswer waits for the answer to an escalation, which costs nothing.
+// awaitAnswer waits for the answer to an escalation. Waiting costs nothing. A nil fact means that there is no answer
+// yet.
 func (d *driver) awaitAnswer(shutdown context.Context) (loop.Fact, error) {
 	if err := d.watchAnswers(); err != nil {
 		return nil, err
@@ -182,7 +188,8 @@ func (d *driver) awaitAnswer(shutdown context.Context) (loop.Fact, error) {
 	var mended *effects.Mended
 	if wish {
 		mended = &effects.Mended{By: in.By, Note: in.Note, IntentID: in.ID}
-	} else if d.restarted { // who starts a loop again whose login was missing has mended it, or wants to know
+		// An operator who runs the loop again has renewed the missing login, or wants to know whether it works.
+	} else if d.restarted {
 		mended = &effects.Mended{By: "superloop run"}
 	}
 	d.restarted = false
@@ -207,7 +214,7 @@ func (d *driver) awaitAnswer(shutdown context.Context) (loop.Fact, error) {
 	return nil, nil
 }
 
-// watchAnswers has answers wake the loop.
+// watchAnswers watches the directory of the questions, so that an answer ends the wait of the loop.
 func (d *driver) watchAnswers() error {
 	if d.answered == nil {
 		if err := d.o.Disk.MkdirAll("dirs", d.paths.Questions(), 0o700); err != nil {
@@ -218,7 +225,7 @@ func (d *driver) watchAnswers() error {
 	return nil
 }
 
-// Cancel ends a loop that no supervisor runs.
+// Cancel carries out a cancellation of a loop that no supervisor runs.
 func Cancel(ctx context.Context, o Options) error {
 	d, err := open(ctx, o)
 	if err != nil {
@@ -232,7 +239,7 @@ func Cancel(ctx context.Context, o Options) error {
 		return err
 	}
 	if d.state.Status.Ended() {
-		return d.settle() // a supervisor was faster
+		return d.settle() // a supervisor has cancelled it first
 	}
 	if d.cancel == nil {
 		return nil
@@ -246,8 +253,7 @@ func Cancel(ctx context.Context, o Options) error {
 	return d.flushViews()
 }
 
-// settle removes the intents that the journal holds, or that came too late, and ends the question of a loop that has
-// ended.
+// settle removes the remaining intents and withdraws the open question of a loop that has ended.
 func (d *driver) settle() error {
 	if err := d.approvals.Withdraw("the loop is " + string(d.state.Status)); err != nil {
 		return err
