@@ -1,5 +1,6 @@
-// Package control carries what a human wants of a loop from the process that was told to the supervisor of the loop: a
-// file per wish in the loop's private directory, durable, with an id that stands in the event which carries it out.
+// Package control carries an operator's intents (cancel, kick) from the process that took the command to the supervisor
+// of the loop. Each intent is a file in the loop's private directory. The file is durable, and the event that carries
+// the intent out holds its id.
 package control
 
 import (
@@ -17,26 +18,26 @@ import (
 	"github.com/superloop/superloop/loop/layout"
 )
 
-// Intent is what an operator wants of a loop, put down by one process and taken in by the supervisor, whichever and
-// whenever that is. It is a file in the private directory, so that a decision given while no supervisor is alive is
-// kept; its id stands in the event that carries it out, so that it is carried out once.
+// Intent is what an operator wants of a loop. One process writes it as a file in the private directory, and the present
+// or a later supervisor takes it in. So an intent is kept while no supervisor runs. The event that carries the intent
+// out holds its id, so the intent is carried out once.
 type Intent struct {
 	ID    string    `json:"id"`
 	Kind  string    `json:"kind"` // cancel, kick
 	By    string    `json:"by"`
 	Note  string    `json:"note,omitempty"`
 	At    time.Time `json:"at"`
-	RunID string    `json:"run_id,omitempty"` // the run that it is about
-	File  string    `json:"-"`                // the path of its file, once it is submitted
+	RunID string    `json:"run_id,omitempty"` // the run that the intent is about
+	File  string    `json:"-"`                // the path of its file, set by Submitted
 }
 
 // Kinds of intents.
 const (
 	IntentCancel = "cancel"
-	IntentKick   = "kick" // do not wait any longer; what was asked for is mended
+	IntentKick   = "kick" // wait no longer: the operator has repaired the cause
 )
 
-// Submit puts an intent down, durably.
+// Submit writes an intent to the control directory and flushes it to the disk.
 func Submit(d durable.Disk, p layout.Paths, in Intent) error {
 	if err := d.MkdirAll("control:mkdir", p.Control(), 0o700); err != nil {
 		return err
@@ -60,8 +61,8 @@ func readIntent(path string) (Intent, error) {
 	return in, nil
 }
 
-// Submitted lists the intents that wait to be taken in, oldest first. A file that cannot be read is reported in the error
-// and does not hide the others.
+// Submitted returns the intents in the control directory, oldest first. If a file cannot be read, the error says so,
+// and the other intents are returned all the same.
 func Submitted(p layout.Paths) (all []Intent, errs error) {
 	entries, err := os.ReadDir(p.Control())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -85,7 +86,7 @@ func Submitted(p layout.Paths) (all []Intent, errs error) {
 	return all, errs
 }
 
-// Ignored is the event of an intent that nothing waited for.
+// Ignored is the event that says that nothing waited for an intent.
 type Ignored struct {
 	Kind     string `json:"kind"`
 	By       string `json:"by"`
@@ -93,5 +94,5 @@ type Ignored struct {
 	Reason   string `json:"reason"`
 }
 
-// Event is its name in the journal.
+// Event returns the name of the event in the journal.
 func (Ignored) Event() string { return "intent_ignored" }
