@@ -1,5 +1,5 @@
-// Package layout says where the files of a loop lie: what is in the repository for people and agents to read, and what
-// is kept where an agent has no business. It creates nothing.
+// Package layout says where the files of a loop lie: in the repository, where people and agents read them, and in the
+// private state, which agents must not reach. It creates nothing.
 package layout
 
 import (
@@ -15,21 +15,21 @@ import (
 	"github.com/superloop/superloop/escalation"
 )
 
-// Gitignore is what .superloop/.gitignore holds of a new repository: what superloop writes while it runs, and what git
-// would walk through with every look at the tree.
+// Gitignore is the content of .superloop/.gitignore in a new repository. It excludes the files that superloop writes
+// while it runs. Without it git would read all of them at every look at the tree.
 const Gitignore = "# what superloop writes while it runs\n/loops/\n/worktrees/\n/state.json\n"
 
-// Paths are the places of one loop.
+// Paths holds the root directories of one loop's files.
 type Paths struct {
 	Repo    string // the repository's root, absolute, symlinks resolved
 	Super   string // <repo>/.superloop
 	Loop    string // <repo>/.superloop/loops/<id>
 	Private string // $XDG_STATE_HOME/superloop/<repo-id>/loops/<id>
-	State   string // $XDG_STATE_HOME/superloop, of all repositories
+	State   string // $XDG_STATE_HOME/superloop, for all repositories
 }
 
-// NewPaths works the places out; it creates nothing. stateHome is the value of XDG_STATE_HOME, "" for its default below
-// home.
+// NewPaths computes the paths of the loop id in the repository repo. stateHome is the value of XDG_STATE_HOME. "" means
+// ~/.local/state.
 func NewPaths(repo, id, stateHome string) (Paths, error) {
 	root, err := filepath.Abs(repo)
 	if err == nil {
@@ -50,8 +50,8 @@ func NewPaths(repo, id, stateHome string) (Paths, error) {
 	return Paths{Repo: root, Super: super, Loop: filepath.Join(super, "loops", id), Private: filepath.Join(state, rid, "loops", id), State: state}, nil
 }
 
-// StateRoot is the directory of superloop's private state, of all repositories; stateHome is the value of
-// XDG_STATE_HOME, "" for its default below home.
+// StateRoot returns the directory of superloop's private state for all repositories. stateHome is the value of
+// XDG_STATE_HOME. "" means ~/.local/state.
 func StateRoot(stateHome string) (string, error) {
 	if stateHome == "" {
 		home, err := os.UserHomeDir()
@@ -66,8 +66,8 @@ func StateRoot(stateHome string) (string, error) {
 	return resolved(filepath.Join(stateHome, "superloop")), nil
 }
 
-// resolved follows the links in what exists of a path: people keep their state behind links, and what is protected must
-// be named by its own path.
+// resolved resolves the symbolic links in the part of a path that exists. The private state may lie behind links, and
+// the sandbox protects a directory under its real path only.
 func resolved(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real
@@ -78,8 +78,8 @@ func resolved(path string) string {
 	return path
 }
 
-// repoID tells repositories apart that were, at different times, at the same path, and the same repository under two
-// mounts: device, inode and path.
+// repoID names a repository by its device, inode and path. Two repositories that were at the same path at different
+// times have different ids, and so has one repository under two mounts.
 func repoID(root string) (string, error) {
 	info, err := os.Stat(root)
 	if err != nil {
@@ -93,7 +93,7 @@ func repoID(root string) (string, error) {
 	return hex.EncodeToString(sum[:8]), nil
 }
 
-// Rel is a path as it stands in events: relative to the repository.
+// Rel returns a path as events have it: relative to the repository and with slashes.
 func (p Paths) Rel(path string) string {
 	if rel, err := filepath.Rel(p.Repo, path); err == nil {
 		return filepath.ToSlash(rel)
@@ -101,7 +101,7 @@ func (p Paths) Rel(path string) string {
 	return path
 }
 
-// What lies in the loop's directory.
+// File and the methods after it return paths in the loop's directory.
 func (p Paths) File(name string) string { return filepath.Join(p.Loop, name) }
 func (p Paths) Logs(iteration int) string {
 	return p.File(filepath.Join("logs", "iter-"+strconv.Itoa(iteration)))
@@ -110,7 +110,7 @@ func (p Paths) Events() string    { return p.File("events.jsonl") } // the journ
 func (p Paths) Proposals() string { return p.File("proposals") }
 func (p Paths) RepoLock() string  { return p.File("lock") }
 
-// What is private to the loop.
+// Lock and the methods after it return paths in the loop's private directory.
 func (p Paths) Lock() string           { return p.private("lock") }
 func (p Paths) Control() string        { return p.private("control") }
 func (p Paths) Trees() string          { return p.private("trees") }
@@ -118,26 +118,27 @@ func (p Paths) Tree(sig string) string { return filepath.Join(p.Trees(), sig) }
 func (p Paths) Baseline() string       { return p.private("baseline.json") }
 func (p Paths) Guard() string          { return p.private("guard.json") }
 func (p Paths) Questions() string      { return p.private(escalation.Folder) }
-func (p Paths) Outbox() string         { return p.private("outbox") } // news to people, until they are delivered
+func (p Paths) Outbox() string         { return p.private("outbox") } // messages until they are delivered
 
-// Head is the anchor of the journal: what an agent that cuts or rewrites events.jsonl cannot reach.
+// Head is the anchor of the journal. An agent at level L1 that cuts or rewrites events.jsonl cannot reach it.
 func (p Paths) Head() string { return p.private("head") }
 
-// Locks are the files that a supervisor of the loop holds.
+// Locks are the lock files that a supervisor of the loop holds.
 func (p Paths) Locks() []string { return []string{p.Lock(), p.RepoLock()} }
 
-// What all loops of the repository share: what recoveries were about to overwrite, what has helped, what is known of the
-// runners, what is looked at before an iteration, how the last role runs ended.
+// Undo and the methods after it return paths that all loops of the repository share: the files that recoveries
+// overwrote, the remedies that helped, the health of the runners, the environment checks, and how the last role runs
+// ended.
 func (p Paths) Undo() string        { return p.shared("undo") }
 func (p Paths) Learned() string     { return p.shared("learned.json") }
 func (p Paths) Health() string      { return p.shared("health.json") }
 func (p Paths) Preventions() string { return p.shared("preventions.json") }
 func (p Paths) Watched() string     { return p.shared("watched.json") }
 
-// Cooldowns is what all loops of this user know of their providers' limits.
+// Cooldowns is the directory in which all loops of this user keep the limits of their accounts.
 func (p Paths) Cooldowns() string { return filepath.Join(p.State, "cooldowns") }
 
-// Trust is the pin of the repository's configuration. Below State it has the repository's name.
+// Trust is the file with the pin of the repository's configuration.
 func (p Paths) Trust() string {
 	return filepath.Join(p.State, "trust", filepath.Base(p.shared(""))+".json")
 }
