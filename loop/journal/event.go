@@ -1,4 +1,5 @@
-// Package journal keeps what happened: events.jsonl, the truth about a loop, and the files that are projections of it.
+// Package journal keeps events.jsonl, which is the truth about a loop, and projections: files that are computed from
+// it.
 //
 // # Format
 //
@@ -17,39 +18,41 @@
 //	prev       string: the hash of the line before, "" in the first line
 //	hash       string: 64 lower-case hexadecimal digits
 //
-// Integers have no sign and no leading zero. An own member does not have the name of one of the eight others, in
-// whatever case. So a reader finds prev and hash by counting from the end, and everything before the own members by
-// reading from the start, without parsing those.
+// Integers have no sign and no leading zero. No own member has the name of one of the eight others, in whatever case.
+// So a reader finds prev and hash by counting from the end of the line, and the first six members by reading from its
+// start. It does not have to parse the own members.
 //
 // hash is the SHA-256 of the line's bytes from the first "{" up to, and without, the last `,"hash":` of the line. As
-// prev is among these bytes, each hash stands for the line and for all lines before it.
+// prev is among these bytes, each hash covers the line and all lines before it.
 //
-// In strings the writer escapes `"`, `\` and the bytes below 0x20 (as \n, \r, \t or \u00XX); everything else stands as
-// it is. A byte that is not UTF-8 is written as U+FFFD, and hashed as that.
+// In strings the writer escapes `"`, `\` and the bytes below 0x20 (as \n, \r, \t or \u00XX), and nothing else. It
+// writes a byte that is not UTF-8 as U+FFFD, and the hash is computed from that.
 //
 // # Writing
 //
-// Lines are appended, never changed. Lines that belong together (a group) are one write(2); after a crash a group may
-// have been cut anywhere, so any prefix of it may be there. What was appended with sync is on the disk when Append
-// returns.
+// The writer appends lines and never changes them. It writes lines that belong together (a group) with one write(2). A
+// crash may cut a group anywhere, so any prefix of it may be in the file. A group that was appended with sync is on the
+// disk when Append returns.
 //
 // # Repair
 //
 // A crash in the middle of an append leaves a torn end: bytes without a newline, or, after a power cut, one last line
-// with NUL bytes where a page did not make it to the disk. Open copies a torn end to "<path>.broken-<offset>" and cuts
-// it off. Nothing else is ever repaired: a line that is whole and does not fit the chain is corruption, whatever
-// follows it, and Open refuses (CorruptError).
+// with NUL bytes where a page did not reach the disk. Open copies a torn end to "<path>.broken-<offset>" and cuts it
+// off. Open repairs nothing else. A whole line that does not fit the chain is corruption, whatever follows it, and Open
+// refuses the journal (CorruptError).
 //
 // # Head
 //
-// The chain shows that a line was changed, but whoever can write the file can also cut lines off its end, or write a
-// new chain. So the writer keeps an anchor where an agent has no business (Options.Head): position and hash of the last
-// line that is on the disk. It is written after the flush, so it never names a line that a crash can take back, and it
-// is not flushed itself, so after a power cut it may name an older line than the last. Open refuses a journal that does
-// not hold the line that the anchor names, where it names it (TamperedError).
+// The chain shows that a line was changed. But a program that can write the file can also cut lines off its end, or
+// write a new chain. So the writer keeps an anchor, the head, where agents must not reach (Options.Head): position and
+// hash of the last line that is on the disk. The writer stores the anchor after the flush of the line, so the anchor
+// never names a line that a crash can remove. It does not flush the anchor, so after a power cut the anchor may name an
+// older line than the last. Open refuses a journal that does not hold the line of the anchor at its place
+// (TamperedError).
 //
-// The file is a durable.Slots; its record is 57 bytes: 1 byte version (1), and, little-endian, 8 bytes seq, 8 bytes
-// offset of the line's first byte, 8 bytes offset behind its newline (the file's size at that time), 32 bytes hash.
+// The file of the anchor is a durable.Slots. Its record has 57 bytes: 1 byte version (1), and, little-endian, 8 bytes
+// seq, 8 bytes offset of the line's first byte, 8 bytes offset behind its newline (the file's size at that time),
+// 32 bytes hash.
 package journal
 
 import (
@@ -70,7 +73,7 @@ const MaxLine = 16 << 20
 
 // Event is one line of a journal.
 type Event struct {
-	// Seq is given by Append: 1 for the first event, then one more each.
+	// Seq is set by Append: 1 for the first event, then one more for each event.
 	Seq int64
 	// Timestamp is kept in UTC and in whole milliseconds, rounded down.
 	Timestamp time.Time
@@ -80,11 +83,11 @@ type Event struct {
 	Iteration int
 	// Fields are the event's own members: one JSON object, or nil.
 	Fields json.RawMessage
-	// Prev and Hash are given by Append.
+	// Prev and Hash are set by Append.
 	Prev, Hash string
 }
 
-// timeLayout is 24 bytes for every year that the format takes.
+// timeLayout gives 24 bytes for every year from 0 to 9999.
 const timeLayout = "2006-01-02T15:04:05.000Z"
 
 const (
@@ -101,10 +104,11 @@ const (
 	trailerLen = len(hashKey) + hashLen + len(lineEnd)
 )
 
-// AppendLine appends ev as one line, newline included, to dst. It computes the hash from the line and does not look at
-// ev.Hash; Seq and Prev are taken as they are. It allocates nothing if dst has room.
+// AppendLine appends ev to dst as one line with its newline. It computes the hash from the line and ignores ev.Hash. It
+// writes Seq and Prev as they are. It allocates nothing if dst has room.
 //
-// No name, no time, or Fields that are no JSON object or use the envelope's names: an error, and dst as it was.
+// AppendLine returns an error and an unchanged dst if ev has no name, no valid time, number or prev, or Fields that are
+// no JSON object or use the envelope's names, and if the line is longer than MaxLine.
 func AppendLine(dst []byte, ev Event) ([]byte, error) {
 	at := ev.Timestamp.UTC()
 	switch {
@@ -136,7 +140,7 @@ func AppendLine(dst []byte, ev Event) ([]byte, error) {
 	return append(b, '\n'), nil
 }
 
-// lineHash is the hash in the last line of b.
+// lineHash returns the hash in the last line of b.
 func lineHash(b []byte) string {
 	end := len(b) - len(lineEnd) - 1
 	return string(b[end-hashLen : end])
@@ -151,7 +155,7 @@ func isHash[T string | []byte](s T) bool {
 	return len(s) == hashLen
 }
 
-// appendText appends the inside of a JSON string; what is not UTF-8 is U+FFFD.
+// appendText appends s as the inside of a JSON string. It writes U+FFFD for a byte that is not UTF-8.
 func appendText(dst []byte, s string) []byte {
 	for _, c := range s {
 		switch {
@@ -172,7 +176,7 @@ func appendText(dst []byte, s string) []byte {
 	return dst
 }
 
-// appendFields appends the members of the object raw, each after a comma, without white space and as valid UTF-8.
+// appendFields appends the members of the JSON object raw, each after a comma, without white space and as valid UTF-8.
 func appendFields(dst []byte, raw json.RawMessage) ([]byte, error) {
 	if len(raw) == 0 {
 		return dst, nil
@@ -184,7 +188,7 @@ func appendFields(dst []byte, raw json.RawMessage) ([]byte, error) {
 		return dst, errors.New("its fields are not a JSON object")
 	}
 	start := len(dst)
-	depth, key := 0, false // key: the next string is a name of the outermost object
+	depth, key := 0, false // key says that the next string is a name of the outermost object
 	for i := 0; i < len(raw); i++ {
 		c := raw[i]
 		switch c {
@@ -231,7 +235,8 @@ func appendFields(dst []byte, raw json.RawMessage) ([]byte, error) {
 
 var envelope = []string{"seq", "timestamp", "event", "loop_id", "run_id", "iteration", "prev", "hash"}
 
-// checkName refuses the envelope's names in any case of letters: a decoder would take the field for the envelope's.
+// checkName refuses the envelope's names in any case of letters, because a decoder would take such a field for the
+// envelope's.
 func checkName(quoted []byte) error {
 	name := quoted[1 : len(quoted)-1]
 	if bytes.IndexByte(name, '\\') >= 0 {

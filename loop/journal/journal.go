@@ -14,40 +14,41 @@ import (
 	"github.com/superloop/superloop/internal/durable"
 )
 
-// Options of Open.
+// Options are the options of Open.
 type Options struct {
-	Head string // the path of the anchor, in a directory that agents cannot write; "": none is kept
+	Head string // the path of the anchor, in a directory that agents cannot write; "": the journal keeps no anchor
 }
 
-// Journal appends to one events.jsonl. Several goroutines may use it; of those that sync at a time one flushes for all.
+// Journal appends to one events.jsonl. Several goroutines may use it. If several of them sync at the same time, one
+// flush serves all.
 type Journal struct {
 	disk     durable.Disk
 	path     string
 	repaired durable.Repair
 
-	mu   sync.Mutex // guards what follows, and the order of the lines
+	mu   sync.Mutex // guards app and last, and the order of the lines
 	app  *durable.Appender
 	last place // the last line that was appended
 
-	flush  sync.Mutex // held during a flush; taken without mu
-	synced int64      // the last event that is on the disk
+	flush  sync.Mutex // held during a flush; never taken while mu is held
+	synced int64      // the number of the last event that is on the disk
 	head   *durable.Slots
 }
 
-// Open opens the journal at path and creates it if it is not there; its directory must be. The caller holds the loop's
-// lock: there is one writer.
+// Open opens the journal at path. It creates the file, but not its directory. The caller holds the loop's lock, so
+// there is only one writer.
 //
-// It checks the journal against its head (*TamperedError), then its lines (*CorruptError), changing nothing. Only if all
-// is well it repairs a torn end, if there is one: see Repaired. It flushes what it found, so that whoever acts on what
-// the journal says acts on what is on the disk. A journal that it creates can be read by its owner only: it holds
-// commands and the ends of their outputs.
+// Open first compares the journal with its head (*TamperedError), then checks its lines (*CorruptError), and changes
+// nothing so far. Only if both succeed does it repair a torn end, if there is one: see Repaired. Then it flushes the
+// file, so that everything that the journal says is on the disk. Only its owner can read a journal that Open creates,
+// because a journal holds commands and parts of their outputs.
 //
-// Steps for a fault: "events:..." and "head:...".
+// The names of its steps for injected faults begin with "events:" and "head:".
 func Open(d durable.Disk, path string, o Options) (_ *Journal, err error) {
 	j := &Journal{disk: d, path: path}
 	defer func() {
 		if err != nil {
-			_ = j.closeFiles() // the first error is the one to tell
+			_ = j.closeFiles() // the caller gets the first error
 		}
 	}()
 	anchor, err := j.openHead(o.Head)
@@ -85,8 +86,8 @@ func Open(d durable.Disk, path string, o Options) (_ *Journal, err error) {
 	return j, nil
 }
 
-// openHead gives the place that the head names; its seq is 0 if there is none. A head without a whole record is one
-// that a power cut took before it was flushed: the lines are then all checked.
+// openHead returns the place that the head names. Its seq is 0 if there is no head. A head without a whole record was
+// lost in a power cut before it was flushed. Open then checks the lines alone.
 func (j *Journal) openHead(head string) (p place, err error) {
 	if head == "" {
 		return p, nil
@@ -100,7 +101,7 @@ func (j *Journal) openHead(head string) (p place, err error) {
 	return p, nil
 }
 
-// inspect reads the journal without changing it; one that is not there is empty.
+// inspect checks the journal without changing it. A missing file counts as an empty journal.
 func inspect(path string) (scan, error) {
 	s, err := checkFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -112,16 +113,17 @@ func inspect(path string) (scan, error) {
 	return s, nil
 }
 
-// Repaired says what Open cut off the end, if its Cut is not 0. The caller records it (journal_repaired).
+// Repaired says what Open cut off the end of the file, if its Cut is not 0. The caller records it (journal_repaired).
 func (j *Journal) Repaired() durable.Repair { return j.repaired }
 
-// Append writes evs as one group, in one write, behind what is there. It fills in Seq, Prev and Hash, in evs itself,
-// and returns evs; Timestamp is rounded as it is written. With sync the group, and all before it, is on the disk when
-// Append returns; without, it survives a kill of the process.
+// Append writes evs as one group, in one write, at the end of the file. It sets Seq, Prev and Hash in evs itself and
+// returns evs. It rounds Timestamp to what the line holds. With sync, the group and all events before it are on the
+// disk when Append returns. Without sync, the group survives a kill of the process, but not a power cut.
 //
-// On an error nothing of the group counts and evs is as it was: what was written of it is cut off, and a later Append
-// works if there is room by then. There are two exceptions, after which every Append fails with the first error: a
-// flush failed, or the file is not the one that was written (*durable.ChangedError). Then open the journal again.
+// After an error none of the events is in the journal, and evs is unchanged. Append cuts off the part that it wrote,
+// and a later Append works if there is room by then. There are two exceptions, after which every Append fails with the
+// first error: a flush failed, or the file is not the one that was written (*durable.ChangedError). The caller then has
+// to open the journal again.
 func (j *Journal) Append(sync bool, evs ...Event) ([]Event, error) {
 	j.mu.Lock()
 	err := j.write(evs)
@@ -165,17 +167,18 @@ func (j *Journal) write(evs []Event) error {
 	return nil
 }
 
-// settle makes ev what a reader of its line gets.
+// settle gives ev the values that a reader of its line gets.
 func (ev *Event) settle(at place, prev string) {
 	ev.Seq, ev.Prev, ev.Hash = at.seq, prev, at.hash
 	ev.Timestamp = ev.Timestamp.UTC().Truncate(time.Millisecond)
 	for _, s := range []*string{&ev.Event, &ev.LoopID, &ev.RunID} {
-		*s = string([]rune(*s)) // as the encoder writes it
+		*s = string([]rune(*s)) // the encoder writes U+FFFD for invalid UTF-8, too
 	}
 }
 
-// commit makes event seq, and all before it, survive a power cut. Whoever comes while another flushes waits, and then
-// finds its event flushed, or flushes for all that have come meanwhile: there is no timer.
+// commit makes event seq, and all events before it, survive a power cut. A goroutine that comes during a flush waits
+// for the end of that flush. If its event is then still not flushed, it flushes once for all that have come meanwhile.
+// There is no timer.
 func (j *Journal) commit(seq int64) error {
 	j.flush.Lock()
 	defer j.flush.Unlock()
@@ -193,13 +196,13 @@ func (j *Journal) commit(seq int64) error {
 	}
 	j.synced = last.seq
 	if j.head != nil {
-		// The event is safe, so a head that stays behind is no reason to say that it is not.
+		// The event is on the disk. A head that stays behind is no reason to report a failure.
 		_ = j.head.Store(last.encode())
 	}
 	return nil
 }
 
-// LastSeq is the number of the last event, 0 if there is none.
+// LastSeq returns the number of the last event, 0 if there is none.
 func (j *Journal) LastSeq() int64 { return j.end().seq }
 
 func (j *Journal) end() place {
@@ -208,7 +211,7 @@ func (j *Journal) end() place {
 	return j.last
 }
 
-// Close flushes what was appended without sync, and closes the files. A second Close does nothing.
+// Close flushes the events that were appended without sync and closes the files. A second Close does nothing.
 func (j *Journal) Close() error {
 	j.mu.Lock()
 	seq, open := j.last.seq, j.app != nil
@@ -237,7 +240,7 @@ func (j *Journal) closeFiles() (err error) {
 
 const headVersion = 1
 
-// headRecord is a place as the head's file has it.
+// headRecord is the form of a place in the head's file.
 type headRecord struct {
 	Version         uint8
 	Seq, Begin, End int64
@@ -246,8 +249,8 @@ type headRecord struct {
 
 func (p place) encode() []byte {
 	rec := headRecord{Version: headVersion, Seq: p.seq, Begin: p.begin, End: p.end}
-	_, _ = hex.Decode(rec.Hash[:], []byte(p.hash))           // our own digits
-	data, _ := binary.Append(nil, binary.LittleEndian, &rec) // it has a fixed size
+	_, _ = hex.Decode(rec.Hash[:], []byte(p.hash))           // hash has hexadecimal digits only
+	data, _ := binary.Append(nil, binary.LittleEndian, &rec) // headRecord has a fixed size
 	return data
 }
 
@@ -262,8 +265,9 @@ func decodePlace(data []byte, head string) (place, error) {
 	return place{seq: rec.Seq, begin: rec.Begin, end: rec.End, hash: hex.EncodeToString(rec.Hash[:])}, nil
 }
 
-// CheckHead compares a journal with its head, and changes neither: nil if the line that head names is in path where it
-// has to be, or if there is no head; a *TamperedError if not. What is behind that line is for Verify to say.
+// CheckHead compares the journal at path with its head and changes neither. It returns nil if path holds the line that
+// the head names at its place, or if there is no head. Otherwise it returns a *TamperedError. It does not check the
+// lines behind that line. Verify does.
 func CheckHead(path, head string) error {
 	rec, ok, err := durable.ReadSlots(head)
 	if err != nil || !ok {
@@ -276,7 +280,7 @@ func CheckHead(path, head string) error {
 	return p.find(path, head)
 }
 
-// find looks for the line at its place.
+// find checks that the file at path holds the line p at its place.
 func (p place) find(path, head string) error {
 	tampered := func(why string) error {
 		return &TamperedError{Path: path, Head: head, Seq: p.seq, Offset: p.begin, Why: why}

@@ -10,18 +10,19 @@ import (
 	"time"
 )
 
-// header is a line taken apart: its slices point into the line. Texts are as between the quotes, with escapes.
+// header is a parsed line. Its slices point into the line. Texts are the bytes between the quotes, escapes included.
 type header struct {
 	seq              int64
 	at               time.Time
 	event, loop, run []byte
 	iteration        int
-	own              []byte // the own members, without the comma before them
+	own              []byte // the event's own members, without the comma before them
 	prev, hash       []byte
-	hashed           []byte // what the hash is of
+	hashed           []byte // the bytes that the hash is computed from
 }
 
-// parse takes a line (without newline) apart, but not its own members, and says why it cannot, or "". It does not hash.
+// parse parses a line without its newline. It does not parse the event's own members and does not check the hash. It
+// returns "" or the reason why the line is no event.
 func (h *header) parse(line []byte) string {
 	p := cursor{rest: line}
 	p.expect(seqKey)
@@ -46,7 +47,7 @@ func (h *header) parse(line []byte) string {
 	return h.trailer(line, p.rest)
 }
 
-// trailer takes rest, what follows the iteration, apart from its end.
+// trailer parses rest, the part of the line behind the iteration, from its end.
 func (h *header) trailer(line, rest []byte) string {
 	const why = "it does not end as an event does"
 	n := len(rest) - trailerLen
@@ -55,7 +56,7 @@ func (h *header) trailer(line, rest []byte) string {
 	}
 	h.hash = rest[n+len(hashKey) : len(rest)-len(lineEnd)]
 	h.hashed = line[:len(line)-trailerLen+1]
-	// A hash does not end with a quote, so the two endings cannot be confused.
+	// A hash does not end with a quote, so an empty prev cannot be mistaken for a hash.
 	own, first := bytes.CutSuffix(rest[:n], []byte(prevKey))
 	if h.prev = nil; !first {
 		n = max(0, n-hashLen)
@@ -78,7 +79,7 @@ func (h *header) trailer(line, rest []byte) string {
 	return ""
 }
 
-// hashMatches computes the line's hash.
+// hashMatches computes the line's hash and reports whether it is the hash in the line.
 func (h *header) hashMatches() bool {
 	sum := sha256.Sum256(h.hashed)
 	var text [hashLen]byte
@@ -86,7 +87,7 @@ func (h *header) hashMatches() bool {
 	return bytes.Equal(text[:], h.hash)
 }
 
-// decode makes an Event of it.
+// decode returns the line as an Event.
 func (h *header) decode() Event {
 	ev := Event{Seq: h.seq, Timestamp: h.at, Event: unquote(h.event), LoopID: unquote(h.loop), RunID: unquote(h.run),
 		Iteration: h.iteration, Prev: string(h.prev), Hash: string(h.hash)}
@@ -96,7 +97,7 @@ func (h *header) decode() Event {
 	return ev
 }
 
-// unquote is the inside of a JSON string decoded; as it is if it cannot be.
+// unquote decodes the inside of a JSON string. If it cannot, it returns the bytes as they are.
 func unquote(raw []byte) string {
 	var s string
 	if bytes.IndexByte(raw, '\\') < 0 || json.Unmarshal(append(append([]byte{'"'}, raw...), '"'), &s) != nil {
@@ -105,7 +106,7 @@ func unquote(raw []byte) string {
 	return s
 }
 
-// cursor reads from the front of a line. Once something is not as expected, bad stays true.
+// cursor reads a line from its start. bad becomes true when something is not as expected, and stays true.
 type cursor struct {
 	rest []byte
 	bad  bool
@@ -116,7 +117,7 @@ func (p *cursor) expect(s string) {
 	p.rest, p.bad = rest, p.bad || !ok
 }
 
-// integer reads one without sign and leading zeros, of at most that.
+// integer reads an integer without sign and leading zeros. A value above most is bad.
 func (p *cursor) integer(most int64) int64 {
 	n := len(p.rest) - len(bytes.TrimLeft(p.rest, "0123456789"))
 	v, err := strconv.ParseInt(string(p.rest[:n]), 10, 64)
@@ -125,7 +126,7 @@ func (p *cursor) integer(most int64) int64 {
 	return v
 }
 
-// text reads up to, not including, the closing quote.
+// text reads up to the closing quote and leaves the quote.
 func (p *cursor) text() []byte {
 	for i := 0; i < len(p.rest); i++ {
 		switch c := p.rest[i]; {
@@ -147,6 +148,6 @@ func (p *cursor) time() time.Time {
 	s := p.rest[:min(len(p.rest), len(timeLayout))]
 	p.rest = p.rest[len(s):]
 	at, err := time.Parse(timeLayout, string(s))
-	p.bad = p.bad || err != nil || bytes.IndexByte(s, ',') >= 0 // time.Parse takes it for the point
+	p.bad = p.bad || err != nil || bytes.IndexByte(s, ',') >= 0 // time.Parse also accepts a comma for the point
 	return at
 }

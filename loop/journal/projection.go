@@ -8,9 +8,10 @@ import (
 	"github.com/superloop/superloop/internal/durable"
 )
 
-// Projection keeps a file up to date with the newest of many versions, without making whoever has a new version wait:
-// it writes in the background, no more often than once in an interval, and leaves out versions that are out of date by
-// then. The file is replaced whole and survives a kill; it is not flushed, since it can be made again from the journal.
+// Projection keeps a file up to date with the newest of many versions. A caller with a new version does not wait:
+// Projection writes in the background, at most once in an interval, and skips versions that are out of date by then. It
+// replaces the whole file, which survives a kill of the process. It does not flush the file, because superloop can make
+// it again from the journal.
 //
 // While there is nothing to write it has no goroutine and no timer.
 type Projection struct {
@@ -20,22 +21,22 @@ type Projection struct {
 	interval time.Duration
 
 	mu     sync.Mutex
-	next   func() ([]byte, error) // makes the newest version; nil if it is in the file
-	timer  *time.Timer            // armed, or its goroutine has not yet taken next
+	next   func() ([]byte, error) // makes the newest version; nil if the file has that version
+	timer  *time.Timer            // not nil while it is armed or its goroutine has not yet taken next
 	wrote  time.Time              // when the last write began
 	closed bool
 
-	armed   sync.WaitGroup // a timer, until it is stopped or its goroutine is done
-	writing sync.Mutex     // held while a version is written; taken without mu
+	armed   sync.WaitGroup // counts the timer until it is stopped or its goroutine is done
+	writing sync.Mutex     // held while a version is written; never taken while mu is held
 }
 
-// NewProjection is a projection to path, written under the operation op at most once in minInterval.
+// NewProjection returns a projection to path. It writes under the operation op, at most once in minInterval.
 func NewProjection(d durable.Disk, op, path string, perm fs.FileMode, minInterval time.Duration) *Projection {
 	return &Projection{d: d, op: op, path: path, perm: perm, interval: minInterval}
 }
 
-// Put says what makes the newest version and returns at once. make is called when the version is written, in the
-// background, and not at all if a newer one comes before. After Close Put does nothing.
+// Put sets the function that makes the newest version, and returns at once. Projection calls make in the background
+// when it writes the version. It does not call make if a newer version comes before. After Close, Put does nothing.
 func (p *Projection) Put(make func() ([]byte, error)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -47,12 +48,13 @@ func (p *Projection) Put(make func() ([]byte, error)) {
 		p.armed.Add(1)
 		p.timer = time.AfterFunc(max(0, p.interval-time.Since(p.wrote)), func() {
 			defer p.armed.Done()
-			_ = p.write(true) // Flush tries again, and says it
+			_ = p.write(true) // Flush tries again and returns the error
 		})
 	}
 }
 
-// write writes the newest version if the file lacks it, in one goroutine at a time: no older one replaces a newer one.
+// write writes the newest version if the file lacks it. One goroutine at a time writes, so an older version never
+// replaces a newer one.
 func (p *Projection) write(byTimer bool) error {
 	p.writing.Lock()
 	defer p.writing.Unlock()
@@ -74,18 +76,19 @@ func (p *Projection) write(byTimer bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err != nil && p.next == nil {
-		p.next = next // for Flush, or the next Put
+		p.next = next // Flush or the next Put tries it again
 	}
 	return err
 }
 
-// Flush writes the newest version now, whatever the interval, and returns when the file has it. A version that could
-// not be written in the background is tried again; nil means that the file is up to date.
+// Flush writes the newest version now, whatever the interval, and returns when the file has it. It also tries a version
+// again that could not be written in the background. nil means that the file is up to date.
 func (p *Projection) Flush() error {
 	p.disarm()
 	return p.write(false)
 }
 
+// disarm stops the timer if its function has not begun.
 func (p *Projection) disarm() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -95,7 +98,7 @@ func (p *Projection) disarm() {
 	}
 }
 
-// Close flushes, and ends the background writing. A second Close does nothing.
+// Close flushes and ends the background writing. A second Close does nothing.
 func (p *Projection) Close() error {
 	p.mu.Lock()
 	closed := p.closed

@@ -15,14 +15,16 @@ import (
 	"github.com/superloop/superloop/internal/durable"
 )
 
-// Read calls fn for each event of path whose Seq is from or more, in order. It finds its first line in a large file
-// without reading what is before. Half a last line is left out: it is being written, or torn.
+// Read calls fn for each event of the journal at path whose Seq is at least from, in order. In a large file it finds
+// the first of them without reading all lines before it. It leaves out a last line that is not whole, because the line
+// is being written or torn.
 //
-// A line that has not an event's form, or does not follow the line before by its number and prev, gives a *CorruptError
-// after the events before it. Hashes are not computed, and an event's own fields are handed on as they stand: whether
-// the lines are the writer's is for Open and Verify to say.
+// If a line does not have the form of an event, or does not follow the line before by its number and prev, Read returns
+// a *CorruptError after the events before that line. Read computes no hashes and does not parse an event's own fields.
+// Open and Verify check whether the lines are those of the writer.
 //
-// fn may keep the event; its error is returned, but ErrStop gives nil. A missing file is fs.ErrNotExist.
+// fn may keep the event. Read returns the error of fn, but nil for ErrStop. If the file is missing, the error is
+// fs.ErrNotExist.
 func Read(path string, from int64, fn func(Event) error) error {
 	r := reader{path: path, from: from}
 	defer r.close()
@@ -35,7 +37,8 @@ func Read(path string, from int64, fn func(Event) error) error {
 	return nil
 }
 
-// Tail gives the last n events of path, oldest first, from the file's end only. It checks and leaves out as Read does.
+// Tail returns the last n events of path, oldest first. It reads the end of the file only. It checks lines and leaves
+// out a torn line as Read does.
 func Tail(path string, n int) (events []Event, err error) {
 	r := reader{path: path, from: math.MaxInt64}
 	defer r.close()
@@ -49,15 +52,15 @@ func Tail(path string, n int) (events []Event, err error) {
 	return events[max(0, len(events)-n):], err
 }
 
-// reader reads a journal up to its end, and on when it has become longer.
+// reader reads a journal up to its end. It can go on when the file has become longer.
 type reader struct {
 	path string
-	from int64 // the first event that is wanted
+	from int64 // the number of the first event that is wanted
 	file *os.File
 	last place // the last line that was read
 }
 
-// open opens the file and finds the first line that is wanted.
+// open opens the file and finds a line at or before the first event that is wanted.
 func (r *reader) open() error {
 	f, err := durable.Open(r.path)
 	if err != nil {
@@ -75,7 +78,7 @@ func (r *reader) close() {
 	}
 }
 
-// drain reads from where it stopped to the end.
+// drain reads from the last line that was read to the end of the file.
 func (r *reader) drain(fn func(Event) error) error {
 	l := newLines(r.path, r.file, r.last)
 	for {
@@ -98,15 +101,15 @@ func (r *reader) drain(fn func(Event) error) error {
 	}
 }
 
-// seek finds an offset that is the beginning of a line, with all events from seq on behind it, and not far before them.
-// Numbers grow with the offset, so it halves the file until a small piece is left. Where it meets anything that is no
-// event it stays on the safe side, up to the beginning of the file.
+// seek returns an offset where a line begins, such that all events from seq on lie behind it and few events before them
+// do. Numbers grow with the offset, so seek bisects the file until a small piece is left. Where it finds something that
+// is no event, it chooses an earlier offset, at worst the beginning of the file.
 func seek(f *os.File, seq int64) int64 {
 	info, err := f.Stat()
 	if err != nil || seq <= 1 {
 		return 0
 	}
-	low, high := int64(0), info.Size() // low: a line's beginning, its event is before seq
+	low, high := int64(0), info.Size() // low is the beginning of a line whose event is before seq
 	for high-low > scanBuffer {
 		mid := low + (high-low)/2
 		if begin, n, ok := firstAt(f, mid, high); !ok || n >= seq {
@@ -118,7 +121,7 @@ func seek(f *os.File, seq int64) int64 {
 	return low
 }
 
-// firstAt reads the number of the first event that begins behind the offset at and before limit.
+// firstAt returns the offset and the number of the first event that begins behind the offset at and before limit.
 func firstAt(f *os.File, at, limit int64) (begin, seq int64, ok bool) {
 	buf := make([]byte, 4096)
 	for at < limit {
@@ -144,15 +147,15 @@ func firstAt(f *os.File, at, limit int64) (begin, seq int64, ok bool) {
 	return begin, seq, !p.bad
 }
 
-// Follow is Read that goes on: at the end of path it waits for more, until ctx ends (it then returns ctx's error), fn
-// returns an error (ErrStop: nil), or a line is broken. path, and its directory, need not be there yet; a file that is
-// replaced by another is read from the next event on.
+// Follow is Read that goes on. At the end of path it waits for more, until ctx ends (it returns the error of ctx), fn
+// returns an error (nil for ErrStop), or a line is bad. path and its directory may be missing at first. If another file
+// replaces path, Follow goes on in that file with the next event.
 //
-// fn is called by the goroutine that called Follow.
+// The goroutine that calls Follow also calls fn.
 func Follow(ctx context.Context, path string, from int64, fn func(Event) error) error {
 	r := reader{path: path, from: from}
 	defer r.close()
-	// The watch comes first: what is written while drain reads wakes us again.
+	// The watch begins before the first read, so that a line that is written during drain leads to another read.
 	watched, cancel := context.WithCancel(ctx)
 	defer cancel()
 	look := dirwatch.NewWatches(watched).Dir(watched, filepath.Dir(path), func(changed string) bool {
@@ -183,7 +186,8 @@ func Follow(ctx context.Context, path string, from int64, fn func(Event) error) 
 	}
 }
 
-// reopen opens the file if it is there and not open, is another one, or is shorter than what was read of it.
+// reopen opens the file if it exists and one of these holds: no file is open, path names another file, or the file is
+// shorter than what was read of it.
 func (r *reader) reopen() error {
 	if r.file != nil {
 		mine, err := r.file.Stat()

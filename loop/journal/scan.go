@@ -11,19 +11,19 @@ import (
 	"github.com/superloop/superloop/internal/durable"
 )
 
-// scanBuffer is how much is read at once: large enough that read(2) costs next to nothing.
+// scanBuffer is the size of one read: large enough that the cost of read(2) does not matter.
 const scanBuffer = 64 << 10
 
-// place is a line where it is in the file; the next line follows behind it. The zero value is the file's beginning.
+// place is the place of a line in the file. The next line begins at end. The zero value is the beginning of the file.
 type place struct {
 	seq        int64
-	begin, end int64  // its first byte, and behind its newline
+	begin, end int64  // the offset of its first byte, and the offset behind its newline
 	hash       string // "" before the first line
-	// any: only end is known, because the reading did not begin at the file's start: the next line may be any.
+	// any says that only end is known, because the reading did not begin at the start of the file. Any line may follow.
 	any bool
 }
 
-// line is the number of the next line, 0 if it is not known: lines are numbered as events are.
+// line returns the number of the next line, 0 if it is not known. The number of a line is that of its event.
 func (p *place) line() int64 {
 	if p.any {
 		return 0
@@ -39,7 +39,7 @@ type lines struct {
 	h    header
 }
 
-// newLines reads on behind a line.
+// newLines returns a reader of the lines behind a place.
 func newLines(path string, f io.ReaderAt, behind place) *lines {
 	in := bufio.NewScanner(io.NewSectionReader(f, behind.end, 1<<62))
 	in.Buffer(make([]byte, scanBuffer), MaxLine+1)
@@ -56,8 +56,9 @@ func newLines(path string, f io.ReaderAt, behind place) *lines {
 	return &lines{path: path, in: in, last: behind}
 }
 
-// next reads a line into h and last. At the end the error is io.EOF. A bad line gives a *CorruptError, Torn if it is the
-// file's end without a newline. With hashes the line's hash is computed, and a last line with NUL bytes is torn, too.
+// next reads a line into h and last. At the end the error is io.EOF. For a bad line it is a *CorruptError, with Torn if
+// the line is the end of the file and has no newline. With hashes, next also checks the line's hash, and a last line
+// with NUL bytes counts as torn.
 func (l *lines) next(hashes bool) error {
 	begin := l.last.end
 	if !l.in.Scan() && l.in.Err() != bufio.ErrTooLong {
@@ -81,7 +82,7 @@ func (l *lines) next(hashes bool) error {
 		}
 		if bad.Why != "" && hashes && bytes.IndexByte(line, 0) >= 0 {
 			bad.Why = "a part of it never reached the disk: it has NUL bytes"
-			bad.Torn = !l.in.Scan() && l.in.Err() == nil // nothing is behind it
+			bad.Torn = !l.in.Scan() && l.in.Err() == nil // no line follows it
 		}
 	}
 	if bad.Why != "" {
@@ -92,7 +93,7 @@ func (l *lines) next(hashes bool) error {
 	return nil
 }
 
-// follows says why the line in h does not come next, or "".
+// follows returns the reason why the line in h cannot follow the last one, or "".
 func (l *lines) follows() string {
 	switch {
 	case l.last.any:
@@ -104,14 +105,15 @@ func (l *lines) follows() string {
 	return ""
 }
 
-// scan is the result of checking a journal.
+// scan is the result of a check of a journal.
 type scan struct {
 	place  // the last good line
 	events int64
 	bad    *CorruptError
 }
 
-// check reads a journal to its end or the first bad line, which is in scan.bad. The error is one of reading.
+// check reads a journal to its end or to the first bad line, which it returns in scan.bad. An error is a failure to
+// read.
 func check(f io.ReaderAt, path string) (s scan, err error) {
 	l := newLines(path, f, place{})
 	for err == nil {
@@ -129,7 +131,7 @@ func check(f io.ReaderAt, path string) (s scan, err error) {
 	return s, err
 }
 
-// checkFile is check of the file at path.
+// checkFile is check for the file at path.
 func checkFile(path string) (scan, error) {
 	f, err := durable.Open(path)
 	if err != nil {
@@ -139,7 +141,7 @@ func checkFile(path string) (scan, error) {
 	return check(f, path)
 }
 
-// Report is what Verify found.
+// Report is the result of Verify.
 type Report struct {
 	// Events is the number of good lines before the first bad one.
 	Events int64
@@ -150,11 +152,11 @@ type Report struct {
 	LastHash string
 }
 
-// Verify checks every line of a journal: its form, its number, its hash, and that it follows the line before. It only
-// reads, and needs no lock; the torn end of a journal that is just being written is reported with FirstBad.Torn. The
-// error is one of reading the file.
+// Verify checks every line of a journal: its form, its number, its hash, and that it follows the line before. Verify
+// only reads and needs no lock. While a writer appends, it may see a torn end, and then reports it with FirstBad.Torn.
+// An error is a failure to read the file.
 //
-// Verify cannot see that lines are missing at the end: CheckHead can.
+// Verify cannot see that lines are missing at the end. CheckHead can.
 func Verify(path string) (Report, error) {
 	s, err := checkFile(path)
 	if err != nil {
@@ -163,18 +165,20 @@ func Verify(path string) (Report, error) {
 	return Report{Events: s.events, FirstBad: s.bad, LastSeq: s.seq, LastHash: s.hash}, nil
 }
 
-// ErrStop, returned by the function that Read or Follow calls, ends the reading without an error.
+// ErrStop ends Read or Follow without an error, if the function that they call returns it.
 var ErrStop = errors.New("stop reading")
 
-// CorruptError says where a journal is not what was written. The file is never changed because of it.
+// CorruptError says where a journal has a line that the writer did not write. superloop never changes the file because
+// of it.
 type CorruptError struct {
 	Path string
-	// Line counts from 1; 0 if it is not known because the reader came from the end of the file.
+	// Line counts from 1. It is 0 if it is not known, because the reader did not begin at the start of the file.
 	Line   int64
-	Offset int64 // of the line's first byte
-	Seq    int64 // what the line says of itself, 0 if it does not say
+	Offset int64 // the offset of the line's first byte
+	Seq    int64 // the line's own number, 0 if the line has none
 	Why    string
-	// Torn: all before is good, and the line is the file's torn end, or is being written. Open repairs it.
+	// Torn says that all lines before are good, and that this line is the torn end of the file or is being written.
+	// Open repairs a torn end.
 	Torn bool
 }
 
@@ -189,13 +193,14 @@ func (e *CorruptError) Error() string {
 	return fmt.Sprintf("%s: %s is broken: %s; the file is kept as it is, see: superloop events --verify", e.Path, where, e.Why)
 }
 
-// TamperedError says that a journal does not hold the line that its head, kept outside the repository, names: lines
-// were cut off its end, or the file was written anew. The file is never changed because of it.
+// TamperedError says that a journal does not hold the line that its head names. The head lies outside the repository.
+// So lines were cut off the end of the file, or the file was written again. superloop never changes the file because of
+// it.
 type TamperedError struct {
 	Path   string
-	Head   string // the file that names the line
-	Seq    int64  // of that line
-	Offset int64  // where the line has to begin
+	Head   string // the file of the head
+	Seq    int64  // of the line that the head names
+	Offset int64  // where that line has to begin
 	Why    string
 }
 
