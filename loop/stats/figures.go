@@ -7,7 +7,8 @@ import (
 	"reflect"
 )
 
-// fields are those of all events that are counted. What another version may write otherwise is read by itself.
+// fields are the fields of all events that are counted. A field that another version of superloop may write in another
+// type is a RawMessage and is decoded separately.
 type fields struct {
 	Role         string          `json:"role"`
 	Runner       string          `json:"runner"`
@@ -39,13 +40,13 @@ type fields struct {
 	SavedMS      int64           `json:"time_saved_ms"`
 }
 
-// figures are Figures, but for the cost, which is summed in nanodollars.
+// figures are Figures with the cost in nanodollars.
 type figures struct {
 	Figures
 	nano Sum[int64]
 }
 
-// figures are those of one attempt.
+// figures returns the figures of one attempt.
 func (e fields) figures() figures {
 	f := figures{Figures: Figures{Runs: 1}}
 	if ms := number(e.DurationMS); ms != nil {
@@ -59,10 +60,10 @@ func (e fields) figures() figures {
 		f.Failures = 1
 	}
 	if e.Outcome == "not_started" {
-		return f // nothing was taken, and that is known
+		return f // it took nothing, and that is known
 	}
 	var usage map[string]json.RawMessage
-	_ = json.Unmarshal(e.Usage, &usage) // what is no object tells nothing
+	_ = json.Unmarshal(e.Usage, &usage) // a usage that is no object reports nothing
 	t := &f.Tokens
 	for i, kind := range []string{"input", "cache_read_input", "cache_creation_input", "output", "reasoning_output"} {
 		*t.list()[i] = one(number(usage[kind+"_tokens"]))
@@ -81,12 +82,12 @@ func (e fields) figures() figures {
 	return f
 }
 
-// list is in the order of the fields.
+// list returns the sums in the order of the fields.
 func (t *Tokens) list() []*Sum[int64] {
 	return []*Sum[int64]{&t.Input, &t.CacheRead, &t.CacheWrite, &t.Output, &t.Reasoning, &t.Total}
 }
 
-// one is the sum of one number; nil is not told.
+// one returns the sum of one number. nil means that the run did not report it.
 func one(n *int64) Sum[int64] {
 	if n == nil {
 		return Sum[int64]{Unknown: 1}
@@ -94,7 +95,7 @@ func one(n *int64) Sum[int64] {
 	return Sum[int64]{Known: n}
 }
 
-// number is a count: an integer from 0; nil for anything else.
+// number decodes a count: an integer of 0 or more. It returns nil for anything else.
 func number(raw json.RawMessage) *int64 {
 	var n *int64
 	if json.Unmarshal(raw, &n) != nil || n == nil || *n < 0 {
@@ -103,9 +104,10 @@ func number(raw json.RawMessage) *int64 {
 	return n
 }
 
-// maxCost is what no single run can cost, in dollars.
+// maxCost is the highest cost in US dollars that superloop accepts for one run. A higher one counts as unknown.
 const maxCost = 1e6
 
+// nanodollars decodes a cost in US dollars. It returns nil for anything but a number from 0 to maxCost.
 func nanodollars(raw json.RawMessage) *int64 {
 	var v *float64
 	if json.Unmarshal(raw, &v) != nil || v == nil || !(*v >= 0 && *v <= maxCost) {
@@ -114,7 +116,7 @@ func nanodollars(raw json.RawMessage) *int64 {
 	return new(int64(math.Round(*v * 1e9)))
 }
 
-// add never changes the number that Known points to: reports have it, too.
+// add adds o to s. It never changes the number that Known points to, because reports share that pointer.
 func (s *Sum[T]) add(o Sum[T]) {
 	s.Unknown += o.Unknown
 	if o.Known == nil {
@@ -144,7 +146,7 @@ func (f *figures) report() Figures {
 	return out
 }
 
-// plus does not wrap.
+// plus adds two numbers that are not negative. The sum stops at the largest int64.
 func plus(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64
@@ -152,7 +154,7 @@ func plus(a, b int64) int64 {
 	return a + b
 }
 
-// addNumbers adds b to what a points to: an integer, or each integer of a struct.
+// addNumbers adds b to the value that a points to: an integer, or each integer field of a struct.
 func addNumbers[T any](a *T, b T) {
 	to, from := reflect.ValueOf(a).Elem(), reflect.ValueOf(b)
 	if to.CanInt() {
@@ -166,12 +168,13 @@ func addNumbers[T any](a *T, b T) {
 	}
 }
 
-// tally keeps a figure for each name, in the order in which they came.
+// tally keeps a figure for each name, in the order in which the names came.
 type tally[T any] struct {
 	names []string
 	of    map[string]*T
 }
 
+// at returns the figure of a name, and creates it if there is none.
 func (t *tally[T]) at(name string) *T {
 	if v, ok := t.of[name]; ok {
 		return v

@@ -13,23 +13,24 @@ import (
 	"github.com/superloop/superloop/recovery/failures"
 )
 
-// Fold adds up a journal, event by event. Its memory grows with the runs, iterations and names, not with the events.
+// Fold adds up the events of a journal. Its memory grows with the number of runs, iterations and names, not with the
+// number of events.
 type Fold struct {
 	loopID   string
 	runs     tally[section]
-	last     *section // of the last event
-	open     *attempt
+	last     *section      // the section of the last event
+	open     *attempt      // the attempt that has begun and not ended
 	failures failures.Fold // of all runs
 
-	// What is remembered of recoveries between events.
+	// What Fold remembers of recoveries and questions between events.
 	run       string
-	proposals map[int64]*proposal // of the run
+	proposals map[int64]*proposal // of the run, by number
 	judged    *proposal           // the last one
 	questions map[string]*question
 	clock     clock
 }
 
-// section is a run.
+// section holds the figures of one run.
 type section struct {
 	id         string
 	from, to   time.Time
@@ -39,7 +40,7 @@ type section struct {
 	failures   failures.Fold
 }
 
-// attempt is one that has begun.
+// attempt is an attempt of a role that has begun.
 type attempt struct {
 	fields
 	s         *section
@@ -47,14 +48,15 @@ type attempt struct {
 	at        time.Time
 }
 
-// New is a fold that has seen nothing.
+// New returns a Fold without events.
 func New() *Fold { return &Fold{questions: map[string]*question{}} }
 
-// Add takes the journal's next event; events have to come in order. It fails on an outcome of a role whose names are no
-// strings, and adds nothing then. A count or a cost that is no number from 0 to a million dollars is unknown.
+// Add takes the next event of the journal. Events have to come in order. Add returns an error, and counts nothing, for
+// an event of a role with a field of an unexpected type, such as a name that is no string. A count that is no integer
+// of 0 or more is unknown, and so is a cost that is no number from 0 to a million dollars.
 func (f *Fold) Add(ev journal.Event) error {
 	var d fields
-	err := json.Unmarshal(ev.Fields, &d) // a field of another type than ours is not told, the others are
+	err := json.Unmarshal(ev.Fields, &d) // a field of an unexpected type stays empty; the others are set
 	f.loopID = cmp.Or(ev.LoopID, f.loopID)
 	s := f.runs.at(ev.RunID)
 	if s.from.IsZero() {
@@ -82,12 +84,12 @@ func (f *Fold) Add(ev journal.Event) error {
 	return nil
 }
 
-// RecordOf is an event as failures.Fold takes it.
+// RecordOf converts an event into the record that failures.Fold takes.
 func RecordOf(ev journal.Event) failures.Record {
 	return failures.Record{Event: ev.Event, LoopID: ev.LoopID, At: ev.Timestamp, Fields: ev.Fields}
 }
 
-// lose counts an attempt whose end nobody saw: the loop goes on without one.
+// lose counts the open attempt as lost: the loop went on and nobody recorded the attempt's end.
 func (f *Fold) lose() {
 	if a := f.open; a != nil {
 		f.open = nil
@@ -103,7 +105,7 @@ func (s *section) count(iteration int, e fields) {
 	}
 }
 
-// Report gives what was added so far; more may be added afterwards, which changes no report that was given.
+// Report returns the figures of all events so far. A later Add does not change a report.
 func (f *Fold) Report() Report {
 	var all section
 	r := Report{LoopID: f.loopID, Runs: []Section{}}
@@ -139,7 +141,7 @@ func (s *section) report() Section {
 	out := Section{RunID: s.id, From: s.from, To: s.to, Total: s.total.report(), Recovery: recovery,
 		ByRole: s.groups(0), ByModel: s.groups(1), ByRunner: s.groups(2), ByIteration: s.groups(3)}
 	slices.SortStableFunc(out.ByIteration, func(a, b Group) int {
-		return cmp.Or(len(a.Name)-len(b.Name), strings.Compare(a.Name, b.Name)) // numbers
+		return cmp.Or(len(a.Name)-len(b.Name), strings.Compare(a.Name, b.Name)) // names are numbers
 	})
 	return out
 }

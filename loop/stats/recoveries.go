@@ -9,11 +9,11 @@ import (
 	"github.com/superloop/superloop/loop/journal"
 )
 
-// recoveries are the Recovery of a run while it grows.
+// recoveries holds the figures of a run from which its Recovery is made.
 type recoveries struct {
 	total               Proposals
 	sources, categories tally[Proposals]
-	runs                [2]executions // by a rule, by a human
+	runs                [2]executions // approved by a rule, approved by a human
 	asked               questions
 	aid                 remediation
 }
@@ -36,7 +36,7 @@ type remediation struct {
 	opened map[string]time.Time
 }
 
-// proposal is one that was judged, and what is known of it since.
+// proposal is a proposal with a verdict, and what followed.
 type proposal struct {
 	s                *section
 	source, category string
@@ -44,10 +44,10 @@ type proposal struct {
 	fallback         bool
 	at               time.Time
 	byHuman          bool
-	run              *execution // the last one
+	run              *execution // the last execution
 }
 
-// execution is one run of a proposal's command.
+// execution is one execution of a proposal's command.
 type execution struct {
 	id            string
 	of            *executions
@@ -55,13 +55,13 @@ type execution struct {
 	outcome       string
 }
 
-// question is one that nobody has answered yet.
+// question is a question that nobody has answered yet.
 type question struct {
 	s  *section
 	at time.Time
 }
 
-// addRecovery takes an event into what is known of recoveries and questions.
+// addRecovery takes an event into the figures of recoveries and questions.
 func (f *Fold) addRecovery(s *section, ev journal.Event, d fields) {
 	s.recoveries.asked.active += f.clock.tick(ev, d.Type)
 	if f.run != ev.RunID || f.proposals == nil {
@@ -86,7 +86,7 @@ func (f *Fold) addRecovery(s *section, ev journal.Event, d fields) {
 		f.propose(s, ev, d)
 	case "recovery_approved", "recovery_executing", "recovery_executed", "recovery_failed", "recovery_verified":
 		p := f.proposals[d.N]
-		if p == nil { // the journal lacks its recovery_proposed: it is what the event says
+		if p == nil { // the journal lacks its recovery_proposed: this event has to do
 			p = &proposal{s: s, category: d.Category, at: ev.Timestamp}
 			f.proposals[d.N] = p
 		}
@@ -103,14 +103,15 @@ func (f *Fold) addRecovery(s *section, ev journal.Event, d fields) {
 	}
 }
 
-// parts are the figures of a proposal's run, in its three places.
+// parts returns the three counters that count the proposal: all, by source, by category.
 func (p *proposal) parts() [3]*Proposals {
 	r := &p.s.recoveries
 	return [3]*Proposals{&r.total, r.sources.at(p.source), r.categories.at(p.category)}
 }
 
-// propose counts a proposal. Of several verdicts on its command only the last counts; its fallback counts by itself. A
-// recovery_invalid or recovery_denied that follows a verdict of its own kind only explains it.
+// propose counts a proposal. If its command gets several verdicts, only the last one counts. Its fallback counts as
+// another proposal. If a recovery_invalid or recovery_denied follows a recovery_proposed with the same verdict, it only
+// explains that verdict and counts nothing.
 func (f *Fold) propose(s *section, ev journal.Event, d fields) {
 	p := &proposal{s: s, source: cmp.Or(d.Source, d.Role), category: d.Category, digest: d.Digest, verdict: d.Verdict, fallback: d.Fallback,
 		at: ev.Timestamp, byHuman: d.Verdict == "human"}
@@ -144,19 +145,19 @@ func (f *Fold) propose(s *section, ev journal.Event, d fields) {
 	}
 }
 
-// of is the count of a verdict. One that this build does not know went to a human.
+// of returns the counter of a verdict. A verdict that this build does not know counts as human.
 func (p *Proposals) of(verdict string) *int {
 	known := map[string]*int{"auto": &p.ToRun, "deny": &p.Denied, "invalid": &p.Invalid, "stale": &p.Stale}
 	return cmp.Or(known[verdict], &p.ToHuman)
 }
 
-// of gives the counter of an outcome, nil for an unknown one. Each command that began has exactly one.
+// of returns the counter of an outcome, nil for an unknown outcome. Each execution has exactly one outcome.
 func (e *Executions) of(outcome string) *int {
 	return map[string]*int{"open": &e.Open, "unknown": &e.Unknown, "failed": &e.Failed, "verified": &e.Verified, "ineffective": &e.Ineffective,
 		"harmful": &e.Harmful}[outcome]
 }
 
-// begin counts a command that begins; a second record of the same beginning does not.
+// begin counts an execution that begins. A second record of the same start counts nothing.
 func (p *proposal) begin(at time.Time, d fields) {
 	if p.run != nil && p.run.id == d.ID {
 		return
@@ -175,7 +176,7 @@ func (p *proposal) begin(at time.Time, d fields) {
 }
 
 func (p *proposal) end(ev journal.Event, d fields) {
-	p.begin(ev.Timestamp, d) // one that could not be started may have no beginning
+	p.begin(ev.Timestamp, d) // a command that could not be started may have no recovery_executing
 	if p.run.ended {
 		return
 	}
@@ -194,7 +195,7 @@ func (p *proposal) end(ev journal.Event, d fields) {
 	}
 }
 
-// verify takes what the tests said, if it is about a command: what a human has mended by hand has no id.
+// verify takes the result of the tests, if it is about an execution. A repair that a human made by hand has no id.
 func (p *proposal) verify(at time.Time, d fields) {
 	if !slices.Contains([]string{"verified", "ineffective", "harmful"}, d.Result) || p.run == nil || p.run.id != d.ID {
 		return
@@ -206,7 +207,7 @@ func (p *proposal) verify(at time.Time, d fields) {
 	}
 }
 
-// turn gives a command that began another outcome.
+// turn gives an execution another outcome.
 func (p *proposal) turn(to string) {
 	from := p.run.outcome
 	p.run.outcome = to
@@ -225,7 +226,7 @@ func (p *proposal) turn(to string) {
 func (f *Fold) ask(s *section, ev journal.Event, d fields) {
 	id := cmp.Or(d.EscalationID, fmt.Sprint(ev.Seq))
 	if f.questions[id] != nil {
-		return // put again by a supervisor that took the loop up
+		return // the supervisor that resumed the loop asked it again
 	}
 	f.questions[id] = &question{s: s, at: ev.Timestamp}
 	s.recoveries.asked.Opened++
@@ -242,7 +243,7 @@ func (f *Fold) resolve(at time.Time, d fields) {
 	}
 }
 
-// drop gives up what was asked: nobody waits for the answer any more.
+// drop gives up the open questions, because nobody waits for the answers any more.
 func (f *Fold) drop() {
 	for _, q := range f.questions {
 		q.s.recoveries.asked.Dropped++

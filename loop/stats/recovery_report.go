@@ -8,13 +8,13 @@ import (
 	"github.com/superloop/superloop/loop/journal"
 )
 
-// clock tells the time in which a loop is active.
+// clock measures the time in which a loop is active.
 type clock struct {
 	last           time.Time
 	ended, waiting bool
 }
 
-// tick gives the active time between the event before and this one, which asks a question of that type if it is one.
+// tick returns the active time between the last event and ev. asked is the type of the question, if ev is one.
 func (c *clock) tick(ev journal.Event, asked string) time.Duration {
 	gap := time.Duration(0)
 	if !c.last.IsZero() && !c.ended && !c.waiting {
@@ -23,14 +23,14 @@ func (c *clock) tick(ev journal.Event, asked string) time.Duration {
 	c.last = ev.Timestamp
 	switch ev.Event {
 	case "loop_start":
-		gap = 0 // whatever was before it: nobody was there
+		gap = 0 // nobody supervised the loop before its start
 		c.ended, c.waiting = false, false
 	case "loop_resume":
 		gap, c.ended = 0, false
 	case "loop_stop", "loop_complete":
 		c.ended = true
 	case "recovery_escalated":
-		// A change of the config is asked about while the loop goes on.
+		// The loop goes on while a question about a changed configuration is open.
 		c.waiting = asked != "policy_change"
 	case "rate_limit_wait", "approval_requested":
 		c.waiting = true
@@ -41,7 +41,7 @@ func (c *clock) tick(ev journal.Event, asked string) time.Duration {
 	return gap
 }
 
-// Merge is what the journals of several loops tell together of recoveries and questions. The folds stay as they are.
+// Merge returns the figures of recoveries and questions of several loops together. It does not change the folds.
 func Merge(folds ...*Fold) Recovery {
 	var all recoveries
 	for _, f := range folds {
@@ -88,13 +88,14 @@ func (e *executions) report() Executions {
 	return out
 }
 
-// saved fills in what the run's own iterations took on average.
+// saved sets SavedTokens from the average tokens of the run's iterations.
 func (a *Remediation) saved(total Sum[int64], iterations int) {
 	if a.Remedied > 0 && total.Known != nil && iterations > 0 {
 		a.SavedTokens = new(*total.Known / int64(iterations) * int64(a.Remedied))
 	}
 }
 
+// per returns n divided by by, or nil if by is not positive.
 func per(n int, by float64) *float64 {
 	if by <= 0 {
 		return nil
@@ -102,7 +103,7 @@ func per(n int, by float64) *float64 {
 	return new(float64(n) / by)
 }
 
-// mostFirst are the figures of a tally with their names, those with the largest size first.
+// mostFirst returns the figures of a tally with their names, the largest size first.
 func mostFirst[T, G any](t tally[T], named func(string, T) G, size func(G) int) []G {
 	out := []G{}
 	for name, of := range t.all() {
@@ -120,7 +121,7 @@ func counts(t tally[int]) []Count {
 	return mostFirst(t, func(name string, n int) Count { return Count{name, n} }, func(c Count) int { return c.Count })
 }
 
-// spread of no particular order; it leaves ms as it is.
+// spread computes the Spread of durations in any order. It does not change ms.
 func spread(ms []int64) Spread {
 	if len(ms) == 0 {
 		return Spread{}
