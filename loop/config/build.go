@@ -18,7 +18,7 @@ func defaultIgnore() []string {
 	return strings.Fields(".superloop/** .git/** node_modules/** dist/** build/** coverage/** .next/** .venv/** .tox/** .cache/**")
 }
 
-// builder makes a Config of a file and collects what is wrong with it beyond the schema.
+// builder makes a Config from a file and collects the problems that the schema does not find.
 type builder struct {
 	doc    *schemas.Document
 	repo   string // absolute
@@ -30,7 +30,8 @@ type builder struct {
 	warnings []Problem
 }
 
-// wrong notes a problem at a pointer, unless the schema has one for the same value: the second would only be its echo.
+// wrong notes a problem at a pointer. It ignores the problem if the schema has reported one for the same value, since
+// the second would only repeat the first.
 func (b *builder) wrong(ptr string, p Problem) {
 	if !b.named(ptr) {
 		b.problems = append(b.problems, placed(b.doc, ptr, p))
@@ -41,10 +42,11 @@ func (b *builder) warn(ptr, code, message string) {
 	b.warnings = append(b.warnings, placed(b.doc, ptr, Problem{Code: code, Message: message}))
 }
 
-// Placed gives a problem its place in the file that c was read from.
+// Placed fills in the problem's line and column in the file that c was read from.
 func (c *Config) Placed(ptr string, p Problem) Problem { return placed(c.doc, ptr, p) }
 
-// placed gives a problem its place: that of the value, or of the nearest one around it when the value is not there.
+// placed fills in the problem's pointer, line and column. If the file has no value at ptr, the nearest value around it
+// gives line and column.
 func placed(doc *schemas.Document, ptr string, p Problem) Problem {
 	p.Pointer = ptr
 	for found := doc == nil; !found; ptr = ptr[:max(0, strings.LastIndexByte(ptr, '/'))] {
@@ -64,7 +66,8 @@ func Pointer(tokens ...any) string {
 	return s.String()
 }
 
-// file is config.json as it is decoded at once. What is any is what a loop's own is laid over.
+// file is the form into which config.json is decoded. Loops, Escalation and Respond stay plain values: the builder
+// decodes them later over defaults and other sections.
 type file struct {
 	Runner       *fileRunner           `json:"runner"`
 	Runners      map[string]fileRunner `json:"runners"`
@@ -78,7 +81,8 @@ type file struct {
 	Respond    any `json:"respond"`
 }
 
-// fileLoop is a loop with what is written in another form than a Loop has it.
+// fileLoop is a loop in the form in which the file holds it. It replaces the fields of Loop that have another form
+// there.
 type fileLoop struct {
 	Loop
 	Validation struct {
@@ -120,12 +124,12 @@ func (b *builder) config() *Config {
 	return c
 }
 
-// named reports whether the schema has a problem at a pointer, or with the file as a whole.
+// named reports whether the schema has reported a problem at the pointer, or one of the file as a whole.
 func (b *builder) named(ptr string) bool {
 	return slices.ContainsFunc(b.schema, func(p Problem) bool { return p.Pointer == ptr || p.Pointer == "" })
 }
 
-// loop fills in what a loop does not say and checks the rest.
+// loop decodes a loop, fills in its defaults and checks it.
 func (b *builder) loop(in any, at string) Loop {
 	var l fileLoop
 	l.Tests.Timeout, l.Validation.Timeout = 30*time.Minute, 10*time.Minute
@@ -168,7 +172,8 @@ func (b *builder) tests(t *Tests, at string) {
 	}
 }
 
-// commands leaves blank ones out: under a shell they would pass and say nothing.
+// commands drops blank commands and warns of them. A shell would run a blank command with exit code 0, so it would test
+// nothing.
 func (b *builder) commands(at string, list []string) []string {
 	var out []string
 	for i, c := range list {
@@ -204,7 +209,7 @@ func (b *builder) validation(l *fileLoop, at string) Validation {
 	return v
 }
 
-// present reports whether the file has a value at a pointer.
+// present reports whether the file has a value at the pointer.
 func (b *builder) present(ptr string) bool {
 	_, _, ok := b.doc.Position(ptr)
 	return ok
@@ -221,10 +226,10 @@ func (b *builder) stuck(s *Stuck, at string) {
 	}
 }
 
-// inside cleans a path of the repository and makes it relative to it.
+// inside cleans a path and makes it relative to the repository. A path outside of the repository is a problem.
 func (b *builder) inside(ptr, path string) string {
 	if path == "" {
-		return "" // the schema wants one
+		return "" // the schema has reported it
 	}
 	rel := filepath.Clean(path)
 	if r, err := filepath.Rel(b.repo, rel); err == nil && filepath.IsAbs(rel) {
@@ -238,7 +243,8 @@ func (b *builder) inside(ptr, path string) string {
 	return rel
 }
 
-// ids are the names of directories: the second of two that are the same is wrong.
+// ids checks that the ids of loops differ, because superloop names directories after them. It warns of ids that differ
+// only in case.
 func (b *builder) ids(loops []Loop) {
 	exact, folded := map[string]int{}, map[string]int{}
 	for i, l := range loops {

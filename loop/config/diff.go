@@ -13,16 +13,17 @@ import (
 	"github.com/superloop/superloop/schemas"
 )
 
-// Change is one difference between two configurations. An absent value is nil. Path is a JSON pointer, but that a loop
-// stands in it under its id ("/loops/demo/max_iterations"). A changed secret is redact.Mark on both sides.
+// Change is one difference between two configurations. Path is a JSON pointer, except that it names a loop by its id
+// ("/loops/demo/max_iterations"). From or To is nil where the value is absent. A changed secret is redact.Mark on both
+// sides.
 type Change struct {
 	Path string `json:"path"`
 	From any    `json:"from"`
 	To   any    `json:"to"`
 }
 
-// Diff gives what was changed from a to b as it is written in their files, sorted by path; comments and white space are
-// no change. Lists of plain values are compared whole. A nil Config is an empty file.
+// Diff returns the changes from a to b, sorted by path. It compares the values that the two files hold, without
+// comments. It compares lists of plain values as a whole. A nil Config counts as an empty file.
 func Diff(a, b *Config) []Change {
 	d := &differ{}
 	d.compare("", sideOf(a), sideOf(b))
@@ -30,18 +31,18 @@ func Diff(a, b *Config) []Change {
 	return d.changes
 }
 
-// value is a document as plain values without comments.
+// value returns the document as plain values without comments.
 func value(doc *schemas.Document) any {
 	dec := json.NewDecoder(bytes.NewReader(doc.Raw("", isComment)))
 	dec.UseNumber()
 	var v any
 	if dec.Decode(&v) != nil {
-		return nil // never: it was read from a valid document
+		return nil // cannot happen: the bytes come from a valid document
 	}
 	return v
 }
 
-// side is a value of one of the two configurations; ptr is where it stands.
+// side is a value of one of the two configurations. ptr is the JSON pointer to it.
 type side struct {
 	doc *schemas.Document
 	ptr string
@@ -55,7 +56,7 @@ func sideOf(c *Config) side {
 	return side{c.doc, "", value(c.doc)}
 }
 
-// shown is the value with its secrets masked.
+// shown returns the value, or redact.Mark if it is a secret.
 func (s side) shown() any {
 	if s.v != nil && s.doc.Secret(s.ptr) {
 		return redact.Mark
@@ -93,7 +94,7 @@ func (d *differ) compare(path string, a, b side) {
 	d.changes = append(d.changes, Change{path, a.shown(), b.shown()})
 }
 
-// loops compares loops by id, and their order, which is the order in which they run.
+// loops compares the loops by id. It also compares their order, which is the order in which they run.
 func (d *differ) loops(a, b side) {
 	aIDs, bIDs := a.ids(), b.ids()
 	both := func(in, other []string) []string {
@@ -135,7 +136,7 @@ func (s side) list() []any {
 	return list
 }
 
-// objects reports whether a list holds objects.
+// objects reports whether the list holds at least one object.
 func objects(list []any) bool {
 	return slices.ContainsFunc(list, func(e any) bool { _, ok := e.(map[string]any); return ok })
 }

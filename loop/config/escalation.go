@@ -15,75 +15,79 @@ import (
 	"github.com/superloop/superloop/schemas"
 )
 
-// Escalation says how people are reached. Without the section the only channel is that of webhooks.
+// Escalation says how superloop reaches operators. Without the section, webhooks.on_escalation is the only channel.
 type Escalation struct {
-	// RemindAfter (30 min) is how long an open question waits until its channels are reminded, EscalateAfter (2 h) until
-	// the second line is told; 0 is never. After ExpiresAfter (24 h) it lapses: silence is never consent.
+	// RemindAfter (default 30 min) is the interval at which superloop reminds the channels of an open question. After
+	// EscalateAfter (default 2 h) superloop tells the channels of the second line. For both, 0 means never. After
+	// ExpiresAfter (default 24 h) the question expires. superloop never takes a missing answer for an approval.
 	RemindAfter   time.Duration `json:"remind_after"`
 	EscalateAfter time.Duration `json:"escalate_after"`
 	ExpiresAfter  time.Duration `json:"expires_after"`
-	Channels      []Channel     `json:"-"` // Channels by name, sorted; Config.Channels has that of webhooks too
+	Channels      []Channel     `json:"-"` // sorted by name; Config.Channels adds that of webhooks
 	Slack         Slack         `json:"slack"`
 }
 
-// Types of channels.
+// The types of channels.
 const (
 	ChannelSlack   = "slack"
 	ChannelWebhook = "webhook"
 	ChannelCommand = "command"
-	// ChannelByURL is slack or webhook, as the URL's host says. Only webhooks.on_escalation makes such a channel.
+	// ChannelByURL means slack or webhook, depending on the URL's host. Only webhooks.on_escalation makes such a
+	// channel.
 	ChannelByURL = "by_url"
 
 	OnEscalation = "on_escalation" // the name of the channel that webhooks.on_escalation makes
 )
 
-// What a channel can be told.
+// The kinds of news that a channel can get.
 const (
 	TellEscalation = "escalation" // an operator is needed
-	TellResolution = "resolution" // what became of it
-	TellReminder   = "reminder"   // nobody has answered yet
-	TellConfig     = "config"     // a change of the configuration is held
+	TellResolution = "resolution" // a question was answered or has expired
+	TellReminder   = "reminder"   // nobody has answered a question yet
+	TellConfig     = "config"     // superloop holds a change of the configuration
 )
 
-// Channel is one way to reach people.
+// Channel is one way in which superloop reaches operators.
 type Channel struct {
 	Name string `json:"-"`
 	Type string `json:"type"`
-	// URL of the types slack and webhook, or URLEnv, the variable that holds it: one of the two is set.
+	// URL is the address for the types slack and webhook. URLEnv names the variable that holds it. Exactly one is set.
 	URL    redact.Secret `json:"url"`
 	URLEnv string        `json:"url_env"`
-	// SecretEnv is the variable with the secret that signs a webhook; "" signs nothing.
+	// SecretEnv names the variable with the secret that signs a webhook's messages. If it is "", they are not signed.
 	SecretEnv string `json:"secret_env"`
-	// Command is the line of the type command. It may hold a token, so it is a secret.
+	// Command is the command line for the type command. It may hold a token, so it is a secret.
 	Command redact.Secret `json:"command"`
-	// Timeout bounds one try: 5 s, or 30 s for a command, by default.
+	// Timeout bounds one try to deliver a message. The default is 5 s, or 30 s for a command.
 	Timeout time.Duration `json:"timeout"`
-	Tell    []string      `json:"tell"`   // Tell in the order of the constants, each at most once; never empty
-	Second  bool          `json:"second"` // Second: it is told only when nobody has answered for EscalateAfter
+	Tell    []string      `json:"tell"`   // the kinds of news, in the order of the constants, each at most once; never empty
+	Second  bool          `json:"second"` // whether the channel gets news only when nobody has answered for EscalateAfter
 }
 
-// Slack is who may answer by a click, and how clicks arrive.
+// Slack says who may answer questions by a click in Slack, and how superloop receives the clicks.
 type Slack struct {
-	// AppTokenEnv is the variable with the app-level token of Socket Mode; "": no Socket Mode.
+	// AppTokenEnv names the variable with the app-level token of Socket Mode. If it is "", there is no Socket Mode.
 	AppTokenEnv string `json:"app_token_env,omitempty"`
-	// SigningSecretEnv is the variable with the secret that clicks which arrive at Listen are signed with.
+	// SigningSecretEnv names the variable with the secret that signs the clicks that arrive at Listen.
 	SigningSecretEnv string `json:"signing_secret_env,omitempty"`
-	// Listen is the loopback address, host:port, at which signed clicks arrive; "" is none.
+	// Listen is the loopback address, host:port, at which superloop receives signed clicks. If it is "", superloop
+	// listens nowhere.
 	Listen string `json:"listen,omitempty"`
-	// Users may answer, by their ids. Teams are the workspaces that clicks may come from; none is any. Both are sorted.
+	// Users holds the ids of the Slack users who may answer. Teams holds the workspaces from which clicks may come; if
+	// it is empty, they may come from any workspace. Both are sorted.
 	Users []string `json:"users,omitempty"`
 	Teams []string `json:"teams,omitempty"`
 }
 
-// Buttons reports whether clicks can arrive and somebody may click.
+// Buttons reports whether superloop can receive clicks and at least one user may click.
 func (s Slack) Buttons() bool { return len(s.Users) > 0 && (s.AppTokenEnv != "" || s.Listen != "") }
 
 const postTimeout, commandTimeout = 5 * time.Second, 30 * time.Second
 
-// everything that a channel can be told.
+// everything returns all kinds of news that a channel can get.
 func everything() []string { return []string{TellEscalation, TellResolution, TellReminder, TellConfig} }
 
-// Channels are all channels: that of webhooks first, then those of the escalation section by name.
+// Channels returns all channels: first the one of webhooks.on_escalation, then those of the escalation section by name.
 func (c *Config) Channels() []Channel {
 	var hooks struct {
 		OnEscalation redact.Secret `json:"on_escalation"`
@@ -95,8 +99,9 @@ func (c *Config) Channels() []Channel {
 	return append([]Channel{first}, c.Escalation.Channels...)
 }
 
-// SecretNames are the variables of superloop's environment that hold secrets of the channels and of Slack, sorted: no
-// agent and no command may have them, since who knows a signing secret can answer in an operator's name.
+// SecretNames returns, sorted, the environment variables that hold secrets of the channels and of Slack. superloop
+// passes them to no agent and no command, because a process that knows a signing secret can answer in an operator's
+// name.
 func (c *Config) SecretNames() []string {
 	names := []string{c.Escalation.Slack.AppTokenEnv, c.Escalation.Slack.SigningSecretEnv}
 	for _, ch := range c.Escalation.Channels {
@@ -121,7 +126,8 @@ func (b *builder) escalation() Escalation {
 	return e
 }
 
-// times refuses a question that never ends, and warns of news that nobody gets.
+// times refuses a question that never expires. It warns of reminders and channels of the second line that have no
+// effect.
 func (b *builder) times(e Escalation, webhook bool) {
 	const at = "/escalation"
 	if e.ExpiresAfter <= 0 {
@@ -249,7 +255,7 @@ func (b *builder) slack(s *Slack) {
 	}
 }
 
-// loopbackAddress reports whether s is host:port of this machine alone.
+// loopbackAddress reports whether s is a loopback address in the form host:port.
 func loopbackAddress(s string) bool {
 	host, port, err := net.SplitHostPort(s)
 	_, noPort := strconv.ParseUint(port, 10, 16)

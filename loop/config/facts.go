@@ -14,8 +14,9 @@ import (
 // LookPath finds a program on the PATH, as os/exec does.
 type LookPath func(file string) (string, error)
 
-// Check gives what the file system says against the configuration, for the repository at root: a spec or a role prompt
-// that cannot be read or lies outside, a runner that a loop may use and that is not installed. Nothing is changed.
+// Check compares the configuration with the file system, for the repository at root. It returns a problem for each spec
+// or role prompt that superloop cannot read or that lies outside the repository, and for each program of a runner that
+// a loop may use and that is not installed. Check changes nothing.
 func (c *Config) Check(root string, lookPath LookPath) []Problem {
 	k := &checker{c: c, root: root, look: lookPath, seen: map[string]bool{}}
 	if real, err := filepath.EvalSymlinks(root); err == nil {
@@ -41,14 +42,14 @@ type checker struct {
 	root     string
 	look     LookPath
 	problems []Problem
-	seen     map[string]bool // "runner NAME" and "role NAME"
+	seen     map[string]bool // the keys are "runner NAME" and "role NAME"
 }
 
 func (k *checker) wrong(ptr string, p Problem) {
 	k.problems = append(k.problems, k.c.Placed(ptr, p))
 }
 
-// first reports whether name was not looked at yet.
+// first reports whether this is the first call with this name.
 func (k *checker) first(name string) bool {
 	was := k.seen[name]
 	k.seen[name] = true
@@ -67,7 +68,7 @@ func (k *checker) spec(ptr, file string) {
 	}
 }
 
-// prompt checks the role prompt that replaces the embedded one, if there is one.
+// prompt checks the operator's role prompt that replaces the embedded one, if the file exists.
 func (k *checker) prompt(ptr, role string) {
 	if !k.first("role " + role) {
 		return
@@ -76,7 +77,7 @@ func (k *checker) prompt(ptr, role string) {
 	why := k.readable(file)
 	if why == missing {
 		if _, err := os.Lstat(filepath.Join(k.root, file)); err == nil {
-			why = "is a link to nowhere" // its owner believes that it is in force
+			why = "is a link to nowhere" // a problem: the operator believes that superloop uses the prompt
 		}
 	}
 	if why != "" && why != missing {
@@ -87,7 +88,7 @@ func (k *checker) prompt(ptr, role string) {
 
 const missing = "is not there"
 
-// readable says why a file of the repository cannot be used, "" when it can.
+// readable returns the reason why superloop cannot use a file of the repository, or "" when it can.
 func (k *checker) readable(file string) string {
 	real, err := filepath.EvalSymlinks(filepath.Join(k.root, file))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -120,7 +121,7 @@ func (k *checker) readable(file string) string {
 	return ""
 }
 
-// runner checks once that the program of a runner can be started.
+// runner checks that the program of a runner can be started. It checks each runner only once.
 func (k *checker) runner(name string) {
 	r, ok := k.c.Runners[name]
 	if !ok || len(r.Command) == 0 || !k.first("runner "+name) {
@@ -148,7 +149,7 @@ func (k *checker) cannotStart(program string) string {
 	}
 	full := program
 	if !filepath.IsAbs(full) {
-		full = filepath.Join(k.root, full) // an agent starts in the repository
+		full = filepath.Join(k.root, full) // superloop starts an agent in the repository
 	}
 	info, err := os.Stat(full)
 	switch {

@@ -1,7 +1,9 @@
-// Package config reads .superloop/config.json: what an operator wants superloop to do. A configuration is loaded and
-// checked whole, or it is refused with every problem at once; nothing is ever taken from a file that is half right.
+// Package config reads .superloop/config.json, the settings that an operator gives superloop. Load checks the whole
+// file. It returns a complete configuration, or an error with every problem in the file, and never a part of a wrong
+// file.
 //
-// A configuration of the bash original of superloop loads. What has no effect here is in Config.Warnings.
+// Load also accepts a configuration of the bash original of superloop. Config.Warnings names the keys of it that have
+// no effect.
 package config
 
 import (
@@ -26,10 +28,10 @@ import (
 	"github.com/superloop/superloop/schemas"
 )
 
-// Load reads and checks the file at path, and looks at no other (see Check). Its error is an *Error with every problem.
+// Load reads and checks the file at path. Only Check reads other files. The error is an *Error with every problem.
 func Load(path string) (*Config, error) { return open(path, true) }
 
-// LoadUntested is Load without the tests of the policy: for those who want to see them fail.
+// LoadUntested is Load without the tests of the policy, for a caller that runs the tests itself.
 func LoadUntested(path string) (*Config, error) { return open(path, false) }
 
 func open(path string, tested bool) (*Config, error) {
@@ -47,7 +49,8 @@ func open(path string, tested bool) (*Config, error) {
 	return load(path, data, tested)
 }
 
-// LoadBytes checks data, which is not copied, as that of the file at path, which need not exist. Its error is an *Error.
+// LoadBytes checks data as the content of the file at path. The file need not exist. LoadBytes does not copy data, so
+// the caller must not change it. The error is an *Error.
 func LoadBytes(path string, data []byte) (*Config, error) { return load(path, data, true) }
 
 func load(path string, data []byte, tested bool) (*Config, error) {
@@ -74,12 +77,13 @@ func load(path string, data []byte, tested bool) (*Config, error) {
 	return c, nil
 }
 
-// isComment reports whether a key is there for people only.
+// isComment reports whether a key is a comment, which superloop does not read.
 func isComment(key string) bool {
 	return strings.HasPrefix(key, "//") || strings.HasPrefix(key, "_comment") || strings.HasPrefix(key, "$schema")
 }
 
-// repoOf is a configuration's repository: the directory that holds .superloop, or that of a file elsewhere.
+// repoOf returns the repository of a configuration file: the directory that holds .superloop. For a file elsewhere it
+// is the file's own directory.
 func repoOf(path string) string {
 	dir := filepath.Dir(path)
 	if filepath.Base(dir) == ".superloop" {
@@ -88,7 +92,8 @@ func repoOf(path string) string {
 	return dir
 }
 
-// Read gets the bytes of the file at path, at most one more than a configuration may have. Its error is an *Error.
+// Read returns the bytes of the file at path. Of a file that is too large it returns one byte more than a configuration
+// may have. Its error is an *Error.
 func Read(path string) (data []byte, err error) {
 	info, err := os.Stat(path)
 	switch {
@@ -100,7 +105,7 @@ func Read(path string) (data []byte, err error) {
 		return nil, single(path, CodeUnreadable, "it is not a regular file", nil)
 	}
 	var f *os.File
-	if err == nil { // a pipe, were it one by now, would wait for a writer for ever
+	if err == nil { // O_NONBLOCK: if a pipe has taken the file's place, opening it must not wait for a writer
 		f, err = os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	}
 	if err == nil {
@@ -113,12 +118,12 @@ func Read(path string) (data []byte, err error) {
 	return data, nil
 }
 
-// single is the error of a file with one problem that has no place in it.
+// single returns the error of a file with one problem that has no line and column.
 func single(path, code, message string, cause error) error {
 	return &Error{Path: path, Problems: []Problem{{Code: code, Message: message}}, cause: cause}
 }
 
-// plain is an error without the path that is said already.
+// plain returns the text of err without the path, which the message around it names already.
 func plain(err error) string {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		err = pe.Err
@@ -126,17 +131,19 @@ func plain(err error) string {
 	return err.Error()
 }
 
-// durations are the keys of times: seconds, or text such as "8h". Where true, more than a day is most likely a mistake.
+// durations lists the keys whose values are times, in seconds or as text such as "8h". The value true means that
+// superloop warns of a number of seconds that is more than a day.
 var durations = map[string]bool{"timeout": true, "inactivity": true, "default": true, "planner": true, "implementer": true, "tester": true, "reviewer": true,
 	"remind_after": true, "escalate_after": true, "expires_after": true, "max_time": true, "analysis_time": true, "max_wait": true,
 	"first": true, "most": true, "window": true, "max_wall_time": false, "backoff_seconds": false}
 
-// tree is the file as plain values without comments, each value spelled in one way (see canonical).
+// tree returns the file as plain values without comments, each in its canonical form (see canonical).
 func (b *builder) tree() any { return b.canonical("", "", value(b.doc)) }
 
-// canonical writes a value at a pointer, under a key, as the types of this package have it: a time in nanoseconds, a
-// runner that only its name stands for as an object, a switch of a section as its key enabled, one command as a list.
-// What does not fit stays as it is; the schema has named it.
+// canonical converts a value of the file to the form that the types of this package have: a time to nanoseconds, a
+// runner given by its name to an object, true or false for a section to an object with the key enabled, and one command
+// to a list. ptr and key say where the value stands. A value that does not fit stays as it is, because the schema has
+// already reported it.
 func (b *builder) canonical(ptr, key string, v any) any {
 	days, isTime := durations[key]
 	switch t := v.(type) {
@@ -159,7 +166,7 @@ func (b *builder) canonical(ptr, key string, v any) any {
 		}
 	case json.Number:
 		if seconds, err := t.Float64(); isTime && err == nil {
-			const year = 366 * 24 * 3600 // the schema has refused what is longer
+			const year = 366 * 24 * 3600 // the schema has refused longer times
 			d := time.Duration(min(max(seconds, 0), year) * float64(time.Second))
 			if days && d > 24*time.Hour {
 				b.warn(ptr, CodeSuspicious, fmt.Sprintf("%.0f is more than a day: the unit is seconds; write it as %q if it is meant", d.Seconds(), d.Round(time.Second).String()))
@@ -182,7 +189,8 @@ func (b *builder) canonical(ptr, key string, v any) any {
 	return v
 }
 
-// merge lays one section over another: objects key by key, anything else replaced.
+// merge lays the section over on the section under. It merges objects key by key. Any other value of over replaces the
+// value of under.
 func merge(under, over any) any {
 	a, isA := under.(map[string]any)
 	b, isB := over.(map[string]any)
@@ -199,8 +207,8 @@ func merge(under, over any) any {
 	return out
 }
 
-// into decodes a value of the tree into dst, which may hold defaults. What does not fit is a problem that the schema
-// has named already; the rest is still checked, so that one mistake does not hide another.
+// into decodes a value of the tree into dst, which may hold defaults. The schema has already reported a value that does
+// not fit. The builder still checks the rest, so that one mistake does not hide another.
 func (b *builder) into(v, dst any) {
 	data, err := json.Marshal(v)
 	if err == nil {
@@ -213,9 +221,10 @@ func (b *builder) into(v, dst any) {
 	}
 }
 
-// Policy is the recovery policy of a loop: its own section laid over the config's own; of an id that no loop has, the
-// config's own. It is nil when there is neither, which is not the same as an empty section: then proposals are not
-// looked at. Load has made it once, so it does not fail for a Config of Load's.
+// Policy returns the recovery policy of a loop: the loop's own section laid over the top-level section. For an id that
+// no loop has, it returns the policy of the top-level section. It returns nil when the file has neither section;
+// superloop then ignores proposals. An empty section is not nil. For a Config from Load it returns no problems, because
+// Load has already read every policy.
 func (c *Config) Policy(id string) (*recovery.Policy, []Problem) {
 	sections := []recovery.Section{{Raw: c.Recovery, Pointer: "/recovery"}}
 	present := c.Recovery != nil
@@ -230,8 +239,9 @@ func (c *Config) Policy(id string) (*recovery.Policy, []Problem) {
 	return recovery.ReadPolicy(sections...)
 }
 
-// policies makes every policy of c and runs its tests, so that a configuration whose policy cannot be used, or does not
-// do what its tests say, is refused. What lint finds in it are warnings.
+// policies reads every policy of c and runs the tests in it (unless tested is false). A policy that cannot be used, or
+// that fails a test of its own, is a problem of the configuration. Findings of the policy's lint become warnings,
+// unless they are notes.
 func (b *builder) policies(c *Config, tested bool) {
 	said := map[string]bool{}
 	first := func(ptr, code string) bool {
@@ -266,33 +276,34 @@ func (b *builder) policies(c *Config, tested bool) {
 	}
 }
 
-// Problem is one thing that is wrong, or worth a warning, and its place.
+// Problem is one mistake in a configuration, or one warning, with its place in the file.
 type Problem = schemas.Problem
 
 // Codes of problems beyond those of the schemas.
 const (
-	CodeNoFile      = "no_file"        // the config is not there
-	CodeUnreadable  = "unreadable"     // it is, but cannot be read
-	CodeDuplicate   = "duplicate"      // an id or name that must be the only one
-	CodeReference   = "no_such_name"   // a name that stands for nothing
-	CodeOutside     = "outside_repo"   // a path that leaves the repository
-	CodeNotFound    = "not_found"      // a file or program that is not there
-	CodePlaceholder = "placeholder"    // warning: {this} is not replaced
+	CodeNoFile      = "no_file"        // the configuration file does not exist
+	CodeUnreadable  = "unreadable"     // the file exists, but superloop cannot read it
+	CodeDuplicate   = "duplicate"      // an id or name that may be used once is used twice
+	CodeReference   = "no_such_name"   // a name that refers to nothing
+	CodeOutside     = "outside_repo"   // a path that leads out of the repository
+	CodeNotFound    = "not_found"      // a file or program that does not exist
+	CodePlaceholder = "placeholder"    // warning: a {word} that superloop does not replace
 	CodeNoBound     = "no_bound"       // warning: nothing ends this loop
-	CodeNoEffect    = "no_effect"      // warning: this does not do what it seems to
-	CodeSuspicious  = "suspicious"     // warning: allowed, but hardly meant
-	CodePlainHTTP   = "plain_http"     // warning: a secret travels unencrypted
-	CodeUnsplit     = "not_splittable" // a command string with shell operators in it
+	CodeNoEffect    = "no_effect"      // warning: a setting that has no effect
+	CodeSuspicious  = "suspicious"     // warning: allowed, but probably a mistake
+	CodePlainHTTP   = "plain_http"     // warning: a secret would be sent unencrypted
+	CodeUnsplit     = "not_splittable" // a command string that cannot be split into words, such as one with shell operators
 )
 
-// Error is why a configuration was refused: every problem, in the order of the file.
+// Error says why a configuration was refused. It holds every problem, in the order of the file.
 type Error struct {
-	Path     string // the file as it was named by the caller
+	Path     string // the file, as the caller named it
 	Problems []Problem
 	cause    error
 }
 
-// Error is "path:line:column: pointer: message", a line for each problem, and before several a line with their number.
+// Error returns one line for each problem: "path:line:column: pointer: message". If there are several problems, a line
+// with their number comes first.
 func (e *Error) Error() string {
 	lines := make([]string, 0, len(e.Problems)+1)
 	if len(e.Problems) > 1 {
@@ -308,10 +319,10 @@ func (e *Error) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Unwrap gives the file system's error when the file could not be read.
+// Unwrap returns the error of the file system when superloop could not read the file.
 func (e *Error) Unwrap() error { return e.cause }
 
-// Hint is the command to type next.
+// Hint returns the command that the operator should type next.
 func (e *Error) Hint() string {
 	switch {
 	case errors.Is(e.cause, fs.ErrNotExist):
@@ -322,12 +333,12 @@ func (e *Error) Hint() string {
 	return "superloop validate"
 }
 
-// missingKey is the problem of a key that is not there, and why it is needed.
+// missingKey returns the problem of a missing key. why says what needs the key.
 func missingKey(key, why string) Problem {
 	return Problem{Code: schemas.CodeMissingKey, Found: "nothing", Allowed: quoted(key), Message: fmt.Sprintf("%s: the key %s is missing", why, quoted(key))}
 }
 
-// emptyKey is that of a key that is not there, or is empty.
+// emptyKey returns the problem of a key that is missing or empty.
 func emptyKey(key, why string) Problem {
 	p := missingKey(key, why)
 	p.Message += " or empty"
@@ -341,10 +352,10 @@ func didYouMean(near string) string {
 	return fmt.Sprintf("; did you mean %q?", near)
 }
 
-// quoted writes a value for a message, shortened.
+// quoted quotes a value for a message and shortens it.
 func quoted(s string) string { return strconv.Quote(text.Cut(s, 63)) }
 
-// listed quotes names for a sentence.
+// listed quotes names and joins them with commas.
 func listed(names []string) string {
 	q := make([]string, len(names))
 	for i, name := range names {

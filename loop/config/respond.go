@@ -26,13 +26,15 @@ func usually() Respond {
 	}
 }
 
-// defaultRespond checks the top-level section, so that what is wrong in it is said once and not for every loop.
+// defaultRespond checks the top-level section once, so that superloop reports a mistake in it once and not again for
+// each loop.
 func (b *builder) defaultRespond() {
 	b.respondSection(respondKey, b.file.Respond, nil)
 	b.respondTogether(respondKey, b.file.Respond, b.filled(b.file.Respond))
 }
 
-// respond is a loop's own section over the top-level one. The loop is told only what it has a say in.
+// respond lays a loop's own section over the top-level one. It reports problems of the loop's own keys only, and warns
+// of a max_time that is shorter than the time bound of one of the loop's roles.
 func (b *builder) respond(l *fileLoop, at string) Respond {
 	b.respondSection(at+respondKey, l.Respond, b.file.Respond)
 	r := b.filled(merge(b.file.Respond, ownModel(l.Respond, b.file.Respond)))
@@ -51,7 +53,8 @@ func (b *builder) respond(l *fileLoop, at string) Respond {
 	return r
 }
 
-// diagnosticianOf is the diagnostician of a section; "" where no runner is named.
+// diagnosticianOf returns the diagnostician of a section and the name of its runner. The name is "" where the section
+// names none.
 func diagnosticianOf(section any) (d map[string]any, runner string) {
 	m, _ := section.(map[string]any)
 	d, _ = m["diagnostician"].(map[string]any)
@@ -59,7 +62,8 @@ func diagnosticianOf(section any) (d map[string]any, runner string) {
 	return d, runner
 }
 
-// ownModel is a loop's section to lay over the top-level one. A model goes with its runner: another's is not taken over.
+// ownModel returns a loop's section, ready to be laid over the top-level one. If it names another runner without a
+// model, it gets an empty model, so that the loop does not take over the model of the other runner.
 func ownModel(own, top any) any {
 	d, runner := diagnosticianOf(own)
 	if _, other := diagnosticianOf(top); runner == "" || runner == other || d["model"] != nil {
@@ -70,7 +74,7 @@ func ownModel(own, top any) any {
 	return merge(own, map[string]any{"diagnostician": with})
 }
 
-// filled is a section with the defaults for what it does not say.
+// filled decodes a section over the defaults.
 func (b *builder) filled(section any) Respond {
 	r := usually()
 	m, _ := section.(map[string]any)
@@ -88,7 +92,7 @@ func (b *builder) filled(section any) Respond {
 	return r
 }
 
-// respondSection checks what one section says; top is what it is laid over, nil when there is nothing.
+// respondSection checks one section. top is the section under it, or nil.
 func (b *builder) respondSection(at string, section, top any) {
 	m, _ := section.(map[string]any)
 	if said := m["diagnostician"]; said != nil {
@@ -129,7 +133,8 @@ func (b *builder) diagnostician(at string, said, top any) {
 	}
 }
 
-// respondTogether warns of what the section at a pointer, own, brings about in r: itself over what it is laid over.
+// respondTogether warns of settings in r that contradict each other. r is the section own, which stands at the pointer,
+// laid over the one under it.
 func (b *builder) respondTogether(at string, own any, r Respond) {
 	warn := func(first, second, message string) {
 		for _, key := range []string{first, second} {
@@ -151,14 +156,16 @@ func (b *builder) respondTogether(at string, own any, r Respond) {
 	}
 }
 
-// checkKey is a key of a kind of environment check: what it holds, or what it may be; an optional one may be absent.
+// checkKey is a key of one kind of environment check. what describes the value for a message. of lists the allowed
+// values, if there is a list. An optional key may be absent.
 type checkKey struct {
 	name, what string
 	optional   bool
 	of         []string
 }
 
-// checkKinds are the kinds of environment checks, as failures.CheckKind has them, with their keys besides kind.
+// checkKinds returns the kinds of environment checks, which are those of failures.CheckKind, and the keys of each
+// besides kind.
 func checkKinds() map[string][]checkKey {
 	path := checkKey{name: "path", what: "the path that it looks at"}
 	anywhere := checkKey{name: "path", optional: true}
@@ -175,12 +182,13 @@ func checkKinds() map[string][]checkKey {
 	}
 }
 
-// lockManagers are those whose lock files can be compared with what is installed.
+// lockManagers returns the package managers whose lock files superloop can compare with the installed packages.
 func lockManagers() []string {
 	return []string{"npm", "pnpm", "yarn", "bun", "pip", "go", "cargo", "bundler"}
 }
 
-// environmentChecks refuses, when the file is read, what failures.Preventions.Add would refuse when a role waits.
+// environmentChecks refuses, when superloop reads the file, the checks that failures.Preventions.Add would refuse
+// later, when a role waits.
 func (b *builder) environmentChecks(at string, checks []EnvironmentCheck) {
 	for i, c := range checks {
 		ptr := at + Pointer("checks", i)
@@ -240,7 +248,8 @@ func (b *builder) environmentCheck(at string, c EnvironmentCheck) {
 	}
 }
 
-// notLocal says why a service's address cannot be asked in an instant: only one of this machine can, which gives "".
+// notLocal says why superloop cannot check a service's address at once. It returns "" for an address of this machine,
+// which is the only kind that it can check.
 func notLocal(address string) string {
 	host, port, err := net.SplitHostPort(address)
 	n, noNumber := strconv.Atoi(port)

@@ -13,16 +13,16 @@ import (
 	"github.com/superloop/superloop/schemas"
 )
 
-// roleOrder is the order in which roles run when nobody gives another one.
+// roleOrder returns the roles in the order in which they run when the configuration gives no other order.
 func roleOrder() []string { return []string{"planner", "implementer", "tester", "reviewer"} }
 
-// fileRole is a role as it is written.
+// fileRole is a role in the form in which the file holds it: the key session stands for Role.Resume.
 type fileRole struct {
 	Role
 	Session string `json:"session"`
 }
 
-// timeouts are the bounds of a loop's roles; 0 is no bound.
+// timeouts holds the time bounds of a loop's roles. A bound of 0 means that there is no bound.
 type timeouts struct {
 	Enabled     *bool         `json:"enabled"`
 	Default     time.Duration `json:"default"`
@@ -35,12 +35,12 @@ type timeouts struct {
 
 func (t timeouts) on() bool { return t.Enabled != nil && *t.Enabled }
 
-// of is the bound of one role.
+// of returns the bound of one role.
 func (t timeouts) of(role string) time.Duration {
 	return map[string]time.Duration{"planner": t.Planner, "implementer": t.Implementer, "tester": t.Tester, "reviewer": t.Reviewer}[role]
 }
 
-// defaultRoles checks role_defaults by itself, so that a wrong name in it is said once and not for every loop.
+// defaultRoles checks role_defaults once, so that superloop reports a mistake in it once and not again for each loop.
 func (b *builder) defaultRoles() {
 	for _, role := range roleOrder() {
 		if d, ok := b.file.RoleDefaults[role]; ok {
@@ -49,7 +49,7 @@ func (b *builder) defaultRoles() {
 	}
 }
 
-// reference reports whether a runner of that name exists.
+// reference reports whether a runner with the given name exists. If there is none, it notes a problem at ptr.
 func (b *builder) reference(ptr, name string) bool {
 	if _, ok := b.runners[name]; ok {
 		return true
@@ -63,7 +63,8 @@ func (b *builder) reference(ptr, name string) bool {
 	return false
 }
 
-// roles puts the roles of a loop together: its own settings, then the defaults, then the only runner.
+// roles builds the roles of a loop. A role's own settings come first, then role_defaults. If neither names a runner,
+// the role gets the only runner of the file.
 func (b *builder) roles(l *fileLoop, at string) []Role {
 	var names []string
 	settings := map[string]fileRole{}
@@ -118,7 +119,7 @@ func (b *builder) roles(l *fileLoop, at string) []Role {
 	return out
 }
 
-// timeouts warns of bounds that cannot do what they seem to.
+// timeouts warns of time bounds that have no effect.
 func (b *builder) timeouts(t timeouts, at string) {
 	longest := max(t.Default, t.Planner, t.Implementer, t.Tester, t.Reviewer)
 	if max(longest, t.Inactivity) > 0 && t.Enabled == nil {
@@ -129,7 +130,8 @@ func (b *builder) timeouts(t timeouts, at string) {
 	}
 }
 
-// choices checks who does a role by its settings: each runner exists, stands once with a model, and is said in one way.
+// choices checks the runners in the settings of a role: each runner exists, no pair of runner and model is listed
+// twice, and the settings do not have runners together with runner or model.
 func (b *builder) choices(at string, in fileRole) {
 	if in.Runner != "" {
 		b.reference(at+"/runner", in.Runner)
@@ -149,7 +151,7 @@ func (b *builder) choices(at string, in fileRole) {
 	for i, c := range in.Runners {
 		ptr := at + Pointer("runners", i)
 		if c.Runner == "" || !b.reference(b.nameAt(ptr), c.Runner) {
-			continue // without a name the schema has named it
+			continue // the schema has already reported that the name is missing
 		}
 		c.Tier = 0
 		if j, dup := seen[c]; dup {
@@ -165,7 +167,7 @@ func (b *builder) choices(at string, in fileRole) {
 	}
 }
 
-// nameAt is where a runner is named at a pointer: by a string, or by the key runner of an object.
+// nameAt returns the pointer to a runner's name. The value at ptr is either the name or an object with the key runner.
 func (b *builder) nameAt(ptr string) string {
 	if b.present(ptr + "/runner") {
 		return ptr + "/runner"
@@ -173,8 +175,9 @@ func (b *builder) nameAt(ptr string) string {
 	return ptr
 }
 
-// whoMay are those who may do a role as its own settings, at a pointer, and the defaults say; none when they name no
-// runner. Own settings win: an own runner over a default list too.
+// whoMay returns the runners that may do a role, from the role's own settings (at the given pointer) and from
+// role_defaults. Own settings win: an own runner replaces a default list, too. The result is nil when neither names a
+// runner.
 func (b *builder) whoMay(at, role string, own, def fileRole) []Choice {
 	switch {
 	case len(own.Runners) > 0:
@@ -191,7 +194,8 @@ func (b *builder) whoMay(at, role string, own, def fileRole) []Choice {
 	return nil
 }
 
-// onlyRunner is who does a role when nobody is named; "" when there are several.
+// onlyRunner returns the runner that does a role whose settings name none. It returns "" when there are several
+// runners.
 func (b *builder) onlyRunner() string {
 	switch {
 	case b.file.Runner != nil:
@@ -202,13 +206,14 @@ func (b *builder) onlyRunner() string {
 	return ""
 }
 
-// fileRunner is a runner whose command is a list, or one string that has yet to be split.
+// fileRunner is a runner in the form in which the file holds it: its command is a list, or a string that the builder
+// splits.
 type fileRunner struct {
 	Runner
 	Command any `json:"command"`
 }
 
-// runnersOf makes the registry of runners, the legacy one included.
+// runnersOf builds the map of runners. It includes the runner of the legacy key "runner".
 func (b *builder) runnersOf() map[string]Runner {
 	f := &b.file
 	b.runners = map[string]Runner{}
@@ -263,15 +268,16 @@ func (b *builder) runner(name string, r fileRunner, at string) Runner {
 	return out
 }
 
-// words splits a command as a shell does, and refuses its operators: no shell runs a runner, so they would do nothing.
+// words splits a command into words as a shell does. It refuses shell operators: superloop starts a runner without a
+// shell, so they would have no effect.
 func (b *builder) words(ptr, text string) []string {
 	refuse := func(what string) []string {
 		b.wrong(ptr, Problem{Code: CodeUnsplit, Found: quoted(text), Allowed: "words, or a list of words",
 			Message: fmt.Sprintf(`the command %s %s; no shell runs it, so give its words as a list, or ["bash", "-c", "..."]`, quoted(text), what)})
 		return nil
 	}
-	// NewParser copies two package variables that would make it run commands and expand variables; they are not ours to
-	// trust.
+	// NewParser copies two package variables that would make the parser run commands and expand variables. Another
+	// package could have set them.
 	p := shellwords.NewParser()
 	p.ParseBacktick, p.ParseEnv = false, false
 	list, err := p.Parse(text)

@@ -15,15 +15,16 @@ import (
 	"github.com/superloop/superloop/schemas"
 )
 
-// argumentNames are the placeholders of a runner's arguments.
+// argumentNames returns the placeholders that a runner's arguments may hold.
 func argumentNames() []string {
 	return []string{"repo", "prompt_file", "last_message_file", "model", "loop", "iteration", "role", "prompt", "thinking", "loop_dir"}
 }
 
-// checkNames are the placeholders of a prerequisite's path.
+// checkNames returns the placeholders that the path of a prerequisite may hold.
 func checkNames() []string { return []string{"repo", "loop", "loop_id", "iteration"} }
 
-// placeholders warns of {words} that nothing replaces; they stay. JSON and variables of a shell are left alone.
+// placeholders warns of {words} in s that are not among the known placeholders, since superloop does not replace them.
+// It ignores JSON and variables of a shell such as ${HOME}.
 func (b *builder) placeholders(ptr, s string, known []string) {
 	if t := strings.TrimSpace(s); strings.Contains(t, `{"`) || (strings.HasPrefix(t, "{") || strings.HasPrefix(t, "[")) && json.Valid([]byte(t)) {
 		return
@@ -35,7 +36,7 @@ func (b *builder) placeholders(ptr, s string, known []string) {
 	}
 }
 
-// word is what looks like a placeholder, and the $ of a shell's variable before it.
+// word matches a {word} that looks like a placeholder, with the $ before it if it is a variable of a shell.
 var word = pattern.Lazy(`(\$?)\{([A-Za-z_][A-Za-z0-9_]*)\}`)
 
 func (b *builder) placeholder(ptr, name string, known []string) {
@@ -51,7 +52,7 @@ func (b *builder) placeholder(ptr, name string, known []string) {
 		Allowed: "{" + strings.Join(known, "}, {") + "}", Near: near, Message: message}))
 }
 
-// globs checks the syntax of globs; ** is a segment of its own.
+// globs checks the syntax of globs. It checks each path segment separately, so ** is a segment of its own.
 func (b *builder) globs(at string, list []string) {
 	for i, g := range list {
 		for seg := range strings.SplitSeq(g, "/") {
@@ -88,7 +89,7 @@ func (b *builder) prerequisites(p *Prerequisites, at string) {
 	}
 }
 
-// check wants of each type what it looks for.
+// check checks that a prerequisite has the keys that its type needs, and that its pattern compiles.
 func (b *builder) check(at string, c Check) {
 	needs := func(key, what string) {
 		b.wrong(at+"/"+key, emptyKey(key, fmt.Sprintf("a check of type %s needs %s", c.Type, what)))
@@ -115,7 +116,7 @@ func (b *builder) check(at string, c Check) {
 	}
 }
 
-// expression is the pattern with those of its flags that mean something here.
+// expression returns the pattern with those of its flags that RE2 supports here: i, m and s.
 func (c Check) expression() string {
 	flags := strings.Map(func(f rune) rune {
 		if strings.ContainsRune("ims", f) {
@@ -129,7 +130,8 @@ func (c Check) expression() string {
 	return "(?" + flags + ")" + c.Pattern
 }
 
-// ends warns of a loop that nothing ends, or that cannot end well.
+// ends warns of a loop without a bound and of a loop that can never complete. A promise that holds </promise> is a
+// problem.
 func (b *builder) ends(l *Loop, at string) {
 	if l.MaxIterations == 0 && l.MaxWallTime == 0 && !b.named(at+"/max_iterations") && !b.named(at+"/max_wall_time") {
 		b.warn(at, CodeNoBound, "nothing bounds this loop; set max_iterations or max_wall_time")
@@ -146,7 +148,8 @@ func (b *builder) ends(l *Loop, at string) {
 	}
 }
 
-// webhook warns of a secret that would travel in the open, and of news that therefore do not.
+// webhook warns of a webhook on another machine without https. superloop sends nothing to such a webhook, because its
+// URL is a secret and would travel unencrypted.
 func (b *builder) webhook(raw string) {
 	u, err := url.Parse(raw)
 	if err != nil || u.Scheme != "http" || u.Hostname() == "localhost" || loopback(u.Hostname()) {
@@ -155,7 +158,7 @@ func (b *builder) webhook(raw string) {
 	b.warn("/webhooks/on_escalation", CodePlainHTTP, "the webhook is not https, so its secret and what it tells would travel in the open: nothing is sent to it")
 }
 
-// loopback reports whether a host is an IP address of this machine alone.
+// loopback reports whether a host is a loopback IP address.
 func loopback(host string) bool {
 	ip := net.ParseIP(host)
 	return ip != nil && ip.IsLoopback()

@@ -7,40 +7,42 @@ import (
 	"github.com/superloop/superloop/schemas"
 )
 
-// Config is a checked configuration, with every default filled in. Load is its only maker.
+// Config is a checked configuration with every default filled in. Only Load and its variants make one.
 type Config struct {
-	Path    string            // the file that it was read from, absolute
+	Path    string            // the absolute path of the file
 	Digest  string            // the SHA-256 of the file's bytes, in hex
-	Runners map[string]Runner // Runners by name. A legacy top-level "runner" is the one named "default".
+	Runners map[string]Runner // the runners by name; the legacy top-level "runner" has the name "default"
 	Loops   []Loop
-	Prices  map[string]Rate // Prices of models by their exact names; they win over the built-in table
-	// Recovery and Webhooks are kept as they were written, nil when absent; see Policy for what the former amounts to.
+	Prices  map[string]Rate // the prices of models by their exact names; they win over the built-in table
+	// Recovery and Webhooks are the sections of the file, without comments, nil when absent. Policy reads Recovery.
 	Recovery   json.RawMessage
 	Webhooks   json.RawMessage
-	Escalation Escalation // how people are reached, with its defaults; see Channels
-	// Warnings name every key that has no effect, and what else the operator should read before a run.
+	Escalation Escalation // how superloop reaches operators; see also Channels
+	// Warnings name every key that has no effect, and other points that the operator should read before a run.
 	Warnings []Problem
 
-	// doc is the file as it was read: it gives the places of what Check finds, and what Diff compares.
+	// doc is the file as it was read. Check takes the lines of problems from it, and Diff compares it.
 	doc *schemas.Document
 }
 
-// Runner is how an agent CLI is started.
+// Runner says how superloop starts an agent CLI.
 type Runner struct {
 	Name    string   `json:"-"`
 	Command []string `json:"command"` // the program and its leading arguments; never empty
-	// Args follow the command; placeholders are replaced when the role starts.
+	// Args follow the command. superloop replaces their placeholders when the role starts.
 	Args        []string          `json:"args"`
-	FastArgs    []string          `json:"fast_args"`   // FastArgs replace Args under `run --fast`; nil when absent
+	FastArgs    []string          `json:"fast_args"`   // replaces Args under `run --fast`; nil when absent
 	PromptMode  string            `json:"prompt_mode"` // "stdin" (default), "file" or "arg"
-	Env         map[string]string `json:"env"`         // added to the agent's environment; values may hold placeholders
-	Adapter     string            `json:"adapter"`     // the CLI that the command is; "" lets the program's name tell
-	Permissions string            `json:"permissions"` // read-only, workspace or full; "" leaves it to the command
-	// PassEnv, unless nil, are all that the agent gets of superloop's environment besides the basic and its own keys.
+	Env         map[string]string `json:"env"`         // variables for the agent; the values may hold placeholders
+	Adapter     string            `json:"adapter"`     // the adapter of the CLI; if "", the program's name decides
+	Permissions string            `json:"permissions"` // read-only, workspace or full; if "", the command decides
+	// PassEnv lists the variables of superloop's environment that the agent gets besides the basic ones and its own
+	// keys. nil means that there is no such limit.
 	PassEnv []string `json:"pass_env"`
 }
 
-// Rate is what a model costs, in US dollars per million tokens. CacheRead and CacheWrite, where nil, cost as Input.
+// Rate is the price of a model, in US dollars per million tokens. If CacheRead or CacheWrite is nil, such tokens cost
+// as much as Input.
 type Rate struct {
 	Input      float64  `json:"input"`
 	Output     float64  `json:"output"`
@@ -48,17 +50,17 @@ type Rate struct {
 	CacheWrite *float64 `json:"cache_write"`
 }
 
-// Loop is one loop with all defaults of the contract applied.
+// Loop is one loop of the configuration, with all defaults filled in.
 type Loop struct {
 	ID            string `json:"id"`
-	SpecFile      string `json:"spec_file"`      // relative to the repository, cleaned, inside it
-	MaxIterations int    `json:"max_iterations"` // MaxIterations bounds the loop; 0 is no bound
-	// MaxWallTime bounds the time that the loop is active (waiting for a human does not count); 0 is no bound.
+	SpecFile      string `json:"spec_file"`      // a cleaned path relative to the repository, inside it
+	MaxIterations int    `json:"max_iterations"` // the maximum number of iterations; 0 is no bound
+	// MaxWallTime bounds the time in which the loop is active. Waiting for an operator does not count. 0 is no bound.
 	MaxWallTime time.Duration `json:"max_wall_time"`
-	// MaxCostUSD and MaxTokens bound what a run spends; 0 is no bound.
+	// MaxCostUSD and MaxTokens bound the cost and the tokens of a run. 0 is no bound.
 	MaxCostUSD float64 `json:"max_cost_usd"`
 	MaxTokens  int64   `json:"max_tokens"`
-	// CompletionPromise is the text inside the promise tag; "" never matches.
+	// CompletionPromise is the text that the agent must write inside the promise tag. "" never matches.
 	CompletionPromise string          `json:"completion_promise"`
 	Checklists        []string        `json:"checklists"`
 	Tests             Tests           `json:"tests"`
@@ -69,38 +71,38 @@ type Loop struct {
 	ReviewerPacket    bool            `json:"-"`
 	Stuck             Stuck           `json:"stuck"`
 	Git               Git             `json:"-"`
-	Roles             []Role          `json:"-"`     // Roles in the order in which they run; never empty
-	Retry             Retry           `json:"retry"` // Retry bounds how often a failing role is run again in one iteration
-	Respond           Respond         `json:"-"`     // Respond says what follows when a role fails
-	Recovery          json.RawMessage `json:"-"`     // the loop's own override, as written; nil when absent
+	Roles             []Role          `json:"-"`     // the roles in the order in which they run; never empty
+	Retry             Retry           `json:"retry"` // how often superloop runs a failing role again in one iteration
+	Respond           Respond         `json:"-"`     // what superloop does when a role fails
+	Recovery          json.RawMessage `json:"-"`     // the loop's own recovery section, as the file has it; nil when absent
 }
 
-// Tests modes.
+// The modes of Tests say when superloop runs the tests.
 const (
 	TestsEvery     = "every"      // in each iteration, after the implementer
-	TestsOnPromise = "on_promise" // when the promise was made or the checklists are complete
+	TestsOnPromise = "on_promise" // when the agent has made the promise or the checklists are complete
 	TestsDisabled  = "disabled"
 )
 
-// Tests are the commands that judge the work; each runs under `bash -c`.
+// Tests holds the commands that judge the work. superloop runs each with `bash -c`.
 type Tests struct {
 	Mode     string   `json:"mode"`
 	Commands []string `json:"commands"`
-	// Timeout bounds each command; default 30 minutes, 0 is no bound.
+	// Timeout bounds each command. The default is 30 minutes; 0 is no bound.
 	Timeout time.Duration `json:"timeout,omitzero"`
 }
 
-// Validation is the gate between tests and prerequisites.
+// Validation is the gate between the tests and the prerequisites.
 type Validation struct {
 	Enabled             bool          `json:"enabled"`
 	Mode                string        `json:"mode"` // every | on_promise
 	RequireOnCompletion bool          `json:"require_on_completion"`
 	Commands            []string      `json:"commands"`
-	Timeout             time.Duration `json:"timeout,omitzero"` // per command; default 10 minutes
+	Timeout             time.Duration `json:"timeout,omitzero"` // bound of each command; default 10 minutes
 	Preflight           *Preflight    `json:"preflight,omitempty"`
 }
 
-// Preflight are the static checks of a built web page.
+// Preflight holds the static checks of a built web page.
 type Preflight struct {
 	Entry             string   `json:"entry"`
 	WebRoot           string   `json:"web_root"`
@@ -111,7 +113,7 @@ type Preflight struct {
 	RequireScripts    bool     `json:"require_scripts"`
 }
 
-// Prerequisites are facts about files that must hold.
+// Prerequisites holds the checks of files that must pass before the loop completes.
 type Prerequisites struct {
 	Enabled             bool    `json:"enabled"`
 	RequireOnCompletion bool    `json:"require_on_completion"`
@@ -130,20 +132,21 @@ type Check struct {
 	MinChars int      `json:"min_chars"`
 }
 
-// Evidence are files that must exist at completion; their hashes are recorded.
+// Evidence lists the files that must exist when the loop completes. superloop records their hashes.
 type Evidence struct {
 	Enabled             bool     `json:"enabled"`
 	RequireOnCompletion bool     `json:"require_on_completion"`
 	Artifacts           []string `json:"artifacts"`
 }
 
-// Approval is the human gate after all others.
+// Approval is the gate after all others, at which an operator approves the completion.
 type Approval struct {
 	Enabled             bool `json:"enabled"`
 	RequireOnCompletion bool `json:"require_on_completion"`
 }
 
-// Stuck ends a loop that changes nothing; Threshold is in iterations.
+// Stuck ends a loop after Threshold iterations in a row that change no file in the repository, except those that match
+// Ignore.
 type Stuck struct {
 	Enabled   bool     `json:"enabled"`
 	Threshold int      `json:"threshold"`
@@ -151,89 +154,99 @@ type Stuck struct {
 	Ignore    []string `json:"ignore"`
 }
 
-// Git says what of the work is committed, and where the work happens.
+// Git says when superloop commits the work, and in which work tree the loop runs.
 type Git struct {
 	CommitStrategy    string   `json:"commit_strategy"` // never | per_iteration | on_test_pass
 	PreCommitCommands []string `json:"pre_commit_commands"`
-	MaxSubjectLength  int      `json:"-"` // characters; default 72
-	// Worktree runs the loop in its own git worktree on branch superloop/<id>.
+	MaxSubjectLength  int      `json:"-"` // in characters; default 72
+	// Worktree makes the loop run in a git work tree of its own, on branch superloop/<id>.
 	Worktree bool `json:"worktree"`
 }
 
-// Role is one step of an iteration.
+// Role is one role of a loop: one step of each iteration.
 type Role struct {
 	Name     string `json:"-"`        // planner | implementer | tester | reviewer
 	Runner   string `json:"runner"`   // a key of Config.Runners
-	Model    string `json:"model"`    // "" is the runner's own default
-	Thinking string `json:"thinking"` // none minimal low standard high max, or ""
-	// Timeout bounds the role's wall time, Inactivity the time without a byte of output; 0 is no bound.
+	Model    string `json:"model"`    // if "", the runner's default model
+	Thinking string `json:"thinking"` // none, minimal, low, standard, high, max, or ""
+	// Timeout bounds the role's wall time. Inactivity bounds the time without a byte of output. 0 is no bound.
 	Timeout    time.Duration `json:"timeout"`
 	Inactivity time.Duration `json:"inactivity"`
-	// Resume goes on with the role's last session instead of a new one, where the CLI can.
+	// Resume makes the role continue its last session instead of starting a new one, if the CLI can do so.
 	Resume      bool   `json:"-"`
-	Permissions string `json:"permissions"` // read-only, workspace or full; "" is the runner's
-	// Runners are all who may do the role, in the order of asking; never empty, the first is Runner with Model.
+	Permissions string `json:"permissions"` // read-only, workspace or full; if "", the runner's permissions
+	// Runners lists all runners that may do the role, in the order in which superloop tries them. It is never empty,
+	// and the first entry is Runner with Model.
 	Runners []Choice `json:"runners"`
 }
 
-// Retry bounds a failing role in one iteration: Attempts (3), and Backoff before the second, doubled (5 s to 5 min).
+// Retry bounds the runs of a failing role in one iteration. Attempts (default 3) is the number of runs. Backoff
+// (default 5 s, at most 5 min) is the pause before the second run and doubles after each run, up to 5 min.
 type Retry struct {
 	Attempts int           `json:"attempts"`
 	Backoff  time.Duration `json:"backoff_seconds"`
 }
 
-// Choice is who may do a role.
+// Choice is a runner, with its model, that may do a role.
 type Choice struct {
 	Runner string `json:"runner"` // a key of Config.Runners
-	Model  string `json:"model"`  // "" is the runner's own default
-	Tier   int    `json:"tier"`   // how strong the model is, larger is stronger; 0 where nobody said
-	// Permissions are what it may do without asking: the role's, else its own runner's; "" leaves it to the command.
+	Model  string `json:"model"`  // if "", the runner's default model
+	Tier   int    `json:"tier"`   // the strength of the model, larger is stronger; 0 if the file does not say
+	// Permissions says what the agent may do without asking: the role's permissions, or else those of the runner. If it
+	// is "", the command decides.
 	Permissions string `json:"-"`
 }
 
-// What Respond.Insist may hold: a turn that ended well and lacks it has failed.
+// The values that Respond.Insist may hold. A role's turn that ended well but lacks the required result has failed.
 const (
-	InsistReport     = "report"     // a fresh report
-	InsistDifference = "difference" // a report that is not the last one over again
-	InsistChange     = "change"     // of the repository, by the implementer
+	InsistReport     = "report"     // the role must leave a new report
+	InsistDifference = "difference" // the report must differ from the previous one
+	InsistChange     = "change"     // the implementer must have changed the repository
 )
 
-// Respond says what follows when a role fails or the tests fail alike again and again, and what is checked before.
+// Respond says what superloop does when a role fails, or when the tests fail in the same way again and again. It also
+// holds the environment checks before an iteration.
 type Respond struct {
-	// Enabled is true unless it is switched off: then a role that fails is only run again, as Retry says.
+	// Enabled is true by default. If it is false, superloop only runs a failing role again, as Retry says.
 	Enabled bool `json:"enabled"`
-	// FallOver gives the work of a runner whose settings are wrong to another one, instead of stopping for a human.
+	// FallOver makes superloop give the work of a runner with wrong settings to another runner. If it is false, the
+	// loop stops and asks an operator.
 	FallOver bool `json:"fall_over"`
-	// Insist, when nil: a role with several runners is held to its report. Empty and not nil: nothing is insisted on.
+	// Insist lists what a turn must leave behind. If it is nil, only a role with several runners must leave a report.
+	// If it is empty and not nil, superloop requires nothing.
 	Insist []string `json:"insist"`
-	// SameFailure is how often a role may fail in the same way, whoever does it, before a human is asked (default 3, at
-	// least 2); SameTests the same of iterations in a row whose tests fail (default 3; 0 never asks).
+	// SameFailure is the number of failures of the same kind in a role, by any runner, after which superloop asks an
+	// operator (default 3, at least 2). SameTests is the number of iterations in a row in which the tests fail in the
+	// same way, after which superloop asks an operator (default 3; 0 means never).
 	SameFailure int `json:"same_failure"`
 	SameTests   int `json:"same_tests"`
-	// MaxRuns bounds the failed runs of a role in one iteration (default 6), MaxTime the time of that (default 6
-	// hours), AnalysisTime one search for a cause (default 10 minutes), MaxWait the waits for providers, together
-	// (default 8 days, so that a limit of a week is waited for). None of them is ever 0.
+	// MaxRuns bounds the failed runs of a role in one iteration (default 6), and MaxTime the time since the first of
+	// them, without waits (default 6 hours). AnalysisTime bounds one search for a root cause (default 10 minutes).
+	// MaxWait bounds the sum of the waits for providers (default 8 days, so that superloop waits for a weekly limit).
+	// None of them is ever 0.
 	MaxRuns      int           `json:"max_runs"`
 	MaxTime      time.Duration `json:"max_time"`
 	AnalysisTime time.Duration `json:"analysis_time"`
 	MaxWait      time.Duration `json:"max_wait"`
 	Breaker      Breaker       `json:"breaker"`
 	Systemic     Systemic      `json:"systemic"`
-	// Diagnostician looks for a cause when no rule is sure of one; nil: nobody.
+	// Diagnostician is the agent that looks for the root cause when no rule is certain of it. If it is nil, no agent
+	// does.
 	Diagnostician *Diagnostician `json:"diagnostician"`
 	Preflight     Environment    `json:"preflight"`
 }
 
-// Breaker says when a runner is unfit: after Failures in a row (default 3) of at least two tasks, for First (default 1
-// minute), doubled each time it fails again, at most Most (default 30 minutes). None of them is ever 0.
+// Breaker says when superloop stops using a runner for some time: after Failures failures in a row (default 3) in at
+// least two tasks. The pause is First (default 1 minute). It doubles each time a probe of the runner fails, up to Most
+// (default 30 minutes). None of these values is ever 0.
 type Breaker struct {
 	Failures int           `json:"failures"`
 	First    time.Duration `json:"first"`
 	Most     time.Duration `json:"most"`
 }
 
-// Systemic says when failures are more than one task's. A rate, SameCategory or SilentRuns that is 0 switches its
-// trigger off, which failures.Thresholds writes as -1; Window and MinRuns are never 0.
+// Systemic says when superloop treats failures as a problem of more than one task. If a rate, SameCategory or
+// SilentRuns is 0, its trigger is off; failures.Thresholds represents that as -1. Window and MinRuns are never 0.
 type Systemic struct {
 	Window       time.Duration `json:"window"`        // default 1 hour
 	MinRuns      int           `json:"min_runs"`      // default 5
@@ -243,20 +256,22 @@ type Systemic struct {
 	SilentRuns   int           `json:"silent_runs"`   // default 3
 }
 
-// Diagnostician is an agent that is told to change nothing; only the permissions of its runner keep it from writing.
+// Diagnostician is the agent that looks for root causes. superloop tells it to change nothing, but only the permissions
+// of its runner keep it from writing.
 type Diagnostician struct {
 	Runner  string        `json:"runner"`
 	Model   string        `json:"model"`
 	Timeout time.Duration `json:"timeout"` // default Respond.AnalysisTime; never 0
 }
 
-// Environment are the environment checks before each iteration, besides those that superloop has learned.
+// Environment configures the environment checks before each iteration. superloop adds the checks that it has learned.
 type Environment struct {
 	Enabled bool               `json:"enabled"` // default true
 	Checks  []EnvironmentCheck `json:"checks"`
 }
 
-// EnvironmentCheck is one. Its kind says which fields count. What Load gives is what failures.Preventions.Add takes.
+// EnvironmentCheck is one environment check. Its kind says which fields count. failures.Preventions.Add accepts every
+// check of a Config that Load returned.
 type EnvironmentCheck struct {
 	Kind    string `json:"kind"`
 	Path    string `json:"path"`
@@ -268,7 +283,7 @@ type EnvironmentCheck struct {
 	Address string `json:"address"`
 }
 
-// Loop returns the loop with that id.
+// Loop returns the loop with the given id, and whether there is one.
 func (c *Config) Loop(id string) (Loop, bool) {
 	for _, l := range c.Loops {
 		if l.ID == id {
