@@ -9,12 +9,12 @@ import (
 	"github.com/superloop/superloop/loop/config"
 )
 
-// Apply gives the configuration that is in force when s is: c with everything that a Section holds taken from s. Loops
-// that s does not have are left out. The Section of the result is s. c is not changed; the places of problems stay
-// those of its file. Where a loop overrides recovery, its section holds the whole policy, whatever the file says at the
-// top.
+// Apply returns the configuration that is in force with the Section s: a copy of c in which every pinned value comes
+// from s. It leaves out the loops that s does not have. The Section of the result is s. The places of problems stay
+// those of the file of c. Where a loop overrides recovery, the result holds the loop's whole policy, which does not
+// depend on the top-level section.
 //
-// It fails when s is not an Effective of c's own Section and so does not fit.
+// Apply fails when s does not fit c, which means that s is not the result of Effective with the Section of c.
 func Apply(c *config.Config, s Section) (*config.Config, error) {
 	out := *c
 	out.Runners = make(map[string]config.Runner, len(s.Runners))
@@ -62,7 +62,8 @@ func Apply(c *config.Config, s Section) (*config.Config, error) {
 	return &out, nil
 }
 
-// roles are the Section's, with the rest from the file, or, of a role that the file no longer has, from the pin.
+// roles returns the pinned roles, those of in. Their values that are not pinned come from the file, or from the pin if
+// the file no longer has the role.
 func (s Section) roles(l config.Loop, in Loop) ([]config.Role, error) {
 	var out []config.Role
 	for _, r := range in.Roles {
@@ -89,7 +90,8 @@ func (s Section) roles(l config.Loop, in Loop) ([]config.Role, error) {
 	return out, nil
 }
 
-// choices are a role's runners that the Section has: the pinned first one first, then in the order of the file.
+// choices returns the runners of a role that the Section allows. The pinned first runner comes first; the others are in
+// the order of the file.
 func (s Section) choices(r Role, role config.Role) []config.Choice {
 	allowed := r.runners()
 	out := slices.DeleteFunc(slices.Clone(role.Runners), func(c config.Choice) bool { return !slices.Contains(allowed, c.Runner) })
@@ -97,7 +99,7 @@ func (s Section) choices(r Role, role config.Role) []config.Choice {
 		if !slices.ContainsFunc(out, func(c config.Choice) bool { return c.Runner == runner }) {
 			out = append(out, config.Choice{Runner: runner})
 			if runner == r.Runner {
-				out[len(out)-1].Model = role.Model // models are as the file says
+				out[len(out)-1].Model = role.Model // the model is not pinned, so it comes from the file
 			}
 		}
 	}
@@ -109,7 +111,7 @@ func (s Section) choices(r Role, role config.Role) []config.Choice {
 	return out
 }
 
-// diagnostician is who looks for causes, with what the Section does not hold from the file.
+// diagnostician returns the pinned diagnostician. Its values that are not pinned come from the file.
 func (s Section) diagnostician(l config.Loop, in Loop) (*config.Diagnostician, error) {
 	if in.Diagnostician == "" {
 		return nil, nil
@@ -121,14 +123,15 @@ func (s Section) diagnostician(l config.Loop, in Loop) (*config.Diagnostician, e
 	if d := l.Respond.Diagnostician; d != nil {
 		out = *d
 		if d.Runner != in.Diagnostician {
-			out.Model = "" // it is that of another agent
+			out.Model = "" // the file's model belongs to another runner
 		}
 	}
 	out.Runner = in.Diagnostician
 	return &out, nil
 }
 
-// over writes the policy as a section to lay over under: what under sets is written out, even a default.
+// over writes the policy as a section that is laid over the policy under. It also writes default values of keys that
+// under sets, so that the values of under do not apply.
 func (p Policy) over(under Policy) json.RawMessage {
 	flat, below := p.flat(), under.flat()
 	for _, k := range keys() {

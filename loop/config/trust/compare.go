@@ -11,14 +11,15 @@ import (
 	"github.com/superloop/superloop/loop/config"
 )
 
-// Change is one difference between two Sections. Path is a JSON pointer, but that a loop stands in it under its id, as
-// in config.Change. From and To are values, or one element of a set, the other being nil; secrets are redact.Mark.
+// Change is one difference between two Sections. Path is a JSON pointer, except that it names a loop by its id, as in
+// config.Change. From and To are values of a key. For a set, they are one element that came or went, and the other one
+// is nil. A secret is redact.Mark.
 type Change struct {
 	config.Change
-	Why string `json:"why"` // what the change does
+	Why string `json:"why"` // the effect of the change
 }
 
-// Diff is what leads from one Section to another, each list sorted by path.
+// Diff holds the changes between two Sections. Each list is sorted by path.
 type Diff struct {
 	Tightening []Change `json:"tightening"`
 	Loosening  []Change `json:"loosening"`
@@ -27,19 +28,22 @@ type Diff struct {
 // Empty reports whether the two Sections are the same.
 func (d Diff) Empty() bool { return len(d.Tightening)+len(d.Loosening) == 0 }
 
-// Compare gives what leads from the pinned Section to the one of now. What is not understood is a loosening.
+// Compare returns the changes from the pinned Section to the present one. A change that it does not understand is a
+// loosening.
 func Compare(pinned, now Section) Diff {
 	_, d := join(pinned, now)
 	return d
 }
 
-// Effective is the Section in force while the file loosens something: the pinned one with every tightening of now.
+// Effective returns the Section that is in force while the file loosens something: the pinned Section with every
+// tightening of the present one.
 func Effective(pinned, now Section) Section {
 	in, _ := join(pinned, now)
 	return in
 }
 
-// join goes through two Sections once and makes both answers, so that what is said is what is done.
+// join compares two Sections once. It returns both the Section in force and the changes, so that the two results always
+// agree.
 func join(pinned, now Section) (Section, Diff) {
 	in := Section{Loops: map[string]Loop{}, Webhooks: map[string]any{}, Runners: map[string]Runner{}}
 	j := &joiner{p: pinned, n: now, in: &in, d: Diff{Tightening: []Change{}, Loosening: []Change{}}}
@@ -76,7 +80,7 @@ func join(pinned, now Section) (Section, Diff) {
 	return in, j.d
 }
 
-// masked hides a value, if there is one.
+// masked returns redact.Mark for a value that exists, and nil for one that does not.
 func masked(there bool) any {
 	if !there {
 		return nil
@@ -84,7 +88,7 @@ func masked(there bool) any {
 	return redact.Mark
 }
 
-// joiner collects what is in force, and the changes.
+// joiner collects the Section in force and the changes.
 type joiner struct {
 	p, n Section
 	in   *Section
@@ -99,7 +103,8 @@ func (j *joiner) looser(path string, from, to any, why string) {
 	j.d.Loosening = append(j.d.Loosening, Change{config.Change{Path: path, From: from, To: to}, why})
 }
 
-// value compares one key by its order; nil, or values that the order does not know, leave the pinned one.
+// value compares the values of one key by the order o and returns the value in force. If o is nil, or does not know one
+// of the values, the pinned value stays.
 func (j *joiner) value(path string, o order, pinned, now any, less, more string) any {
 	if same(pinned, now) {
 		return pinned
@@ -117,13 +122,13 @@ func (j *joiner) value(path string, o order, pinned, now any, less, more string)
 	return v.in
 }
 
-// rule is how one key is compared: by its order, and what a change of it does.
+// rule says how to compare the values of one key. less and more describe the effect of a tightening and of a loosening.
 type rule struct {
 	order      order
 	less, more string
 }
 
-// joined compares two objects key by key, but for some keys, which stay pinned.
+// joined compares two objects key by key and returns the object in force. The keys in but keep their pinned values.
 func joined[T any](j *joiner, at string, pinned, now T, rules func(key string) rule, but ...string) T {
 	p, _ := shown(pinned).(map[string]any)
 	n, _ := shown(now).(map[string]any)
@@ -140,7 +145,7 @@ func joined[T any](j *joiner, at string, pinned, now T, rules func(key string) r
 	return in
 }
 
-// policy compares two policies key by key.
+// policy compares two policies key by key and returns the one in force.
 func (j *joiner) policy(at string, pinned, now Policy) Policy {
 	p, n := pinned.full(), now.full()
 	in, known := map[string]any{}, map[string]bool{}
@@ -163,7 +168,7 @@ func (j *joiner) policy(at string, pinned, now Policy) Policy {
 	return nest(in).normal()
 }
 
-// unknown keeps a key of p that is not understood as it is; any change is held.
+// unknown handles a key that superloop does not understand. The pinned value stays, and any change is a loosening.
 func (j *joiner) unknown(in map[string]any, path, key string, p, n map[string]any) {
 	if v, had := p[key]; had {
 		in[key] = v
@@ -171,7 +176,8 @@ func (j *joiner) unknown(in map[string]any, path, key string, p, n map[string]an
 	j.value(path, nil, p[key], n[key], "", "superloop cannot tell what this key does")
 }
 
-// entries compares what is special about single commands (pe, ne); in is what is in force of the other keys.
+// entries compares the entries of single commands (pe and ne) and returns those in force. in holds the other keys that
+// are in force.
 func (j *joiner) entries(at string, in, p, n map[string]any, pe, ne map[string]map[string]any) map[string]any {
 	out := map[string]any{}
 	for _, name := range sortedKeys(pe, ne) {
@@ -192,7 +198,7 @@ func (j *joiner) entries(at string, in, p, n map[string]any, pe, ne map[string]m
 	return out
 }
 
-// What a change of these keys does.
+// The effects of changes, as Change.Why names them.
 const (
 	otherProgram = "another program would run, or the same in another way"
 	otherCommand = "other commands would run outside every agent's sandbox, or fewer would judge the work"
@@ -215,7 +221,7 @@ const (
 	otherWayClick = "clicks would arrive in another way, or from elsewhere"
 )
 
-// loop compares two loops but for their recovery.
+// loop compares two loops, except for their recovery sections.
 func (j *joiner) loop(at string, p, n Loop) Loop {
 	in := Loop{
 		Roles:      j.roles(at+"/roles", p.Roles, n.Roles),
@@ -229,7 +235,8 @@ func (j *joiner) loop(at string, p, n Loop) Loop {
 	return in
 }
 
-// gateRules: how strict a gate is may only be taken from the file together with the commands that it means.
+// gateRules returns the rules for the keys of a gate. A stricter gate counts as a tightening only if the gate's
+// commands are the same.
 func gateRules(sameCommands bool) func(key string) rule {
 	return func(key string) rule {
 		switch {
@@ -244,7 +251,7 @@ func gateRules(sameCommands bool) func(key string) rule {
 	}
 }
 
-// runnersOfBoth compares the runners that are in both Sections.
+// runnersOfBoth compares the runners that both Sections have.
 func (j *joiner) runnersOfBoth() {
 	for _, name := range sortedKeys(j.p.Runners, j.p.Runners) {
 		if n, has := j.n.Runners[name]; has {
@@ -253,7 +260,8 @@ func (j *joiner) runnersOfBoth() {
 	}
 }
 
-// runnersOfOne takes in the runners that came and went; the loops that are in force are known by now.
+// runnersOfOne compares the runners that only one Section has. join calls it after the loops, because a runner stays
+// while a loop in force may use it.
 func (j *joiner) runnersOfOne() {
 	for _, name := range sortedKeys(j.p.Runners, j.n.Runners) {
 		p, had := j.p.Runners[name]
@@ -272,7 +280,7 @@ func (j *joiner) runnersOfOne() {
 	}
 }
 
-// runs reports whether a role may use the runner, or a diagnostician does.
+// runs reports whether a role of the Section may use the runner, or a diagnostician uses it.
 func (s Section) runs(runner string) bool {
 	for _, l := range s.Loops {
 		if l.Diagnostician == runner || slices.ContainsFunc(l.Roles, func(r Role) bool { return slices.Contains(r.runners(), runner) }) {
@@ -300,7 +308,8 @@ func (j *joiner) runner(at string, p, n Runner) Runner {
 	return in
 }
 
-// passEnv: a list may name what an agent does not get without one. So only the empty list is tighter than none.
+// passEnv compares two lists of variables. A list may name a variable that an agent does not get without a list. So a
+// new list is a tightening only when it is empty.
 func (j *joiner) passEnv(path string, p, n []string) []string {
 	const less, more = "the agent no longer gets the variable", "the agent would get the variable"
 	switch {
@@ -318,7 +327,7 @@ func (j *joiner) passEnv(path string, p, n []string) []string {
 	return p
 }
 
-// shownRunner is a runner as a change shows it, the values of its variables masked.
+// shownRunner returns a runner as a Change shows it, with the values of its variables masked.
 func shownRunner(r Runner) any {
 	r.Env = table(r.Env)
 	for name := range r.Env {

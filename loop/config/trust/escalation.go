@@ -9,13 +9,14 @@ import (
 	"github.com/superloop/superloop/loop/config"
 )
 
-// Escalation is how people are reached and who may answer. What is empty is nil.
+// Escalation says how superloop reaches operators, and who may answer. Its empty lists and maps are nil.
 type Escalation struct {
 	Channels map[string]Channel `json:"channels,omitempty"`
 	Slack    config.Slack       `json:"slack,omitzero"`
 }
 
-// Channel is one way to reach people. Who holds its URL or command can read or forge what they are told: it is private.
+// Channel is one way in which superloop reaches operators. A process that knows its URL or command can read or forge
+// the messages, so these values are secrets.
 type Channel struct {
 	Type      string        `json:"type"`
 	URL       string        `json:"url,omitempty"`
@@ -40,7 +41,7 @@ func escalationOf(c config.Escalation) Escalation {
 	return e
 }
 
-// orNone is a sorted set, nil when it is empty.
+// orNone returns a list sorted and without duplicates, or nil when it is empty.
 func orNone(in []string) []string {
 	if len(in) == 0 {
 		return nil
@@ -48,7 +49,7 @@ func orNone(in []string) []string {
 	return distinct(in)
 }
 
-// over gives the escalation that is in force: e, with the times of c.
+// over returns c with its channels and its Slack section replaced by those of e. The times of c stay.
 func (e Escalation) over(c config.Escalation) config.Escalation {
 	c.Channels = nil
 	for _, name := range slices.Sorted(maps.Keys(e.Channels)) {
@@ -61,7 +62,8 @@ func (e Escalation) over(c config.Escalation) config.Escalation {
 	return c
 }
 
-// escalation compares how people are reached.
+// escalation compares the channels and the Slack sections. It returns the pinned ones, without the users who may no
+// longer answer.
 func (j *joiner) escalation(at string, p, n Escalation) Escalation {
 	in := Escalation{Channels: maps.Clone(p.Channels)}
 	for _, name := range sortedKeys(p.Channels, n.Channels) {
@@ -81,7 +83,8 @@ func (j *joiner) escalation(at string, p, n Escalation) Escalation {
 	return in
 }
 
-// channel says what differs between two channels of one name; the pinned one is in force, whole.
+// channel records the differences between two channels with the same name. All of them are loosenings: the pinned
+// channel stays in force as a whole.
 func (j *joiner) channel(at string, p, n Channel) {
 	for key, v := range map[string][2]string{"url": {p.URL, n.URL}, "command": {p.Command, n.Command}} {
 		if v[0] != v[1] {
@@ -93,7 +96,8 @@ func (j *joiner) channel(at string, p, n Channel) {
 	joined(j, at, p, n, func(string) rule { return rule{more: otherChannel} }, "url", "command", "timeout_ns", "second")
 }
 
-// slack: a user that leaves may not answer at once; all else stays pinned. An empty list of teams is all of them.
+// slack compares the Slack sections. A user who is no longer in the file may no longer answer, at once. Every other
+// change is held. For teams, an empty list means all teams.
 func (j *joiner) slack(at string, p, n config.Slack) config.Slack {
 	in := joined(j, at, p, n, func(string) rule { return rule{more: otherWayClick} }, "users", "teams")
 	j.value(at+"/teams", nil, anys(p.Teams), anys(n.Teams), "", otherWayClick)
@@ -102,7 +106,7 @@ func (j *joiner) slack(at string, p, n config.Slack) config.Slack {
 	return in
 }
 
-// shown is a channel as a change shows it, its secrets masked.
+// shown returns a channel as a Change shows it, with its secrets masked.
 func (c Channel) shown() any {
 	for _, secret := range []*string{&c.URL, &c.Command} {
 		if *secret != "" {

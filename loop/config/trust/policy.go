@@ -8,11 +8,12 @@ import (
 	"strings"
 )
 
-// Policy is a recovery section in normal form: what one section or two laid over each other amount to. A key that has
-// its default is left out, sets are sorted and hold each value once, tests are left out. nil is "the Section's own".
+// Policy is a recovery section in normal form: one section, or the result of two laid over each other. Keys with their
+// default value and tests are left out. Sets are sorted and hold each value once. In a Loop, nil means that the policy
+// of the Section applies.
 type Policy map[string]any
 
-// UnmarshalJSON keeps numbers as they are written.
+// UnmarshalJSON decodes numbers as json.Number, so that they stay as they are written.
 func (p *Policy) UnmarshalJSON(data []byte) (err error) {
 	if *p = nil; string(data) != "null" {
 		*p, err = object(data)
@@ -29,15 +30,16 @@ const (
 	keyRoots   = keySandbox + "/read_roots"
 )
 
-// key is one key of a policy that is understood.
+// key is one key of a policy that superloop understands.
 type key struct {
-	name       string // the key, "sandbox/" before those of the sandbox
-	def        any    // the value that the absent key has
+	name       string // the name; keys of the sandbox section begin with "sandbox/"
+	def        any    // the value of an absent key
 	order      order
-	less, more string // less and more say what a tightening and a loosening do
+	less, more string // the effects of a tightening and of a loosening
 }
 
-// keys are the keys that are understood, with the schema's defaults, but for enabled: that of an absent section.
+// keys returns the keys that superloop understands, with the defaults of the schema. The default of enabled is false,
+// as in a file without a recovery section.
 func keys() []key {
 	none := []any{}
 	return []key{
@@ -62,7 +64,7 @@ func keys() []key {
 	}
 }
 
-// policyOf is the normal form of a section's keys; present says whether there is a section at all.
+// policyOf returns the normal form of the keys of a section. present says whether the file has the section.
 func policyOf(raw map[string]any, present bool) Policy {
 	p := Policy{}
 	maps.Copy(p, raw)
@@ -73,7 +75,7 @@ func policyOf(raw map[string]any, present bool) Policy {
 	return p.normal()
 }
 
-// normal leaves the defaults out and sorts the sets.
+// normal leaves out the defaults and sorts the sets.
 func (p Policy) normal() Policy {
 	flat := p.flat()
 	for _, k := range keys() {
@@ -110,7 +112,8 @@ func (p Policy) normal() Policy {
 	return nest(flat)
 }
 
-// flat lifts the keys of the sandbox to the top.
+// flat returns the policy with the keys of the sandbox section at the top level, under names with the prefix
+// "sandbox/".
 func (p Policy) flat() map[string]any {
 	flat := map[string]any{}
 	maps.Copy(flat, p)
@@ -123,7 +126,7 @@ func (p Policy) flat() map[string]any {
 	return flat
 }
 
-// nest is the reverse of flat.
+// nest reverses flat.
 func nest(flat map[string]any) Policy {
 	p := Policy{}
 	for k, v := range flat {
@@ -142,7 +145,7 @@ func nest(flat map[string]any) Policy {
 	return p
 }
 
-// entriesOf gives the entries section of flat keys, nil unless it has the form that is understood.
+// entriesOf returns the entries section of flat keys, or nil if it does not have the expected form.
 func entriesOf(flat map[string]any) map[string]map[string]any {
 	all, ok := flat[keyEntries].(map[string]any)
 	if !ok {
@@ -159,7 +162,7 @@ func entriesOf(flat map[string]any) map[string]map[string]any {
 	return out
 }
 
-// networkOf is the network of an entry, or of every command when it is nil.
+// networkOf returns the network of an entry. If the entry is nil or names none, it returns the network of all commands.
 func networkOf(flat, entry map[string]any) any {
 	for _, m := range []map[string]any{entry, flat} {
 		if v, ok := m[keyNetwork]; ok {
@@ -169,7 +172,7 @@ func networkOf(flat, entry map[string]any) any {
 	return "full"
 }
 
-// unless is other, or nil when it is the same policy.
+// unless returns other, or nil if p and other are equal.
 func (p Policy) unless(other Policy) Policy {
 	if same(p, other) {
 		return nil
@@ -177,7 +180,7 @@ func (p Policy) unless(other Policy) Policy {
 	return other
 }
 
-// Full is the policy with every default that is known written out, tests left out.
+// Full returns the policy with the default of every known key written out, without tests.
 func (p Policy) Full() map[string]any { return nest(p.full()) }
 
 func (p Policy) full() map[string]any {
@@ -189,7 +192,8 @@ func (p Policy) full() map[string]any {
 	return flat
 }
 
-// merge lays over on under as a loop's section is laid over the config's: objects key by key, anything else replaced.
+// merge lays over on under, as a loop's section is laid over the top-level one. It merges objects key by key and
+// replaces any other value.
 func merge(under, over map[string]any) map[string]any {
 	out := maps.Clone(under)
 	for k, v := range over {
@@ -204,7 +208,7 @@ func merge(under, over map[string]any) map[string]any {
 	return out
 }
 
-// stringsOf reads a list of strings.
+// stringsOf converts v to a list of strings and reports whether v is one.
 func stringsOf(v any) ([]string, bool) {
 	in, ok := v.([]any)
 	out := make([]string, 0, len(in))
@@ -223,27 +227,29 @@ func anys(in []string) []any {
 	return out
 }
 
-// sortedKeys are the names of two objects, each once.
+// sortedKeys returns the keys of two maps, sorted and without duplicates.
 func sortedKeys[A, B any](a map[string]A, b map[string]B) []string {
 	names := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
 	slices.Sort(names)
 	return slices.Compact(names)
 }
 
-// order says which of two values of a key is tighter; nil when they cannot be compared.
+// order compares the pinned and the present value of a key. It returns nil when it cannot compare them.
 type order func(pinned, now any) *verdict
 
-// verdict is the loosest value that is looser neither than the pinned one nor than the new one, and what leads from the
-// pinned one to it (tighter) and from it to the new one (looser).
+// verdict is the result of a comparison. in is the value in force: the loosest one that is neither looser than the
+// pinned value nor looser than the new one. tighter holds the steps from the pinned value to in, looser those from in
+// to the new value.
 type verdict struct {
 	in              any
 	tighter, looser []step
 }
 
-// step is a value for another, or an element of a set that comes or goes, the other side being nil.
+// step is a change from one value to another, or an element of a set that comes or goes. For an element, the other side
+// is nil.
 type step struct{ from, to any }
 
-// ranked lists the values of a key, the tightest first.
+// ranked returns the order of a key with a list of values, the tightest first.
 func ranked(values ...any) order {
 	return func(pinned, now any) *verdict {
 		i, j := slices.Index(values, pinned), slices.Index(values, now)
@@ -254,7 +260,8 @@ func ranked(values ...any) order {
 	}
 }
 
-// whole is a change of a value that is taken or held as one.
+// whole returns the verdict on a value that changes as one: the new value is in force if the change tightens, otherwise
+// the pinned one.
 func whole(pinned, now any, tightens bool) *verdict {
 	if tightens {
 		return &verdict{now, []step{{pinned, now}}, nil}
@@ -262,7 +269,7 @@ func whole(pinned, now any, tightens bool) *verdict {
 	return &verdict{pinned, nil, []step{{pinned, now}}}
 }
 
-// lower: the lower whole number is tighter. higher: the higher one.
+// lower and higher are the orders of whole numbers. For lower the lower number is tighter, for higher the higher one.
 func lower(pinned, now any) *verdict  { return number(pinned, now, -1) }
 func higher(pinned, now any) *verdict { return number(pinned, now, 1) }
 
@@ -281,7 +288,8 @@ func integer(v any) (int64, bool) {
 	return i, ok && err == nil
 }
 
-// sets is the order of two sets by what is in both, only in the pinned one (gone), only in the new one (came); sorted.
+// sets returns an order of sets. It calls of with the elements in both sets, those only in the pinned set (gone) and
+// those only in the new set (came), each sorted.
 func sets(of func(both, gone, came []string) *verdict) order {
 	return func(pinned, now any) *verdict {
 		x, okX := stringsOf(pinned)
@@ -297,25 +305,27 @@ func sets(of func(both, gone, came []string) *verdict) order {
 	}
 }
 
-// fewer: a set that grants; what is in both is in force.
+// fewer compares sets whose elements each permit something. The elements in both sets are in force.
 func fewer(both, gone, came []string) *verdict {
 	return &verdict{anys(both), went(gone), arrived(came)}
 }
 
-// more: a set that forbids; what is in either is in force.
+// more compares sets whose elements each forbid something. The elements of either set are in force.
 func more(both, gone, came []string) *verdict {
 	return &verdict{anys(distinct(slices.Concat(both, gone, came))), arrived(came), went(gone)}
 }
 
-// nowhere is a root that grants nothing: all can read it. Alone it is the empty set; beside others normal leaves it out.
+// nowhere is a directory root that permits nothing, since every process can read it. Alone it stands for "no root".
+// normal leaves it out when other roots are there.
 const nowhere = "/dev/null"
 
-// roots: a set that grants, and everything when it is empty. Paths are compared as text: one may be a link to anywhere.
+// roots compares sets of directories. Each element permits reading, and an empty set permits all directories. roots
+// compares paths as text, because a path may be a link to any directory.
 func roots(both, gone, came []string) *verdict {
 	switch {
-	case len(both)+len(gone) == 0: // everything was
+	case len(both)+len(gone) == 0: // the pinned set permits everything
 		return whole([]any{}, anys(came), true)
-	case len(both)+len(came) == 0: // everything would be
+	case len(both)+len(came) == 0: // the new set permits everything
 		return whole(anys(gone), []any{}, false)
 	case len(both) == 0:
 		both = []string{nowhere}
@@ -323,12 +333,13 @@ func roots(both, gone, came []string) *verdict {
 	return &verdict{anys(both), went(less(gone, nowhere)), arrived(less(came, nowhere))}
 }
 
-// rights is the order of permissions. Between read-only and full, workspace and "" (the command decides) cannot compare.
+// rights is the order of permissions. workspace and "" (the command decides) both lie between read-only and full, and
+// cannot be compared with each other.
 func rights(pinned, now any) *verdict {
 	return cmp.Or(ranked("read-only", "workspace", "full")(pinned, now), ranked("read-only", "", "full")(pinned, now))
 }
 
-// less is the list without one value.
+// less returns the list without one value.
 func less(list []string, value string) []string {
 	return slices.DeleteFunc(list, func(s string) bool { return s == value })
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/superloop/superloop/loop/config"
 )
 
-// roleOf is what of a role is pinned.
+// roleOf returns the pinned part of a role.
 func roleOf(c *config.Config, r config.Role) Role {
 	out := Role{Name: r.Name, Runner: r.Runner,
 		Rest: &RoleRest{Model: r.Model, Thinking: r.Thinking, Timeout: r.Timeout, Inactivity: r.Inactivity, Resume: r.Resume}}
@@ -28,7 +28,7 @@ func roleOf(c *config.Config, r config.Role) Role {
 	return out
 }
 
-// unless is s, or "" when it is only the usual one.
+// unless returns s, or "" if s equals usual.
 func unless(s, usual string) string {
 	if s == usual {
 		return ""
@@ -36,12 +36,12 @@ func unless(s, usual string) string {
 	return s
 }
 
-// runners are all who may play the role: the first, and the others by name.
+// runners returns all runners that may do the role: the first one, then the others sorted by name.
 func (r Role) runners() []string {
 	return append([]string{r.Runner}, less(sortedKeys(r.Others, r.Others), r.Runner)...)
 }
 
-// own are the rights that the role gives a runner of it, "" those that it has of itself.
+// own returns the permissions that the role gives one of its runners. "" means that the role leaves the runner its own.
 func (r Role) own(runner string) string {
 	if runner == r.Runner {
 		return r.Permissions
@@ -49,12 +49,13 @@ func (r Role) own(runner string) string {
 	return r.Others[runner]
 }
 
-// Rights are the permissions that one of the runners of a role of the Section has in it.
+// Rights returns the permissions that a runner has in a role of the Section.
 func (s Section) Rights(r Role, runner string) string {
 	return cmp.Or(r.own(runner), s.Runners[runner].Permissions)
 }
 
-// roles compares who plays the roles. Which there are, in which order, is pinned: a reviewer watches over the others.
+// roles compares the runners of the roles. The list of roles and their order are pinned, because a reviewer checks the
+// other roles.
 func (j *joiner) roles(at string, p, n []Role) []Role {
 	if a, b := names(p), names(n); !slices.Equal(a, b) {
 		j.looser(at, anys(a), anys(b), otherRoles)
@@ -91,7 +92,8 @@ func names(roles []Role) []string {
 	return out
 }
 
-// others compares who else may play a role. The pinned first one is in force; that the file has another is said already.
+// others compares the further runners of a role. It ignores a changed first runner, because roles has already recorded
+// that change.
 func (j *joiner) others(path string, p, n Role) map[string]string {
 	had, has := less(p.runners(), p.Runner), less(n.runners(), p.Runner)
 	if !slices.Contains(had, n.Runner) {
@@ -105,7 +107,8 @@ func (j *joiner) others(path string, p, n Role) map[string]string {
 	return in
 }
 
-// roleRights compares the rights that the pinned role gives a runner. Those of the runner itself are compared there.
+// roleRights compares the permissions that the role gives a runner. If the role leaves the runner its own, the
+// comparison of the runners covers them.
 func (j *joiner) roleRights(path string, p, n Role, runner string) string {
 	now := n.Runner
 	if slices.Contains(n.runners(), runner) {
@@ -118,7 +121,8 @@ func (j *joiner) roleRights(path string, p, n Role, runner string) string {
 	return j.inForce(runner, in)
 }
 
-// diagnostician compares who looks for causes. It plays no role, and its rights are those of its runner.
+// diagnostician compares the diagnosticians of a loop. A diagnostician has no role, so its permissions are those of its
+// runner.
 func (j *joiner) diagnostician(path, p, n string) string {
 	switch {
 	case p != "" && n == "":
@@ -132,11 +136,11 @@ func (j *joiner) diagnostician(path, p, n string) string {
 	return p
 }
 
-// inForce writes rights as a role has them: "" when they are those of its runner.
+// inForce returns permissions in the form in which a role holds them: "" if they are those of its runner.
 func (j *joiner) inForce(runner, rights string) string {
 	r, both := j.in.Runners[runner]
 	if !both {
-		r = j.p.Runners[runner] // it is gone from the file, and so as it was pinned
+		r = j.p.Runners[runner] // the file no longer has the runner, so the pinned one is in force
 	}
 	return unless(rights, r.Permissions)
 }

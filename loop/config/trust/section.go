@@ -1,47 +1,49 @@
-// Package trust keeps an agent that can write .superloop/config.json from allowing itself more than an operator allowed.
-// The part of a configuration that decides what runs, with what rights and where news go is its Section; the Section
-// that an operator trusted is pinned outside the repository (Store), and what the file says now is compared with the pin
-// key by key.
+// Package trust keeps an agent that can write .superloop/config.json from giving itself more rights than an operator
+// allowed. The Section of a configuration is the part that decides which programs run, with which permissions, and
+// where news go. A Store pins the Section that an operator trusted, outside the repository. Compare compares the
+// present file with the pin key by key.
 //
-// A change is a tightening or a loosening. A tightening is in force at once. A loosening is held, the pinned value
-// stays, until an operator trusts it. Effective is the Section in force while something is held: never looser than the
-// pin, and, wherever "looser" has a meaning, never looser than the file.
+// A change is a tightening or a loosening. A tightening is in force at once. A loosening is held until an operator
+// trusts it: the pinned value stays in force. While a loosening is held, Effective returns the Section in force. It is
+// never looser than the pin. Where a key has an order, it is never looser than the file, either.
 //
-// What is not understood is a loosening. These are understood; everything else in a Section is pinned as it is, and any
-// change of it is held:
+// A change that superloop cannot compare is a loosening. The table lists the keys that have an order. Every other key
+// of a Section keeps its pinned value, and any change of it is held:
 //
-//	key                                    tighter is                 in force while it differs
-//	recovery.*                             see keys                   the stricter; what both grant; what either forbids
-//	recovery.entries.*.network             none, full                 none if either is
-//	runners.*                              one that no role runs goes the pinned ones
-//	runners.*.permissions, roles.*         read-only; full is loosest the stricter; "" and workspace: the pinned
-//	runners.*.pass_env                     fewer names, or []         the names of both; absent and a list: the pinned
-//	loops.*                                one that goes              the loops of both
-//	loops.*.tests.mode                     every, on_promise, disabled   the stricter; the pinned if the commands differ
-//	loops.*.validation.enabled             true                       likewise
-//	loops.*.validation.mode                every, on_promise          likewise
-//	loops.*.validation.require_on_completion  true                    likewise
-//	loops.*.approval.*                     true                       true if either is
-//	loops.*.roles.*.runners                fewer besides the first    those of both
-//	loops.*.respond.diagnostician          nobody                     nobody if the file says so, else the pinned one
-//	escalation.slack.users                 fewer users                the users of both
+//	key                                       tighter is                   value in force during a hold
+//	recovery.*                                see keys                     the stricter; for sets see fewer and more
+//	recovery.entries.*.network                none, then full              none if either is none
+//	runners.*                                 a removed, unused runner     the pinned runners
+//	runners.*.permissions, roles.*            read-only; full is loosest   the stricter; "" and workspace: the pinned
+//	runners.*.pass_env                        fewer names, or []           the names in both lists, else the pinned
+//	loops.*                                   a removed loop               the loops in both
+//	loops.*.tests.mode                        every, on_promise, disabled  the stricter; if commands differ, pinned
+//	loops.*.validation.enabled                true                         like tests.mode
+//	loops.*.validation.mode                   every, on_promise            like tests.mode
+//	loops.*.validation.require_on_completion  true                         like tests.mode
+//	loops.*.approval.*                        true                         true if either is true
+//	loops.*.roles.*.runners                   fewer besides the first      the runners in both
+//	loops.*.respond.diagnostician             none                         none if the file has none, else pinned one
+//	escalation.slack.users                    fewer users                  the users in both
 //
-// Pinned as they are: a runner's command, args, fast_args, prompt_mode, adapter and each variable of env; which roles a
-// loop has, in which order, and the runner of each, which is the first of its runners; the commands of tests and
-// validation and before a commit; each key of webhooks; the channels of escalation, and every key of escalation.slack
-// and of recovery that is not in the table or in keys. A loop's recovery is compared as the policy that results for it,
-// so that taking an override away is judged by what it does.
+// These values have no order, so a change of them is held: a runner's command, args, fast_args, prompt_mode, adapter
+// and each variable of env; the roles of a loop, their order, and the runner of each (the first of its runners); the
+// commands of tests and validation, and those before a commit; each key of webhooks; the channels of escalation, and
+// every key of escalation.slack and of recovery that is neither in the table nor in keys. For a loop's recovery,
+// Compare compares the policies that result for the loop, so it judges the removal of an override by its effect.
 //
-// One thing an order cannot say: where on_unknown is allow, a command that leaves auto_approve may still run as one
-// that no list names, and then without the guard and the network of its own that only listed commands have.
+// The order has one gap. Where on_unknown is allow, a command that leaves auto_approve may still run as a command that
+// no list names. Then it runs without the guard and without its own network setting, which only listed commands have.
 //
-// Not in the Section, and so in force as the file says: models and their tiers, the order in which the further runners
-// of a role are asked, time bounds, budgets, prices, the times of escalation, checklists, prerequisites, evidence, the
-// stuck check, how commits are made, what follows a failure (respond, but who is the diagnostician), and
-// recovery.tests, which grant nothing. The checks of respond.preflight run nothing, and ask no other machine.
+// These values are not part of the Section, so those of the file are in force: models and their tiers, the order in
+// which superloop tries the further runners of a role, time bounds, budgets, prices, the times of escalation,
+// checklists, prerequisites, evidence, the stuck check, the settings of commits, the respond section (except for the
+// diagnostician), and recovery.tests, which permits nothing. The checks of respond.preflight run no program and connect
+// to no other machine.
 //
-// Who runs as the same user as superloop, and is not confined, can write the pin too. The pin keeps a confined agent
-// from loosening anything, and makes what an unconfined one does visible; it is no wall against the latter.
+// A process that runs as the user of superloop, and without a sandbox, can write the pin, too. The pin keeps a
+// sandboxed agent from loosening anything. It makes changes by an agent without a sandbox visible but cannot prevent
+// them.
 package trust
 
 import (
@@ -58,60 +60,68 @@ import (
 	"github.com/superloop/superloop/loop/config"
 )
 
-// maxSize bounds a Section as JSON, in bytes: each loop that overrides recovery carries the whole policy that results
-// for it, so that a small file could otherwise make a huge one.
+// maxSize bounds a Section as JSON, in bytes. Each loop that overrides recovery holds the whole resulting policy, so
+// that a small file could otherwise lead to a huge Section.
 const maxSize = 8 << 20
 
-// Section is what of a configuration is pinned. Of and the reader of pins are its makers; it is not changed afterwards.
+// Section is the pinned part of a configuration. Only Of and the functions that read pins make one, and nothing changes
+// it afterwards.
 type Section struct {
 	Runners  map[string]Runner `json:"runners"`
 	Loops    map[string]Loop   `json:"loops"`
 	Recovery Policy            `json:"recovery"`
 	Webhooks map[string]any    `json:"webhooks"`
-	// Escalation is left out when it says nothing, so that pins of before it keep their digests.
+	// Escalation is left out of the JSON when it is empty, so that pins from before the section existed keep their
+	// digests.
 	Escalation Escalation `json:"escalation,omitzero"`
 }
 
-// Runner is how an agent CLI is started. FastArgs and PassEnv are nil when absent, which is not an empty list.
+// Runner says how superloop starts an agent CLI. FastArgs and PassEnv are nil when absent, which differs from an empty
+// list.
 type Runner = config.Runner
 
-// Loop is what of a loop is pinned.
+// Loop is the pinned part of a loop.
 type Loop struct {
-	Roles []Role `json:"roles"` // Roles in the order in which they run
-	// Tests and Validation lack what is not pinned: the bounds of commands and the static checks.
+	Roles []Role `json:"roles"` // in the order in which they run
+	// Tests and Validation are without their time bounds and without the static checks, which are not pinned.
 	Tests      config.Tests      `json:"tests"`
 	Validation config.Validation `json:"validation"`
 	Approval   config.Approval   `json:"approval"`
 	PreCommit  []string          `json:"pre_commit_commands"`
-	// Recovery is the policy that results for the loop; nil when it is that of the Section.
+	// Recovery is the resulting policy of the loop. It is nil when the loop has the policy of the Section.
 	Recovery Policy `json:"recovery"`
-	// Diagnostician is its runner; "" is nobody. Left out when empty, like Role.Others: older pins keep their digests.
+	// Diagnostician is the runner of the diagnostician, or "" if there is none. It is left out of the JSON when it is
+	// empty, like Role.Others, so that older pins keep their digests.
 	Diagnostician string `json:"diagnostician,omitempty"`
 }
 
-// Role is who plays a role, and with which rights: "" are those of the runner.
+// Role holds the runners of a role and their permissions. If Permissions is "", the first runner has its own
+// permissions.
 type Role struct {
 	Name        string `json:"name"`
 	Runner      string `json:"runner"`
 	Permissions string `json:"permissions"`
-	// Others are the further runners, with their rights: "" are the runner's own. The order of asking is not pinned.
+	// Others maps each further runner to its permissions. "" means the runner's own permissions. The order of the
+	// runners is not pinned.
 	Others map[string]string `json:"others,omitempty"`
-	// Rest is neither compared nor in the digest. With it a role runs as it did when the file lost it, which is held.
+	// Rest is neither compared nor part of the digest. If a change of the file removes the role, the change is held,
+	// and the role runs on with these values.
 	Rest *RoleRest `json:"rest,omitempty"`
 }
 
-// RoleRest is what of a role is not pinned.
+// RoleRest is the part of a role that is not pinned.
 type RoleRest struct {
 	Model      string        `json:"model,omitempty"`
 	Thinking   string        `json:"thinking,omitempty"`
 	Timeout    time.Duration `json:"timeout_ns,omitempty"`
 	Inactivity time.Duration `json:"inactivity_ns,omitempty"`
 	Resume     bool          `json:"resume,omitempty"`
-	// Choices are all who may play it, in their order; nil when it is only one.
+	// Choices lists all runners that may do the role, in order. It is nil when there is only one.
 	Choices []config.Choice `json:"choices,omitempty"`
 }
 
-// Of is the Section of a configuration. It fails only when that would be larger than 8 MiB.
+// Of returns the Section of a configuration. It fails when the recovery sections amount to more than 8 MiB, or when a
+// section cannot be read.
 func Of(c *config.Config) (Section, error) {
 	size := len(c.Recovery)
 	for _, l := range c.Loops {
@@ -159,7 +169,7 @@ func Of(c *config.Config) (Section, error) {
 	return s, nil
 }
 
-// Policy is the policy of a loop: its own, or the Section's.
+// Policy returns the policy of a loop: its own one, or that of the Section.
 func (s Section) Policy(loop string) Policy {
 	if p := s.Loops[loop].Recovery; p != nil {
 		return p
@@ -167,8 +177,9 @@ func (s Section) Policy(loop string) Policy {
 	return s.Recovery
 }
 
-// Digest is the SHA-256, in hex, of the Section as canonical JSON: keys sorted, no white space, nothing escaped that
-// need not be, without what is not compared. Compare finds nothing between two Sections exactly when theirs are equal.
+// Digest returns the SHA-256, in hex, of the Section as canonical JSON: sorted keys, no white space, no needless
+// escapes, and without the values that Compare ignores. Compare finds no change between two Sections exactly when their
+// digests are equal.
 func (s Section) Digest() string {
 	s.Loops = maps.Clone(s.Loops)
 	for id, l := range s.Loops {
@@ -181,7 +192,7 @@ func (s Section) Digest() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// bare is the loop without what is not compared.
+// bare returns the loop without the values that Compare ignores.
 func (l Loop) bare() Loop {
 	l.Roles = slices.Clone(l.Roles)
 	for i := range l.Roles {
@@ -190,10 +201,11 @@ func (l Loop) bare() Loop {
 	return l
 }
 
-// canonical writes v with the keys of every object sorted. All of a Section can be written as JSON and read back.
+// canonical writes v as JSON with the keys of every object sorted. It panics if v cannot be written as JSON, which
+// cannot happen with the values of a Section.
 func canonical(v any) []byte { return bytes.TrimSuffix(encode(shown(v)), []byte("\n")) }
 
-// shown is a value as plain JSON values.
+// shown converts v to plain JSON values.
 func shown(v any) any {
 	plain, err := decode(encode(v))
 	if err != nil {
@@ -220,7 +232,7 @@ func decode(data []byte) (any, error) {
 	return v, err
 }
 
-// object reads an object; an absent one is empty.
+// object decodes a JSON object. It returns an empty map if raw is nil.
 func object(raw json.RawMessage) (map[string]any, error) {
 	if raw == nil {
 		return map[string]any{}, nil
@@ -236,10 +248,10 @@ func object(raw json.RawMessage) (map[string]any, error) {
 	return m, nil
 }
 
-// list makes an absent list an empty one, where that means the same.
+// list copies a list. It returns an empty list for nil, for keys where both mean the same.
 func list(in []string) []string { return append([]string{}, in...) }
 
-// copied is a runner that shares no memory with r.
+// copied returns a copy of a runner that shares no memory with r.
 func copied(r Runner) Runner {
 	r.Command, r.Args, r.Env = list(r.Command), list(r.Args), table(r.Env)
 	r.FastArgs, r.PassEnv = slices.Clone(r.FastArgs), slices.Clone(r.PassEnv)
@@ -252,7 +264,7 @@ func table(in map[string]string) map[string]string {
 	return out
 }
 
-// distinct sorts a set of names; nil stays nil.
+// distinct returns the names sorted and without duplicates; nil stays nil.
 func distinct(in []string) []string {
 	out := slices.Clone(in)
 	slices.Sort(out)

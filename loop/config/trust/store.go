@@ -19,43 +19,45 @@ import (
 
 const (
 	version = 1
-	// maxFile bounds what is read: a Section, its frame, and room for the white space of an operator's editor.
+	// maxFile bounds the bytes that Load reads of a pin. It leaves room for a Section, the fields around it, and white
+	// space that an operator's editor adds.
 	maxFile = 4 * maxSize
-	// patience bounds the wait for another process that is writing, which takes milliseconds.
+	// patience bounds the wait for another process that is writing the pin. Writing takes milliseconds.
 	patience = 5 * time.Second
 )
 
-// How a Section came to be pinned.
+// How says in which way a Section was pinned.
 type How string
 
-// The ways.
+// The values of How.
 const (
 	FirstRun How = "first_run" // there was no pin, and an operator started a loop
-	Trusted  How = "trusted"   // an operator said so
-	Loosened How = "loosened"  // the agents could not have made the change
+	Trusted  How = "trusted"   // an operator trusted the configuration
+	Loosened How = "loosened"  // superloop pinned it by itself, because the agents could not have made the change
 )
 
-// Pin is a trusted Section.
+// Pin is a Section that is trusted, with the time and the way in which it was pinned.
 type Pin struct {
 	Section Section   `json:"section"`
-	Digest  string    `json:"digest"` // the Section's
+	Digest  string    `json:"digest"` // Section.Digest
 	At      time.Time `json:"at"`
 	How     How       `json:"how"`
-	By      string    `json:"by,omitempty"` // the operator; Level, of a Loosened pin, what confined the agents
-	Level   string    `json:"level,omitempty"`
-	Config  string    `json:"config,omitempty"` // the file that it was read from
+	By      string    `json:"by,omitempty"`     // the operator; "" for a Loosened pin
+	Level   string    `json:"level,omitempty"`  // the sandbox level of the agents, for a Loosened pin
+	Config  string    `json:"config,omitempty"` // the path of the configuration file
 }
 
-// file is a pin on the disk.
+// file is the form of a pin on the disk.
 type file struct {
 	Version int `json:"version"`
 	Pin
 }
 
-// ErrNoPin: nothing was ever pinned, or the pin was removed.
+// ErrNoPin says that no Section was ever pinned, or that the pin was removed.
 var ErrNoPin = errors.New("nothing of the configuration is pinned yet")
 
-// DamagedError says that there is a pin that cannot be believed. Unlike ErrNoPin: nothing may be taken for trusted.
+// DamagedError says that a pin exists but is damaged. Until an operator pins a Section again, superloop trusts none.
+// After ErrNoPin, in contrast, the first run of a loop pins the Section of its configuration.
 type DamagedError struct {
 	Path string
 	Why  error
@@ -67,17 +69,17 @@ func (e *DamagedError) Error() string {
 
 func (e *DamagedError) Unwrap() error { return e.Why }
 
-// Hint is the command to type.
+// Hint returns the command that the operator should type next.
 func (e *DamagedError) Hint() string { return "superloop config trust" }
 
-// Store is the pin of one repository: a file of mode 0600 in a directory of mode 0700, outside the repository.
+// Store holds the pin of one repository: a file of mode 0600 in a directory of mode 0700, outside the repository.
 type Store struct {
 	Disk durable.Disk
 	Path string
 }
 
-// Load reads the pin. Its errors are ErrNoPin and *DamagedError, which is also what it says of a file that others may
-// write, that another user owns, or whose content does not have the digest that it names.
+// Load reads the pin. Its errors are ErrNoPin and *DamagedError. It also returns *DamagedError for a file that another
+// user owns or that others may write, and for a file whose content does not match the digest in it.
 func (s Store) Load() (Pin, error) {
 	p, err := s.load()
 	switch {
@@ -105,7 +107,7 @@ func (s Store) load() (Pin, error) {
 	return parse(data)
 }
 
-// private wants a file, and its directory, that no other user can change.
+// private checks that no other user can change the file or its directory.
 func private(f *os.File, path string) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
@@ -127,7 +129,7 @@ func private(f *os.File, path string) error {
 	return nil
 }
 
-// parse reads a pin strictly: it is superloop's own file, so whatever is odd about it is damage.
+// parse reads a pin strictly. Only superloop writes pins, so parse takes any deviation for damage.
 func parse(data []byte) (Pin, error) {
 	if len(data) > maxFile {
 		return Pin{}, fmt.Errorf("it has more than %d MiB", maxFile>>20)
@@ -157,15 +159,17 @@ func parse(data []byte) (Pin, error) {
 	return in.Pin, nil
 }
 
-// Save pins p.Section, whatever was pinned before, and fills in p.Digest. A damaged pin is copied aside first
-// ("<path>.broken-0"). When it returns the pin survives a power cut; after an error the old pin is there as it was, but
-// for the exception of durable.Disk.WriteFile. Killed at any step it leaves the old pin or the new one.
+// Save pins p.Section, whatever was pinned before, and returns p with its digest. It first copies a damaged pin to
+// "<path>.broken-0". When Save returns nil, the pin survives a power cut. After an error the old pin is unchanged,
+// apart from the exception that durable.Disk.WriteFile describes. If superloop is killed during Save, the file holds
+// the old pin or the new one.
 func (s Store) Save(p Pin) (Pin, error) {
 	err := s.locked(func() error { return s.write(&p) })
 	return p, err
 }
 
-// SaveFirst pins p unless there is a pin, and gives the pin that is there and whether it is p. A damaged pin stays.
+// SaveFirst pins p if there is no pin. It returns the pin that is on the disk, and whether that is p. It does not
+// replace a damaged pin and returns its *DamagedError.
 func (s Store) SaveFirst(p Pin) (pin Pin, first bool, err error) {
 	err = s.locked(func() error {
 		if pin, err = s.Load(); !errors.Is(err, ErrNoPin) {
@@ -177,7 +181,7 @@ func (s Store) SaveFirst(p Pin) (pin Pin, first bool, err error) {
 	return pin, first && err == nil, err
 }
 
-// write replaces the pin; the caller holds the lock.
+// write replaces the pin. The caller holds the lock.
 func (s Store) write(p *Pin) error {
 	p.Digest, p.At = p.Section.Digest(), p.At.UTC()
 	var b bytes.Buffer
@@ -185,7 +189,7 @@ func (s Store) write(p *Pin) error {
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", " ")
 	err := enc.Encode(file{version, *p})
-	if err == nil { // what is written must be what will be believed
+	if err == nil { // write only a pin that Load will accept
 		_, err = parse(b.Bytes())
 	}
 	if err != nil {
@@ -197,14 +201,14 @@ func (s Store) write(p *Pin) error {
 	return s.Disk.WriteFile("trust", s.Path, b.Bytes(), 0o600)
 }
 
-// aside keeps a damaged pin as evidence, as far as it is a file that can be read.
+// aside copies a damaged pin to another name as evidence, if the file can be read.
 func (s Store) aside() error {
 	var damaged *DamagedError
 	if _, err := s.Load(); !errors.As(err, &damaged) {
 		return nil
 	}
 	if f, err := durable.Open(s.Path); err != nil {
-		return nil // a link, or somebody else's: there is nothing to keep
+		return nil // a link, or the file of another user: there is nothing to keep
 	} else if err := f.Close(); err != nil {
 		return err
 	}
@@ -212,7 +216,8 @@ func (s Store) aside() error {
 	return err
 }
 
-// locked runs fn as the only writer of the directory, and removes what writers that were killed have left there.
+// locked runs fn while this process holds the lock of the directory. It first removes temporary files of writers that
+// were killed.
 func (s Store) locked(fn func() error) error {
 	dir := filepath.Dir(s.Path)
 	err := s.Disk.MkdirAll("trust", dir, 0o700)
@@ -221,7 +226,7 @@ func (s Store) locked(fn func() error) error {
 		lock, err = s.Disk.LockWait(context.Background(), filepath.Join(dir, ".lock"), nil, patience)
 	}
 	if err == nil {
-		defer func() { _ = lock.Unlock() }() // it dies with the process at the latest
+		defer func() { _ = lock.Unlock() }() // the kernel releases the lock when the process ends
 		_, err = s.Disk.RemoveTemps("trust", dir)
 	}
 	if err == nil {
