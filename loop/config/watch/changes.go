@@ -11,15 +11,15 @@ import (
 	"github.com/superloop/superloop/schemas"
 )
 
-// inForce is a configuration and its trusted part.
+// inForce is a configuration with its Section.
 type inForce struct {
 	config  *config.Config
 	section trust.Section
-	whole   bool // it is all that its file says; nothing is held
+	whole   bool // whether the file is in force as a whole, with no change held
 }
 
-// changes are those of what is in force. While something is held the file says more than is in force. So what is pinned
-// is compared as it is in force, and only the rest as it is written.
+// changes returns the changes between two configurations in force. While a change is held, the file differs from the
+// configuration in force. So changes compares the pinned part as it is in force, and the rest as the files have it.
 func changes(was, is inForce) []config.Change {
 	written := config.Diff(was.config, is.config)
 	if was.whole && is.whole {
@@ -28,7 +28,7 @@ func changes(was, is inForce) []config.Change {
 	out := slices.DeleteFunc(written, func(c config.Change) bool { return pinned(c.Path, was.section, is.section) })
 	d := trust.Compare(was.section, is.section)
 	for _, c := range slices.Concat(d.Tightening, d.Loosening) {
-		// agents gives these two as a whole.
+		// agents returns these two paths as a whole
 		if !strings.HasPrefix(c.Path, "/loops/") || !strings.HasSuffix(c.Path, "/runners") && !strings.HasSuffix(c.Path, "/respond/diagnostician") {
 			out = append(out, c.Change)
 		}
@@ -38,7 +38,7 @@ func changes(was, is inForce) []config.Change {
 	return out
 }
 
-// pinned reports whether a path of a file is a matter of trust, or belongs to a loop that is not in force.
+// pinned reports whether a path of the file belongs to the pinned part, or to a loop that is not in force.
 func pinned(path string, was, is trust.Section) bool {
 	p := append(strings.Split(strings.TrimPrefix(path, "/"), "/"), "", "", "", "") // so that p[4] is there
 	ofRole := func(key string) bool { return slices.Contains([]string{"runner", "runners", "permissions"}, key) }
@@ -54,7 +54,7 @@ func pinned(path string, was, is trust.Section) bool {
 	case "respond":
 		return p[1] == "diagnostician"
 	}
-	if p[0] != "loops" || p[1] == "" { // "/loops" is their order
+	if p[0] != "loops" || p[1] == "" { // the path "/loops" is the order of the loops
 		return false
 	}
 	id := strings.NewReplacer("~1", "/", "~0", "~").Replace(p[1])
@@ -82,8 +82,9 @@ func pinned(path string, was, is trust.Section) bool {
 	return false
 }
 
-// agents are the changes of who may play each role, and of who looks for causes. Who that is, is pinned, while models
-// and the order are not, so neither files nor Sections say it all. A role with one runner is left to them.
+// agents returns the changes of the runners of each role and of the diagnostician, as they are in force. The runners
+// are pinned, but their models and their order are not, so neither the files nor the Sections show the whole change.
+// For a role with one runner before and after, the other comparisons show it.
 func agents(was, is *config.Config) (out []config.Change) {
 	differ := func(path string, from, to any) {
 		if !reflect.DeepEqual(from, to) {
@@ -95,7 +96,7 @@ func agents(was, is *config.Config) (out []config.Change) {
 		if !ok {
 			continue
 		}
-		at := "/loops/" + l.ID // an id has nothing to escape
+		at := "/loops/" + l.ID // an id needs no escaping
 		differ(at+"/respond/diagnostician", diagnostician(before), diagnostician(l))
 		for _, r := range l.Roles {
 			for _, old := range before.Roles {
@@ -135,8 +136,8 @@ func diagnostician(l config.Loop) any {
 	return out
 }
 
-// frozen gives what a file changes although loops run on it: that they are there at all, and the files and directories
-// that they stand on.
+// frozen returns a problem for each change that a file must not make while a loop runs on it: the loop is gone, or its
+// spec or its work tree is another one.
 func frozen(live, next *config.Config, running []string) []config.Problem {
 	var problems []config.Problem
 	wrong := func(pointer, format string, args ...any) {

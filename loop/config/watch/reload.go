@@ -13,33 +13,34 @@ import (
 )
 
 const (
-	settled = 500 * time.Millisecond // how long a file that is not whole must stay as it is before it is Rejected
-	longest = 5 * time.Second        // how long one that keeps changing may take
+	settled = 500 * time.Millisecond // how long a file that is not whole must stay the same before it is Rejected
+	longest = 5 * time.Second        // how long a file that is not whole may keep changing before it is Rejected
 
-	// Bounds of what an Outcome puts into the journal.
+	// Bounds of the lists and values that an Outcome puts into the journal.
 	maxShort      = 40      // entries of a list
 	maxShortValue = 2 << 10 // bytes of one value
 
-	// Codes of problems that only a running loop has.
-	CodeRunning = "running_loop" // a loop that runs, and what it stands on, cannot change
-	CodeTrust   = "trust"        // what is trusted cannot be read, kept or put in force
+	// Codes of problems that occur only while loops run.
+	CodeRunning = "running_loop" // the file changes a running loop in a way that is not possible
+	CodeTrust   = "trust"        // superloop cannot read or save the pin, or cannot put the trusted configuration in force
 )
 
-// Options are what a Reloader needs besides the configuration. Repo, LookPath, Store and Now are required.
+// Options holds the values that a Reloader needs besides the configuration. Repo, LookPath, Store and Now are required.
 type Options struct {
 	Repo     string   // the repository's root
 	Running  []string // the ids of the loops that run on the configuration
 	LookPath config.LookPath
 	Store    trust.Store
-	// Loosen: agents cannot write the file, by what Level says, so a loosening is taken and pinned.
+	// Loosen says that the agents cannot write the file, because of the sandbox level Level. Then the Reloader puts a
+	// loosening in force and pins it.
 	Loosen bool
 	Level  string
-	Trust  bool // the operator By, who starts the loop, trusts the file as it is now
+	Trust  bool // whether the operator By, who starts the loop, trusts the present file
 	By     string
-	Now    func() time.Time // the time for pins
+	Now    func() time.Time // the clock for the times of pins
 }
 
-// Reloader holds the configuration in force. Any goroutine may call Config at any time, several may call Check.
+// Reloader holds the configuration in force. Any goroutine may call Config and Check at any time.
 type Reloader struct {
 	o    Options
 	path string
@@ -48,18 +49,20 @@ type Reloader struct {
 	mu    sync.Mutex
 	force inForce
 	pin   trust.Pin
-	// accepted is the file and the pin that force was made of, file and pinned their stamps; without file's a look is due.
+	// accepted names the file and the pin that led to force. file and pinned are their stamps. If file is zero, the
+	// next Check reads the file.
 	accepted     string
 	file, pinned stamp
-	broken       string // a file that is not whole: since when it is so, and since when it is this one
+	broken       string // the fingerprint of a file that is not whole
 	since, this  time.Time
-	// What was said last: of a file that was Rejected, of what is Held, and of the pin.
+	// The last reports, so that each is made once: the Rejected file, the digest of the Held one, and the warning about
+	// the pin.
 	rejected, held, warned string
 }
 
-// New makes the Reloader of a configuration that was read from its file and checked. The first run of a repository pins
-// it; later ones compare it with the pin. The Outcome says how that came out: Unchanged, Held, or Reloaded when a
-// loosening was taken. A pin that cannot be believed is a *trust.DamagedError unless o.Trust is set.
+// New returns the Reloader of a configuration that the caller has read and checked. The first run in a repository pins
+// the configuration. Later runs compare it with the pin. The kind of the Outcome is Unchanged, Held, or Reloaded if a
+// loosening was put in force. For a damaged pin New returns a *trust.DamagedError, unless o.Trust is set.
 func New(cfg *config.Config, o Options) (*Reloader, Outcome, error) {
 	section, err := trust.Of(cfg)
 	if err != nil {
@@ -83,7 +86,7 @@ func New(cfg *config.Config, o Options) (*Reloader, Outcome, error) {
 		return nil, Outcome{}, &config.Error{Path: cfg.Path, Problems: out.Problems}
 	}
 	r.accepted = r.key(cfg.Digest)
-	out.Changes = nil // nothing was in force before
+	out.Changes = nil // no configuration was in force before
 	if out.Kind != Held {
 		out.Kind = Unchanged
 		if len(out.Diff.Loosening) > 0 {
@@ -97,10 +100,11 @@ func (r *Reloader) newPin(s trust.Section, how trust.How) trust.Pin {
 	return trust.Pin{Section: s, At: r.o.Now(), How: how, By: r.o.By, Config: r.path}
 }
 
-// Config is the configuration that is in force.
+// Config returns the configuration that is in force.
 func (r *Reloader) Config() *config.Config { return r.live.Load() }
 
-// Check looks at the file and takes what is new. now only moves on. It costs microseconds when nothing has changed.
+// Check reads the file if it may have changed, and puts a valid change in force. The caller passes times that never go
+// back. Without a change Check takes microseconds.
 func (r *Reloader) Check(now time.Time) Outcome {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -155,12 +159,12 @@ func (r *Reloader) check(now time.Time) Outcome {
 	return out
 }
 
-// key names a file and the pin that it was compared with.
+// key names a file, by its digest, and the pin with which it was compared.
 func (r *Reloader) key(sum string) string { return sum + " " + r.pin.Digest }
 
 func untrusted(why string) []config.Problem { return []config.Problem{{Code: CodeTrust, Message: why}} }
 
-// problemsOf are the problems that an error of the configuration's reader holds.
+// problemsOf returns the problems in an error of config.LoadBytes or config.Read.
 func problemsOf(err error) []config.Problem {
 	if bad, ok := errors.AsType[*config.Error](err); ok {
 		return bad.Problems
@@ -171,7 +175,8 @@ func problemsOf(err error) []config.Problem {
 	return nil
 }
 
-// wait is how long a file that is not whole is left alone yet; 0: it has had its time.
+// wait returns how long the Reloader should still wait for a file that is not whole. 0 means that the file is to be
+// rejected now.
 func (r *Reloader) wait(sum string, now time.Time) time.Duration {
 	if r.broken == "" {
 		r.since = now
@@ -181,12 +186,12 @@ func (r *Reloader) wait(sum string, now time.Time) time.Duration {
 	}
 	left := min(settled-now.Sub(r.this), longest-now.Sub(r.since))
 	if left <= 0 {
-		r.since = now // it is reported now; what comes after it has its own time
+		r.since = now // Check reports this file now; a later one gets the full time
 	}
 	return max(0, left)
 }
 
-// reject says what is wrong with a file, once for each content and its problems.
+// reject returns the Outcome of a wrong file. It reports the same content with the same problems only once.
 func (r *Reloader) reject(sum string, problems []config.Problem) Outcome {
 	about := fmt.Sprint(sum, problems)
 	if about == r.rejected {
@@ -198,7 +203,8 @@ func (r *Reloader) reject(sum string, problems []config.Problem) Outcome {
 	return out
 }
 
-// judge compares a valid configuration with the pin and puts in force what may be. What can fail comes before the swap.
+// judge compares a valid configuration with the pin and puts the permitted part in force. It takes every step that can
+// fail before it replaces the configuration.
 func (r *Reloader) judge(next *config.Config, section trust.Section) Outcome {
 	diff := trust.Compare(r.pin.Section, section)
 	held := len(diff.Loosening) > 0 && !r.o.Loosen
@@ -237,7 +243,7 @@ func (r *Reloader) judge(next *config.Config, section trust.Section) Outcome {
 	return out
 }
 
-// runnable wants that the loops that run are in force.
+// runnable checks that every running loop is in the configuration.
 func (r *Reloader) runnable(c *config.Config) error {
 	for _, id := range r.o.Running {
 		if _, ok := c.Loop(id); !ok {
@@ -247,7 +253,8 @@ func (r *Reloader) runnable(c *config.Config) error {
 	return nil
 }
 
-// readPin takes a new pin of an operator. A removed one is written again, a damaged one left; both are said once.
+// readPin reads the pin again if an operator has changed it. It writes a removed pin again and leaves a damaged one. It
+// reports each of the two once.
 func (r *Reloader) readPin() []config.Problem {
 	st := stampOf(r.o.Store.Path)
 	if r.pinned.proves(st) {
@@ -275,34 +282,39 @@ func (r *Reloader) readPin() []config.Problem {
 	return untrusted(said)
 }
 
-// Kind says what a look at the file came to.
+// Kind is the result of a Check.
 type Kind string
 
-// The kinds. Each is given once for what it is about, not at every look.
+// The kinds. Check reports Reloaded, Rejected and Held once for each cause, and Unchanged after that.
 const (
-	Unchanged Kind = "unchanged" // what is in force is as before, and there is nothing new to say of the file
+	Unchanged Kind = "unchanged" // the same configuration is in force, and there is nothing new to report about the file
 	Reloaded  Kind = "reloaded"  // another configuration is in force
-	Rejected  Kind = "rejected"  // the file is wrong; what was in force is in force
-	// Held: the file loosens something that nobody has trusted. That is not in force; everything else of the file is.
+	Rejected  Kind = "rejected"  // the file is wrong; the previous configuration stays in force
+	// Held means that the file loosens something that no operator has trusted. The loosening is not in force; the rest
+	// of the file is.
 	Held Kind = "held"
 )
 
-// Outcome is what a look at the file came to. Nothing in it shows a secret.
+// Outcome is the result of New or Check. It shows no secret.
 type Outcome struct {
 	Kind    Kind
-	Config  *config.Config  // what is in force from now on; never nil
-	Changes []config.Change // those of what is in force, by Reloaded and Held, sorted by path
-	// Diff is between pin and file: of Held, and of Reloaded when a loosening was taken that no agent can have made.
+	Config  *config.Config  // the configuration that is in force from now on; never nil
+	Changes []config.Change // the changes of the configuration in force, sorted by path; set by Reloaded and Held
+	// Diff holds the changes from the pin to the file. Held sets it, and Reloaded sets it if a loosening was put in
+	// force because no agent can have made it.
 	Diff trust.Diff
-	// Digest is that of the file's trusted part, as `superloop config trust --digest` wants it; "" when Rejected.
+	// Digest is the digest of the file's Section, as `superloop config trust --digest` takes it. It is "" when the file
+	// is Rejected.
 	Digest string
-	// Problems are why the file was Rejected, in the order of the file. Warnings are about the pin, with any Kind.
+	// Problems say why the file was Rejected, in the order of the file. Warnings are about the pin; they may come with
+	// any Kind.
 	Problems, Warnings []config.Problem
-	// Again, unless 0: the file is not whole; look again after that time. Watch sends by then.
+	// Again is not 0 when the file is not whole. The caller should call Check after that time; Watch sends by then.
 	Again time.Duration
 }
 
-// Short is o for a journal: the beginning of each list, and the sizes of long values. `superloop config diff` shows all.
+// Short returns o for the journal, with only the beginning of each list, and with the sizes of long values instead of
+// the values. `superloop config diff` shows all of them.
 func (o Outcome) Short() Outcome {
 	o.Problems, o.Warnings = Few(o.Problems), Few(o.Warnings)
 	o.Changes = short(o.Changes, func(c *config.Change) { c.From, c.To = shortValue(c.From), shortValue(c.To) })
@@ -311,7 +323,7 @@ func (o Outcome) Short() Outcome {
 	return o
 }
 
-// Few are the first of some problems, as many as an event holds.
+// Few returns the first problems, as many as an event holds.
 func Few(list []config.Problem) []config.Problem { return list[:min(len(list), maxShort)] }
 
 func short[T any](in []T, shorten func(*T)) []T {

@@ -1,16 +1,15 @@
-// Package watch takes a changed .superloop/config.json into a loop that runs.
+// Package watch puts changes of .superloop/config.json in force while a loop runs.
 //
-// Watch says when to look: it follows the file through every way in which editors, tools and people replace it, and
-// looks now and then where the file system tells nothing. It decides nothing, and a loop that never hears of it still
-// looks when an iteration begins.
+// Watch says when the file may have changed. It follows the file through every way in which editors, tools and people
+// replace it. Where the file system sends no events, Watch reads the file at intervals. Watch makes no decision, and a
+// loop that gets nothing from it still checks the file when an iteration begins.
 //
-// Reloader looks: it reads the file, does everything that can fail (reading, schema, facts of the file system, trust)
-// and then swaps the configuration at once. Whatever is wrong with the file, the configuration that was in force stays
-// in force as a whole: there is no state in which a part of a file, an empty configuration or one of defaults is in
-// force.
+// Reloader checks the file. It first takes every step that can fail (reading, schema, facts of the file system, trust)
+// and then replaces the configuration in one step. Whatever is wrong with the file, the previous configuration stays in
+// force as a whole. Part of a file, an empty configuration or the mere defaults are never in force.
 //
-// A file that is not whole (not JSON, empty, not there) is most often being written. It is not taken, and not reported,
-// before it stayed so for a while. A whole file is taken at once.
+// A file that is not whole (not JSON, empty or missing) is most often being written. The Reloader reports such a file
+// only after it has stayed so for some time. It puts a whole file in force at once.
 package watch
 
 import (
@@ -32,40 +31,43 @@ import (
 )
 
 const (
-	pause = 250 * time.Millisecond // how long a file that is not whole must stay as it is before Watch sends
-	again = 4                      // how often Watch sends then, a pause apart: the Reloader wants to have seen it for a while
-	// relook is how often the file is looked at without an event: NFS and some mounts of containers send none.
+	pause = 250 * time.Millisecond // how long a file that is not whole must stay the same before Watch sends
+	again = 4                      // how often Watch sends for such a file, one pause apart
+	// relook is the interval at which the watcher checks the file without an event. NFS and some mounts of containers
+	// send no events.
 	relook  = 2 * time.Second
-	maxHops = 40 // of a chain of symbolic links, as the system bounds it
-	// racy is how old a change must be before the file's times can tell of another: they move in steps of up to 10 ms.
+	maxHops = 40 // the maximum length of a chain of symbolic links, as in the kernel
+	// racy is the age from which a file's times prove that it has not changed again. File systems update times in steps
+	// of up to 10 ms.
 	racy = 100 * time.Millisecond
 )
 
-// Watch sends on the returned channel when there may be a new configuration at path: at once when the content is new
-// and whole, after a pause when it is not whole or not there, and once in the beginning, since the file may have
-// changed after it was read. Several changes may give one send. The directory is watched, and those that symbolic links
-// lead through, so it does not matter how the file is replaced; where events cannot be had the file is looked at every
-// two seconds. The channel is never closed; nothing is sent after ctx ends.
+// Watch sends on the returned channel when there may be a new configuration at path. It sends at once when the content
+// is new and whole. It sends after a pause when the file is not whole or missing. It also sends once in the beginning,
+// since the file may have changed after the caller read it. Several changes may lead to one send. Watch observes the
+// file's directory, and the directories of symbolic links that lead to the file, so any way of replacing the file is
+// noticed. Where it gets no events, it checks the file every two seconds. Watch never closes the channel. It sends
+// nothing after ctx ends.
 func Watch(ctx context.Context, path string) <-chan struct{} {
 	w := newWatcher(path)
 	go w.run(ctx)
 	return w.out
 }
 
-// watcher is one goroutine's own, but for out.
+// watcher belongs to one goroutine, except for out.
 type watcher struct {
 	path          string
 	pause, relook time.Duration
-	out           chan struct{} // capacity 1: only "look" matters
+	out           chan struct{} // capacity 1: a second signal adds nothing to one that waits
 	fs            *fsnotify.Watcher
 	dirs          map[string]stamp
-	news          chan struct{} // something happened in one of dirs. Capacity 1
+	news          chan struct{} // gets a value after an event in one of dirs; capacity 1
 	drained       sync.WaitGroup
 
-	last   stamp  // of the content that was looked at
-	sent   string // the whole content of the last send
-	broken string // what is there and is not whole
-	tries  int    // how often broken was sent
+	last   stamp  // the stamp of the content that look read last
+	sent   string // the fingerprint of the whole content that was sent last
+	broken string // the fingerprint of a file that is not whole, or ""
+	tries  int    // how often the watcher has sent for broken
 	timer  *time.Timer
 }
 
@@ -77,23 +79,23 @@ func newWatcher(path string) *watcher {
 	if fs, err := fsnotify.NewWatcher(); err == nil {
 		w.fs = fs
 		w.drained.Go(w.drain)
-	} // else there are too many watchers, and the timer is what there is
+	} // else the system has no more watchers, and only the ticker remains
 	w.follow()
 	return w
 }
 
-// drain takes in what the file system tells, whatever the watcher does meanwhile: fsnotify holds its lock while it
-// waits for an error to be taken, so whoever takes its errors must not call it.
+// drain receives the events of the file system in its own goroutine. fsnotify holds its lock while it waits for a
+// receiver of an error, so the goroutine that receives errors must not call fsnotify.
 func (w *watcher) drain() {
 	for {
 		ok, quiet := false, false
 		select {
 		case ev, open := <-w.fs.Events:
 			ok, quiet = open, ev.Op == fsnotify.Chmod
-		case _, ok = <-w.fs.Errors: // an overflow: events are lost
+		case _, ok = <-w.fs.Errors: // an overflow: the kernel has dropped events
 		}
 		if !ok {
-			return // it was closed
+			return // close has closed the channel
 		}
 		if !quiet {
 			poke(w.news)
@@ -108,7 +110,7 @@ func poke(c chan struct{}) {
 	}
 }
 
-// close ends what newWatcher began.
+// close stops the file system watch and waits for drain.
 func (w *watcher) close() {
 	if w.fs != nil {
 		w.fs.Close()
@@ -141,7 +143,7 @@ func (w *watcher) run(ctx context.Context) {
 	}
 }
 
-// look reads the file, unless its stamp proves that there is nothing new.
+// look reads the file, unless its stamp proves that it has not changed.
 func (w *watcher) look() {
 	if w.last.proves(stampOf(w.path)) {
 		return
@@ -149,14 +151,14 @@ func (w *watcher) look() {
 	data, st, err := read(w.path)
 	key, ok := fingerprint(data, err), err == nil && whole(data)
 	if st.ino != w.last.ino || st.dev != w.last.dev {
-		w.follow() // replaced, perhaps by a link to elsewhere
+		w.follow() // the file was replaced, perhaps by a link to another directory
 	}
 	w.last = st
 	switch {
 	case !ok && key != w.broken:
 		w.broken, w.tries = key, 0
 		w.timer.Reset(w.pause)
-	case !ok: // the timer runs, or it was sent often enough
+	case !ok: // the timer runs, or the watcher has sent often enough
 	case key != w.sent || w.broken != "":
 		w.sent, w.broken = key, ""
 		w.timer.Stop()
@@ -164,7 +166,7 @@ func (w *watcher) look() {
 	}
 }
 
-// settle reports a file that was incomplete and has not changed since.
+// settle sends for a file that is not whole and has not changed during the pause.
 func (w *watcher) settle() {
 	before := w.broken
 	w.look()
@@ -177,7 +179,7 @@ func (w *watcher) settle() {
 	}
 }
 
-// follow watches the directories that lead to the file, as they are now.
+// follow watches the directories that lead to the file at present.
 func (w *watcher) follow() {
 	if w.fs == nil {
 		return
@@ -186,19 +188,19 @@ func (w *watcher) follow() {
 	for dir, old := range w.dirs {
 		now := stampOf(dir)
 		if !slices.Contains(want, dir) || old.ino != now.ino || old.dev != now.dev || !slices.Contains(w.fs.WatchList(), dir) {
-			_ = w.fs.Remove(dir) // it may have gone, and its watch with it
+			_ = w.fs.Remove(dir) // ignore the error: the directory may be gone, and its watch with it
 			delete(w.dirs, dir)
 		}
 	}
 	for _, dir := range want {
 		st := stampOf(dir)
-		if _, known := w.dirs[dir]; !known && w.fs.Add(dir) == nil { // else it is tried again at the next tick
+		if _, known := w.dirs[dir]; !known && w.fs.Add(dir) == nil { // after an error, follow tries again at the next tick
 			w.dirs[dir] = st
 		}
 	}
 }
 
-// leading are the directories that hold the file and the links that lead to it.
+// leading returns the directories that hold the file and the symbolic links that lead to it.
 func leading(path string) []string {
 	var dirs []string
 	for range maxHops {
@@ -210,21 +212,21 @@ func leading(path string) []string {
 			break
 		}
 		if !filepath.IsAbs(to) {
-			to = filepath.Dir(path) + "/" + to // not cleaned: what ".." leads to is the system's to say
+			to = filepath.Dir(path) + "/" + to // not cleaned: the kernel decides where ".." leads
 		}
 		path = to
 	}
 	return dirs
 }
 
-// stamp is the identity of a file's content as far as the file system tells it; the zero value is that of no file.
+// stamp identifies the content of a file by its metadata. The zero value stands for a missing file.
 type stamp struct {
 	dev, ino, size uint64
 	mtime, ctime   unix.Timespec
-	fresh          bool // the last change was so near to the look that a later one may have the same times
+	fresh          bool // the last change is so recent that a later one may have the same times
 }
 
-// stampOf looks at the file that path leads to.
+// stampOf returns the stamp of the file that path leads to.
 func stampOf(path string) stamp {
 	var st unix.Stat_t
 	if unix.Stat(path, &st) != nil {
@@ -234,13 +236,13 @@ func stampOf(path string) stamp {
 		fresh: time.Since(time.Unix(st.Ctim.Unix())) < racy}
 }
 
-// proves reports whether the stamp now proves that the content is still what was read when s was taken.
+// proves reports whether the stamp now proves that the content is the one that was read when s was taken.
 func (s stamp) proves(now stamp) bool {
 	now.fresh = false
 	return !s.fresh && s.ino != 0 && s == now
 }
 
-// read gives the file's bytes, and the stamp from before they were read. The stamp is zero next to an error.
+// read returns the bytes of the file, and its stamp from before reading. With an error the stamp is zero.
 func read(path string) ([]byte, stamp, error) {
 	st := stampOf(path)
 	data, err := config.Read(path)
@@ -250,10 +252,11 @@ func read(path string) ([]byte, stamp, error) {
 	return data, st, nil
 }
 
-// whole reports whether the bytes can be a whole file: no beginning of one is JSON. The reader refuses too large ones.
+// whole reports whether the bytes can be a whole file: they are JSON, or too large, which the reader of the
+// configuration refuses. The beginning of a JSON file is not JSON.
 func whole(data []byte) bool { return len(data) > schemas.Config.Limit() || json.Valid(data) }
 
-// fingerprint is the SHA-256 of a file's bytes, as config.Config.Digest, or why there are none.
+// fingerprint returns the SHA-256 of the bytes in hex, like config.Config.Digest, or the text of the error.
 func fingerprint(data []byte, err error) string {
 	if err != nil {
 		return err.Error()
