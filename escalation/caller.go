@@ -16,13 +16,13 @@ import (
 	"github.com/superloop/superloop/internal/text"
 )
 
-// MarkVariable stands in the environment of everything that a run starts; its value is the run's id.
+// MarkVariable is an environment variable in every process that a run starts. Its value is the run's id.
 const MarkVariable = "SUPERLOOP_MARK"
 
-// AgentError says that a process descends from what superloop runs: what it says is no operator's answer.
+// AgentError says that a process descends from a process that superloop runs, so it may not answer for an operator.
 type AgentError struct {
-	PID int    // of the process that shows it; 0: this one, by its own environment
-	Run string // that it belongs to; "" if only its spawner is seen
+	PID int    // the process that shows it; 0 means this process, by its own environment
+	Run string // the run that the process belongs to; "" if only its spawner was found
 }
 
 func (e *AgentError) Error() string {
@@ -39,15 +39,17 @@ func (e *AgentError) Error() string {
 	return "an operator has to answer this, and this process was started by an agent that superloop runs: " + where + "; answer from a terminal of your own"
 }
 
-// CheckCaller refuses, with an *AgentError, a process that descends from something that superloop runs. environ is its
-// own environment (os.Environ), procfs is where the process file system is mounted ("/proc").
+// CheckCaller refuses a process that descends from a process that superloop runs. The error is then an *AgentError.
+// environ is the caller's own environment (os.Environ). procfs is the mount point of the process file system ("/proc").
 //
-// It looks at its own environment and at those that its ancestors were started with: an agent can take the variable
-// away from what it starts, but not from itself. It also looks whether an ancestor is a spawner of superloop, which
-// becomes the parent of an agent's orphans. blind says what could not be looked at, "" if nothing: without /proc it is
-// the own environment alone, and a process of another user shows nothing.
+// CheckCaller searches the caller's environment, and the environments with which the caller's ancestors were started,
+// for MarkVariable. An agent can remove the variable from the environment of its children but not from its own.
+// CheckCaller also refuses a caller that has a spawner of superloop among its ancestors, because a spawner becomes the
+// parent of an agent's orphans. blind says what CheckCaller could not read, "" if it could read everything. Without
+// /proc it reads only the caller's own environment. Processes of other users do not show theirs.
 //
-// It keeps an agent from answering by mistake, or because a text told it to. A program that sets out to deceive it can.
+// CheckCaller keeps an agent from answering by mistake, or because a text told it to. A program that sets out to
+// deceive CheckCaller can do so.
 func CheckCaller(procfs string, environ []string) (blind string, err error) {
 	for _, e := range environ {
 		if run, ok := strings.CutPrefix(e, MarkVariable+"="); ok {
@@ -59,7 +61,7 @@ func CheckCaller(procfs string, environ []string) (blind string, err error) {
 	if err != nil || bad != nil {
 		return "the processes above this one cannot be seen on this system; only its own environment was looked at", nil
 	}
-	for range 3 { // when a process ends meanwhile, the one below it has another parent
+	for range 3 { // if a process ends meanwhile, its child gets another parent
 		if blind, err = walk(procfs, pid); err == nil || !errors.Is(err, errGone) {
 			return blind, err
 		}
@@ -69,7 +71,7 @@ func CheckCaller(procfs string, environ []string) (blind string, err error) {
 
 var errGone = errors.New("a process above this one has ended")
 
-// walk looks at the process and everything above it.
+// walk checks the process and all its ancestors.
 func walk(procfs string, pid int) (blind string, err error) {
 	hidden, seen := 0, map[int]bool{}
 	for pid > 0 && !seen[pid] {
@@ -93,14 +95,15 @@ func walk(procfs string, pid int) (blind string, err error) {
 	return blind, nil
 }
 
-// ancestor gives a process's parent, and whether its environment is hidden. A marked one or a spawner is an *AgentError.
+// ancestor returns a process's parent, and whether the process hides its environment. For a process with MarkVariable
+// and for a spawner it returns an *AgentError.
 func ancestor(procfs string, pid int) (parent int, dark bool, err error) {
 	dir := filepath.Join(procfs, strconv.Itoa(pid))
 	stat, err := os.ReadFile(filepath.Join(dir, "stat"))
 	if err != nil {
 		return 0, false, err
 	}
-	// PID (NAME) STATE PPID; the name may hold anything, also parentheses.
+	// The format is PID (NAME) STATE PPID. NAME may hold any character, also parentheses.
 	if fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:]); len(fields) > 1 {
 		parent, err = strconv.Atoi(string(fields[1]))
 	} else {

@@ -10,14 +10,14 @@ import (
 	"github.com/superloop/superloop/recovery"
 )
 
-// Bounds of what an operator is shown beside the command, which is shown whole.
+// Bounds of the text that Describe shows besides the command. Describe always shows the whole command.
 const (
 	maxParts = 40 // entries of a list
-	maxLines = 12 // of one error
-	minWidth = 40 // the narrowest page; a narrower terminal wraps by itself
+	maxLines = 12 // lines of one error
+	minWidth = 40 // the narrowest page; a narrower terminal wraps the lines itself
 )
 
-// titles are what each type of question asks.
+// titles holds, for each type, the question to the operator.
 var titles = map[Type]string{
 	RecoveryApproval:     "May this command run?",
 	RecoveryFailed:       "A recovery has failed. How shall the loop go on?",
@@ -28,8 +28,9 @@ var titles = map[Type]string{
 	CompletionApproval:   "The reviewer has promised completion and all gates pass. Is the loop done?",
 }
 
-// Describe is what an operator sees before the answer, for a terminal of that many columns (0: 80). It is printable
-// ASCII and newlines: every other character stands by its number. The command is never shortened.
+// Describe returns the text that an operator reads before answering, for a terminal with the given number of columns (0
+// means 80). The text consists of printable ASCII and newlines; Describe writes every other character as its code
+// point. It never shortens the command.
 func Describe(r Record, width int) string {
 	p, q := &page{width: 80}, r.Question
 	if width > 0 {
@@ -118,7 +119,7 @@ func (p *page) command(q Question, c *Command) {
 	}
 }
 
-// shown writes a command whole, and says what an eye would miss at its ends.
+// shown writes the whole command. A note tells of blanks at its ends, which are easy to miss.
 func (p *page) shown(s string) {
 	p.quoted(text.Display(s))
 	p.field("note", map[[2]bool]string{
@@ -126,7 +127,8 @@ func (p *page) shown(s string) {
 	}[[2]bool{strings.HasPrefix(s, " "), strings.HasSuffix(s, " ")}])
 }
 
-// analysis is what superloop understands of a command.
+// analysis shows how superloop reads the command: hidden characters, the commands that it runs, the parts that cannot
+// be analysed, and special rights.
 func (p *page) analysis(s string) {
 	a := recovery.Analyse(s)
 	list(p, "Characters in it that people do not see, or take for others:", a.Hidden, func(_ int, h recovery.Hidden) {
@@ -150,7 +152,8 @@ func (p *page) analysis(s string) {
 	}
 }
 
-// near sets the listed entry and the command one below the other, from a little before a caret where they first differ.
+// near shows the nearest listed entry above the proposed command, with a caret where they first differ. It shortens
+// both lines to the part around the caret.
 func (p *page) near(n *Near, command string) {
 	if n.Text == command {
 		p.section("It is entry %d of auto_approve.", n.Entry+1)
@@ -165,7 +168,7 @@ func (p *page) near(n *Near, command string) {
 	const label = len("  proposed   ")
 	room := p.width - label
 	from := 0
-	if at >= room-8 { // eight columns behind the caret at least
+	if at >= room-8 { // keep at least eight columns after the caret
 		from = min(at-room/2, len(listed), len(proposed))
 	}
 	window := func(s string) string {
@@ -180,7 +183,7 @@ func (p *page) near(n *Near, command string) {
 	p.put("", strings.Repeat(" ", label+at-from)+"^")
 }
 
-// failure is one error, in lines.
+// failure shows one error, at most maxLines lines of it.
 func (p *page) failure(e string) {
 	lines := strings.Split(strings.TrimRight(e, "\n"), "\n")
 	for _, line := range lines[:min(len(lines), maxLines)] {
@@ -191,7 +194,7 @@ func (p *page) failure(e string) {
 	}
 }
 
-// answer is what became of the question, if anything has.
+// answer shows the answer and the outcome, if there are any.
 func (p *page) answer(r Record) {
 	if a := r.Answer; a != nil {
 		p.section("The answer: %s, by %s, at %s", a.Method, a.By, a.At.Format(time.RFC3339))
@@ -221,7 +224,7 @@ func (p *page) answers(a Actions) {
 	switch {
 	case a.Manual == "":
 	case len(a.Manual)+4 > p.width || strings.Contains(a.Manual, "    "):
-		// Broken it could not be pasted, and unbroken the terminal would begin a line with it.
+		// A broken line could not be pasted. In a line that the terminal wraps, foreign text could begin a row.
 		p.head("By hand (then resolve): the line is too long for here; it is actions.manual of escalation.json")
 	default:
 		p.head("By hand (then resolve):")
@@ -229,14 +232,14 @@ func (p *page) answers(a Actions) {
 	}
 }
 
-// page is text for a terminal: lines of printable ASCII, none longer than its width. Nothing foreign begins a line:
-// what is too long goes on behind the same indentation, so that no text can imitate a line of superloop.
+// page is text for a terminal: lines of printable ASCII, none longer than the width. Foreign text never begins a line.
+// A long text continues behind the same indentation, so that it cannot imitate a line of superloop.
 type page struct {
 	b     strings.Builder
 	width int
 }
 
-// head is a line of superloop; section is one after an empty line.
+// head writes a line of superloop's own text. section does so after an empty line.
 func (p *page) head(format string, args ...any) { p.put("", fmt.Sprintf(format, args...)) }
 
 func (p *page) section(format string, args ...any) {
@@ -244,32 +247,32 @@ func (p *page) section(format string, args ...any) {
 	p.head(format, args...)
 }
 
-// field is a named value; an empty one is left out.
+// field writes a named value. It leaves out an empty value.
 func (p *page) field(name, value string) {
 	if value != "" {
 		p.put(fmt.Sprintf("  %-10s ", name), value)
 	}
 }
 
-// foreign is a field with a value that superloop did not write.
+// foreign writes a field whose value superloop did not write.
 func (p *page) foreign(name, value string) { p.field(name, text.Display(value)) }
 
-// quoted is foreign text, with a bar before each of its lines.
+// quoted writes foreign text with a bar before each of its lines.
 func (p *page) quoted(s string) { p.put("  | ", s) }
 
 func (p *page) item(s string) { p.put("  - ", s) }
 
-// lines is foreign text of several lines.
+// lines writes foreign text that has several lines.
 func (p *page) lines(s string) {
 	for line := range strings.SplitSeq(strings.TrimRight(s, "\n"), "\n") {
 		p.quoted(text.Shown(line))
 	}
 }
 
-// pasted is a line of superloop that has to stay one, however long, to be pasted.
+// pasted writes a command line for the operator to paste. It never breaks the line, however long it is.
 func (p *page) pasted(s string) { p.b.WriteString("    " + s + "\n") }
 
-// list is a section with the first maxParts entries; none, no section.
+// list writes a section with the first maxParts entries. Without entries it writes nothing.
 func list[T any](p *page, title string, entries []T, show func(i int, entry T)) {
 	if len(entries) == 0 {
 		return
@@ -284,8 +287,9 @@ func list[T any](p *page, title string, entries []T, show func(i int, entry T)) 
 	}
 }
 
-// put writes s, which must be printable ASCII, behind a prefix. Further lines are indented as far (those of a head a
-// little); behind a bar each has the bar, and every blank is kept. Elsewhere lines are broken between words.
+// put writes s, which must be printable ASCII, after a prefix. It indents further lines as far as the prefix, or by
+// four columns if the prefix is empty. If the prefix ends with a bar, every further line has the bar, too, and put
+// keeps every blank. Otherwise it breaks lines between words.
 func (p *page) put(prefix, s string) {
 	exact := strings.HasSuffix(prefix, "| ")
 	more := strings.Repeat(" ", len(prefix))
@@ -309,12 +313,13 @@ func (p *page) put(prefix, s string) {
 	}
 }
 
-// breakAt says how much of s goes into a line. It tears no mark such as <U+202E> apart, nor, unless exact, a word.
+// breakAt returns how many bytes of s fit into a line. It never breaks a mark such as <U+202E>. Unless exact is set, it
+// prefers to break between words.
 func breakAt(s string, room int, exact bool) int {
 	if len(s) <= room {
 		return len(s)
 	}
-	const longest = 24 // of a mark
+	const longest = 24 // bytes of a mark
 	if open := strings.LastIndexByte(s[:room], '<'); open > 0 && room-open < longest && !strings.Contains(s[open:room], ">") {
 		return open
 	}

@@ -19,19 +19,20 @@ import (
 
 const (
 	version   = 1
-	keep      = 100 // how many earlier records the archive holds, so that a late answer is told what became of its question
+	keep      = 100 // how many earlier records the archive keeps, to say what became of their questions
 	archiveOp = "escalation-archive"
-	timeName  = "20060102T150405.000Z" // how a time is written in the name of a file
+	timeName  = "20060102T150405.000Z" // the format of a time in the name of a file
 )
 
-// file is a record on the disk, and a digest over it: what a bad disk or an editor did is not taken for an answer.
+// file is the form of a record on the disk. Sum is a digest of the record, so that superloop does not take damage by a
+// disk or an editor for an answer.
 type file struct {
 	Version int             `json:"version"`
 	Sum     string          `json:"sum"`
 	Record  json.RawMessage `json:"record"`
 }
 
-// encode writes a record, always in the same way.
+// encode writes a record. The same record always gives the same bytes.
 func encode(r Record) ([]byte, error) {
 	inner, err := marshal(r)
 	if err == nil {
@@ -43,7 +44,7 @@ func encode(r Record) ([]byte, error) {
 	return append(inner, '\n'), nil
 }
 
-// decode reads a record strictly: what is not byte for byte what encode gives is damage, or somebody else's.
+// decode reads a record strictly. Bytes that differ from those of encode are damage, or come from another program.
 func decode(data []byte) (r Record, err error) {
 	var f file
 	if err := json.Unmarshal(data, &f); err != nil {
@@ -65,7 +66,8 @@ func decode(data []byte) (r Record, err error) {
 	return r, r.check()
 }
 
-// read reads the record at path. The error is fs.ErrNotExist if there is none; any other is about what is there.
+// read reads the record at path. The error is fs.ErrNotExist if there is none. Any other error means that the record
+// cannot be read or is damaged.
 func read(path string) (Record, error) {
 	f, err := durable.Open(path)
 	if err != nil {
@@ -85,7 +87,7 @@ func read(path string) (Record, error) {
 	return decode(data)
 }
 
-// own wants a file that only this user can have written.
+// own checks that only this user can have written the file.
 func own(f *os.File, path string) error {
 	info, err := f.Stat()
 	if err != nil {
@@ -114,8 +116,8 @@ func own(f *os.File, path string) error {
 
 func (s Store) archiveDir() string { return filepath.Join(s.Dir, "archive") }
 
-// archive keeps a record that another one takes the place of. Until that is done the present record is the truth: if
-// this process dies in between, the next question archives the record again, as it is by then.
+// archive saves a record before another one replaces it. Until the replacement the present record stays valid. If this
+// process dies in between, the next question archives the record again, in its state at that time.
 func (s Store) archive(r Record) error {
 	dir := s.archiveDir()
 	data, err := encode(r)
@@ -144,7 +146,7 @@ func (s Store) archive(r Record) error {
 	return nil
 }
 
-// archived are the names of the earlier records, the oldest first.
+// archived returns the file names of the earlier records, the oldest first.
 func (s Store) archived() ([]string, error) {
 	entries, err := os.ReadDir(s.archiveDir())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -159,8 +161,8 @@ func (s Store) archived() ([]string, error) {
 	return names, nil
 }
 
-// Archive reads the earlier records, the oldest first: at most the last hundred. One that is damaged is left out, and
-// is in the error, which joins a *DamagedError for each.
+// Archive reads the earlier records, the oldest first. There are at most a hundred. It leaves out damaged records; the
+// error joins a *DamagedError for each.
 func (s Store) Archive() ([]Record, error) {
 	names, errs := s.archived()
 	var out []Record
@@ -169,17 +171,18 @@ func (s Store) Archive() ([]Record, error) {
 		switch r, err := read(path); {
 		case err == nil:
 			out = append(out, r)
-		case !errors.Is(err, fs.ErrNotExist): // else it was removed meanwhile
+		case !errors.Is(err, fs.ErrNotExist): // else another process has removed it meanwhile
 			errs = errors.Join(errs, &DamagedError{path, err})
 		}
 	}
 	return out, errs
 }
 
-// elsewhere tells an answer that is not for the present question what became of the one that it is for.
+// elsewhere returns the error for an answer that is not for the present question. The error says what became of the
+// question that the answer names, if the archive has it.
 func (s Store) elsewhere(a AnswerRequest, present Record) error {
 	e := a.mismatch(present)
-	old, _ := s.Archive() // what is damaged cannot tell anything
+	old, _ := s.Archive() // damaged records have no information
 	for _, r := range slices.Backward(old) {
 		if !a.names(r) || r.Question.ID == present.Question.ID {
 			continue
@@ -198,15 +201,16 @@ func (s Store) elsewhere(a AnswerRequest, present Record) error {
 	return e
 }
 
-// SetAside moves a record that cannot be believed out of the way of the next question, and says where it is now. It is
-// for the supervisor, which knows from its journal what it was doing. It refuses to move one that is in order.
+// SetAside renames a damaged record, to make room for the next question, and returns the new path. Only the supervisor
+// calls it, because its journal says what the supervisor was doing. SetAside returns an error if the record is not
+// damaged.
 func (s Store) SetAside(ctx context.Context) (to string, err error) {
 	fail := func(err error) (string, error) { return "", fmt.Errorf("setting a question aside: %w", err) }
 	lock, err := s.lock(ctx)
 	if err != nil {
 		return fail(err)
 	}
-	defer func() { _ = lock.Unlock() }() // it dies with the process at the latest
+	defer func() { _ = lock.Unlock() }() // the kernel releases the lock when the process ends
 	path := filepath.Join(s.Dir, File)
 	if _, err := s.Load(); !errors.As(err, new(*DamagedError)) {
 		return fail(fmt.Errorf("%s is in order", path))

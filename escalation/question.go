@@ -19,57 +19,63 @@ import (
 	"github.com/superloop/superloop/recovery/action"
 )
 
-// Type is what is asked.
+// Type is the kind of a question.
 type Type string
 
-// The types; titles has their questions.
+// The types. titles holds their questions to the operator.
 const (
 	RecoveryApproval     Type = "recovery_approval_required"
 	RecoveryFailed       Type = "recovery_failed"
 	RoleFailure          Type = "role_failure"
 	PolicyChange         Type = "policy_change"
-	RunnerUnavailable    Type = "runner_unavailable" // login, money, not installed
+	RunnerUnavailable    Type = "runner_unavailable" // no login, no credit, or not installed
 	RemediationExhausted Type = "remediation_exhausted"
 	CompletionApproval   Type = "completion_approval"
 )
 
-// DefaultPatience is how long a question waits for an answer unless its asker says otherwise.
+// DefaultPatience is the time until a question expires, unless its asker sets another one.
 const DefaultPatience = 24 * time.Hour
 
-// Question is what an answer is bound to. It never changes once it is asked.
+// Question holds everything that an answer is bound to. It never changes after it was asked.
 type Question struct {
-	// ID is 128 random bits in hex. An asker that makes it (NewID) may open the question again. "": Open makes it.
+	// ID is 128 random bits in hex. If the asker sets it (NewID), it may open the question again. If it is "", Open
+	// sets it.
 	ID        string `json:"id"`
 	Loop      string `json:"loop"`
 	Run       string `json:"run"`
 	Iteration int    `json:"iteration"`
 	Type      Type   `json:"type"`
 	Repo      string `json:"repo"` // the repository's root, absolute
-	// Reason says in one sentence why an operator is needed; Rule is the rule that says so, for programs.
+	// Reason says in one sentence why an operator is needed. Rule is the rule that requires the operator, for programs.
 	Reason string `json:"reason"`
 	Rule   string `json:"rule,omitempty"`
-	// Errors are what went wrong before, the oldest first; Details is what else to see, in lines. Both may be foreign.
+	// Errors are the earlier failures, the oldest first. Details is further information, in lines. Agents and programs
+	// may have written both.
 	Errors  []string `json:"errors,omitempty"`
 	Details string   `json:"details,omitempty"`
-	Command *Command `json:"command,omitempty"` // what would run; nil for a question without one
+	Command *Command `json:"command,omitempty"` // the command that would run; nil for a question without one
 	Options []Option `json:"options,omitempty"` // the known ways to go on, the proposed one first
-	// Manual is a complete command line that repairs it by hand ("claude /login"), for a question without a command.
+	// Manual is a complete command line with which the operator repairs the cause ("claude /login"). It is for a
+	// question without a command.
 	Manual string `json:"manual,omitempty"`
-	// Created and Expires are UTC, in milliseconds. Zero: Open's own time, and DefaultPatience after Created.
+	// Created and Expires are UTC, in milliseconds. If they are zero, Open sets them to the present time and to
+	// DefaultPatience after Created.
 	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires"`
 }
 
-// Binding is what must still be so when an approved command begins.
+// Binding holds the values that must be unchanged when an approved command begins.
 type Binding struct {
-	Dev uint64 `json:"dev"` // Dev and Ino are those of the working directory (recovery.Dir).
+	Dev uint64 `json:"dev"` // device and inode of the working directory (recovery.Dir)
 	Ino uint64 `json:"ino"`
-	// PolicyDigest is that of the policy that judged; InputsDigest that of the watched inputs (guard.Digest), or "".
+	// PolicyDigest is the digest of the policy that judged the command. InputsDigest is the digest of its pinned inputs
+	// (inputs.Digest), or "".
 	PolicyDigest string `json:"policy_digest"`
 	InputsDigest string `json:"inputs_digest,omitempty"`
 }
 
-// Drift says what has changed since the question was asked, a phrase each; none: what was approved may begin.
+// Drift returns a phrase for each value that has changed since the question was asked. If it returns none, the approved
+// command may begin.
 func (b Binding) Drift(now Binding) (out []string) {
 	if b.Dev != now.Dev || b.Ino != now.Ino {
 		out = append(out, "the working directory is another one")
@@ -83,20 +89,20 @@ func (b Binding) Drift(now Binding) (out []string) {
 	return out
 }
 
-// Command is a command that waits for an operator, with what is known of it. It does not embed an action.Action, whose
-// text is a string: JSON would replace bytes that are not UTF-8, and the operator would approve another command.
+// Command is a command that waits for an operator's approval, with its diagnosis. It does not embed an action.Action,
+// whose text is a string: JSON would replace bytes that are not UTF-8, and the operator would approve another command.
 type Command struct {
-	// Text is what bash would get, byte for byte; SHA256, in hex, is its digest, which Open fills in.
+	// Text is the exact bytes that bash gets. SHA256 is their digest in hex, which Open fills in.
 	Text       []byte `json:"command_b64"`
 	SHA256     string `json:"sha256"`
-	WorkingDir string `json:"working_dir"` // relative to the repository, as it was written
+	WorkingDir string `json:"working_dir"` // relative to the repository, as the proposal has it
 	Binding
 	TimeoutMS int64  `json:"timeout_ms"`
 	Network   string `json:"network,omitempty"` // "full" or "none"
-	// Source is who proposes it: tester, superloop or human. Role is the role that wrote it down.
+	// Source says who proposes the command: tester, superloop or human. Role is the role that wrote the proposal.
 	Source string `json:"source"`
 	Role   string `json:"role,omitempty"`
-	// Category to Confidence are those of the proposal (recovery.json).
+	// The fields from Category to Confidence are copies of those in the proposal (recovery.json).
 	Category        string   `json:"category,omitempty"`
 	Severity        string   `json:"severity,omitempty"`
 	ErrorPattern    string   `json:"error_pattern,omitempty"`
@@ -104,42 +110,42 @@ type Command struct {
 	Evidence        []string `json:"evidence,omitempty"`
 	ExpectedOutcome string   `json:"expected_outcome,omitempty"`
 	Confidence      string   `json:"confidence,omitempty"`
-	// Judge sets Hits, the patterns of require_human that fit, and Near, the entry of auto_approve that is most like it.
+	// Judge sets Hits, the patterns of require_human that match, and Near, the most similar entry of auto_approve.
 	Hits []Hit `json:"hits,omitempty"`
 	Near *Near `json:"near,omitempty"`
-	// GuardDiff shows what of its pinned inputs is not as it was trusted (guard.Diff).
+	// GuardDiff shows how the pinned inputs of the command differ from the trusted ones (inputs.Diff).
 	GuardDiff string `json:"guard_diff,omitempty"`
 }
 
-// NewCommand is the question's form of an action.
+// NewCommand makes the Command of a question from an action.
 func NewCommand(a action.Action) Command {
 	return Command{Text: []byte(a.Command), WorkingDir: a.WorkingDir, TimeoutMS: a.TimeoutMS, ExpectedOutcome: a.Expected, Confidence: a.Confidence}
 }
 
-// Action is the command as it is executed.
+// Action returns the command as superloop executes it.
 func (c *Command) Action() action.Action {
 	return action.Draft{Command: string(c.Text), WorkingDir: c.WorkingDir, TimeoutMS: c.TimeoutMS, Expected: c.ExpectedOutcome, Confidence: c.Confidence}.Action()
 }
 
-// Timeout is how long it may run.
+// Timeout returns the bound of the command's run time.
 func (c *Command) Timeout() time.Duration { return time.Duration(c.TimeoutMS) * time.Millisecond }
 
-// Option is one way to go on.
+// Option is one way in which the loop can go on.
 type Option struct {
 	ID      string `json:"id"`
 	Label   string `json:"label,omitempty"`
 	Command string `json:"command,omitempty"`
 }
 
-// NewID makes the id of a question: 128 random bits in hex.
+// NewID returns a new id for a question: 128 random bits in hex.
 func NewID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // crypto/rand does not fail on any system that Go runs on
 	return hex.EncodeToString(b[:])
 }
 
-// Digest is the SHA-256, in hex, of the question as JSON with sorted keys and no white space. Since the question holds
-// its random id, nobody can make another one whose digest begins in the same way.
+// Digest returns the SHA-256, in hex, of the question as JSON with sorted keys and no white space. Since the question
+// holds its random id, nobody can prepare another question whose digest begins with the same digits.
 func (q Question) Digest() (string, error) {
 	data, err := marshal(q)
 	var sorted any // json writes the keys of a map in order
@@ -157,7 +163,7 @@ func (q Question) Digest() (string, error) {
 	return sum(data), nil
 }
 
-// Blocking reports whether the loop stands still until there is an answer. Else it works on with something missing.
+// Blocking reports whether the loop waits for the answer. Otherwise the loop continues without it.
 func (q Question) Blocking() bool {
 	return q.Type != PolicyChange && (q.Command == nil || q.Command.Severity != "degraded")
 }
@@ -167,7 +173,7 @@ func sum(data []byte) string {
 	return hex.EncodeToString(s[:])
 }
 
-// marshal writes v as JSON in one line, with < > & as they are.
+// marshal writes v as JSON in one line. It does not escape < > &.
 func marshal(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -176,19 +182,20 @@ func marshal(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// Hit is a pattern of require_human that fits a command.
+// Hit is a pattern of require_human that matches a command.
 type Hit struct {
 	Pattern string `json:"pattern"`
-	Part    string `json:"part,omitempty"` // of the command; "" is all of it
+	Part    string `json:"part,omitempty"` // the matching part of the command; "" is all of it
 }
 
-// Near is the entry of auto_approve that is most like a command.
+// Near is the entry of auto_approve that is most similar to a command.
 type Near struct {
-	Entry int    `json:"entry"` // its place
+	Entry int    `json:"entry"` // the entry's index in auto_approve
 	Text  string `json:"text"`
 }
 
-// Judge records, for the operator, what a policy says of the command: its patterns that fit, nearest entry and digest.
+// Judge records how the policy judges the command, for the operator: the matching patterns, the nearest entry and the
+// policy's digest.
 func (c *Command) Judge(p *recovery.Policy) {
 	c.Hits, c.Near, c.PolicyDigest = nil, nil, ""
 	if p == nil {
@@ -199,7 +206,7 @@ func (c *Command) Judge(p *recovery.Policy) {
 	if near, ok := p.Nearest(command); ok {
 		c.Near = &Near{Entry: near.Entry, Text: near.Text}
 	}
-	var whole []Hit // a pattern that names a part tells more than "*", so these come last
+	var whole []Hit // "*" matches everything, so patterns that match a part of the command come first
 	for i, pattern := range p.Settings.RequireHuman {
 		if slices.Contains(p.Settings.RequireHuman[:i], pattern) || len(c.Hits)+len(whole) == maxList {
 			continue
@@ -214,7 +221,7 @@ func (c *Command) Judge(p *recovery.Policy) {
 	c.Hits = append(c.Hits, whole...)
 }
 
-// fits asks recovery whether a pattern fits, by a policy that has only that.
+// fits reports whether a pattern matches the command. It asks recovery.Decide with a policy that has only this pattern.
 func fits(pattern, command string) (part string, ok bool) {
 	s := recovery.Defaults()
 	s.AutoApprove, s.RequireHuman, s.OnUnknown = nil, []string{pattern}, recovery.UnknownDeny
@@ -226,21 +233,21 @@ func fits(pattern, command string) (part string, ok bool) {
 	return v.Part, v.Rule == recovery.RuleHuman
 }
 
-// Bounds of what a record holds, in bytes and entries. A question must be asked whatever an agent wrote. So longer
-// foreign text is cut in its middle, and says so. The command itself is never cut.
+// Bounds of a record's texts, in bytes, and of its lists, in entries. superloop must be able to ask a question whatever
+// an agent wrote. So it cuts longer foreign text in the middle and marks the cut. It never cuts the command itself.
 const (
 	maxList    = 20       // errors, evidence, hits
-	maxLine    = 1 << 10  // one of them
+	maxLine    = 1 << 10  // one error, one piece of evidence or one pattern
 	maxOptions = 8        // options
 	maxText    = 4 << 10  // a reason, a note, an option's command
 	maxName    = 256      // an operator, a rule, a role
-	maxDiff    = 32 << 10 // the difference of the inputs, details
+	maxDiff    = 32 << 10 // the difference of the inputs; the details
 	maxPath    = 4096
-	maxRecord  = 4 << 20 // what is read of a record's file; all of the above, escaped, is less
+	maxRecord  = 4 << 20 // the bytes that are read of a record's file; all the others together, escaped, are fewer
 )
 
-// Complete fills in what the asker left open and brings foreign text within its bounds. Open completes every question.
-// An asker that needs the digest earlier completes the question itself: doing it twice changes nothing.
+// Complete fills in the fields that the asker left empty and shortens foreign text to its bounds. Open completes every
+// question. An asker that needs the digest earlier calls Complete itself; calling it twice changes nothing.
 func (q Question) Complete(now time.Time) Question {
 	if q.ID == "" {
 		q.ID = NewID()
@@ -279,7 +286,7 @@ func (q Question) Complete(now time.Time) Question {
 	return q
 }
 
-// each is a new list of the first most entries, each through f; nil for none.
+// each applies f to the first most entries and returns the results in a new list; nil for no entries.
 func each[T any](list []T, most int, f func(T) T) (out []T) {
 	for _, x := range list[:min(len(list), most)] {
 		out = append(out, f(x))
@@ -287,7 +294,7 @@ func each[T any](list []T, most int, f func(T) T) (out []T) {
 	return out
 }
 
-// check says what makes a question one that cannot be asked.
+// check returns an error if the question cannot be asked.
 func (q Question) check() error {
 	switch {
 	case !isHex(q.ID, 32):
@@ -332,7 +339,7 @@ func (q Question) check() error {
 	return nil
 }
 
-// runnable says why bytes cannot be a command at all, whoever wants them.
+// runnable returns an error if the bytes cannot be a command at all.
 func runnable(command []byte) error {
 	switch s := string(command); {
 	case len(s) > recovery.MaxEntry:
@@ -354,7 +361,7 @@ func cutAll(list []string) []string {
 	return each(list, maxList, func(s string) string { return cut(s, maxLine) })
 }
 
-// cut is s in at most most bytes: its beginning, how much is missing, its end.
+// cut shortens s to at most most bytes: it keeps the beginning and the end, with a note about the bytes left out.
 func cut(s string, most int) string {
 	if s = plain(s); len(s) <= most {
 		return s
@@ -364,20 +371,20 @@ func cut(s string, most int) string {
 	return fmt.Sprintf("%s ... (%d bytes are left out) ... %s", head, len(s)-len(head)-len(tail), tail)
 }
 
-// plain is s as every reader of JSON can hold it: UTF-8, without NUL.
+// plain returns s as valid UTF-8 without NUL, which every reader of JSON can hold.
 func plain(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\ufffd"), "\x00", "\ufffd")
 }
 
-// storable reports whether s is not empty, plain, and has at most most bytes.
+// storable reports whether s is not empty, is plain, and has at most most bytes.
 func storable(s string, most int) bool { return s != "" && len(s) <= most && plain(s) == s }
 
-// stamp is a time as it stands in a record.
+// stamp returns the time in the form that a record holds: UTC, in milliseconds.
 func stamp(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
 func isHex(s string, n int) bool { return len(s) == n && strings.Trim(s, "0123456789abcdef") == "" }
 
-// loopID reports whether s is the id of a loop, as the config's schema has it.
+// loopID reports whether s is a valid loop id under the schema of the configuration.
 func loopID(s string) bool {
 	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
 	return s != "" && len(s) <= 64 && s[0] != '.' && strings.Trim(s, letters+".") == ""

@@ -12,10 +12,10 @@ import (
 	"github.com/superloop/superloop/internal/text"
 )
 
-// State is where a question stands.
+// State is the state of a question.
 type State string
 
-// The comment of the package shows how the states follow each other.
+// The package comment shows how the states follow each other.
 const (
 	Pending     State = "pending"
 	Approved    State = "approved"
@@ -29,7 +29,8 @@ const (
 	Superseded  State = "superseded"
 )
 
-// facts are what a record in a state must say: by which answer it came there ("": none), whether it began and ended.
+// facts lists the properties that every record in a state has: the answer that led to it ("" means none), whether the
+// command began, and whether the question ended.
 type facts struct {
 	answer       Method
 	begun, ended bool
@@ -44,28 +45,29 @@ var states = map[State]facts{
 	Interrupted: {Approve, true, true},
 	Rejected:    {answer: Reject, ended: true},
 	Resolved:    {answer: Resolve, ended: true},
-	Expired:     {ended: true}, // these two also after an approval
+	Expired:     {ended: true}, // Expired and Superseded are also possible after an approval
 	Superseded:  {ended: true},
 }
 
-// Open reports whether something may still happen to a question in this state.
+// Open reports whether the question can still change its state.
 func (s State) Open() bool { return s == Pending || s == Approved || s == Executing }
 
-// Method is how an operator answers.
+// Method is the kind of an operator's answer.
 type Method string
 
-// The methods. Approve lets it be done; for a question without a command it says "go on as proposed" (take the changed
-// policy, try the runner again). Reject: do not, and go on. Resolve: it is done, by hand.
+// The methods. Approve lets superloop run the command; for a question without a command it means "go on as proposed"
+// (use the changed policy, try the runner again). Reject means that superloop does not run the command and the loop
+// goes on. Resolve means that the operator has done the work by hand.
 const (
 	Approve Method = "approve"
 	Reject  Method = "reject"
 	Resolve Method = "resolve"
 )
 
-// leads is where a question goes by each answer.
+// leads maps each answer to the state that follows.
 var leads = map[Method]State{Approve: Approved, Reject: Rejected, Resolve: Resolved}
 
-// Channel is the way by which an answer came.
+// Channel says through which channel an answer came.
 type Channel string
 
 const (
@@ -73,15 +75,15 @@ const (
 	Slack Channel = "slack"
 )
 
-// By is the operator who answers, as far as the channel knows. A rule is never recorded as one.
+// By identifies the operator who answers, as far as the channel knows. superloop never records a rule as the operator.
 type By struct {
 	Channel Channel `json:"channel"`
-	UID     *int    `json:"uid,omitempty"`    // the user of the system, nil where the channel does not know it
-	User    string  `json:"user,omitempty"`   // the channel's name for the operator: a login, a Slack user id
-	Method  string  `json:"method,omitempty"` // how the channel knows: "process", "socket_mode", "signature"
+	UID     *int    `json:"uid,omitempty"`    // the user of the system; nil if the channel does not know it
+	User    string  `json:"user,omitempty"`   // the operator's name in the channel: a login, a Slack user id
+	Method  string  `json:"method,omitempty"` // how the channel knows the operator: "process", "socket_mode", "signature"
 }
 
-// String is "cli:alice (uid 1000)", in printable ASCII.
+// String returns a text such as "cli:alice (uid 1000)", in printable ASCII.
 func (b By) String() string {
 	s := string(b.Channel)
 	if b.User != "" {
@@ -93,59 +95,63 @@ func (b By) String() string {
 	return text.Display(s)
 }
 
-// Answer is what an operator said, and the only answer there is.
+// Answer is the operator's answer. A question has only one.
 type Answer struct {
 	Method Method    `json:"method"`
 	By     By        `json:"by"`
 	At     time.Time `json:"at"`
 	Note   string    `json:"note,omitempty"`
-	// Bound is what the operator named of the question: "id", "digest", "both", or "" for what was pending then.
+	// Bound says what of the question the operator named: "id", "digest", "both", or "" for none, which answers the
+	// pending question.
 	Bound string `json:"bound,omitempty"`
 	Edit  *Edit  `json:"edit,omitempty"`
 }
 
-// Edit is the operator's own command. It runs where the proposed one would have.
+// Edit is the operator's own command. superloop runs it in the working directory of the proposed command.
 type Edit struct {
 	Text   []byte `json:"command_b64"`
 	SHA256 string `json:"sha256"`
-	Digest string `json:"digest"` // of command and directory (action.Digest)
+	Digest string `json:"digest"` // digest of command and directory (action.Digest)
 }
 
-// Outcome is how an approved question ended.
+// Outcome is the result of an approved question.
 type Outcome struct {
 	OK       bool   `json:"ok"`
-	ExitCode *int   `json:"exit_code,omitempty"` // nil where nothing was run, or a signal ended it
+	ExitCode *int   `json:"exit_code,omitempty"` // nil if no process ran, or a signal ended it
 	Note     string `json:"note,omitempty"`      // one sentence
 }
 
-// Record is a question and what became of it. It is a value; a Store's methods give the new one.
+// Record is a question with its answer and outcome. It is a value: the methods of a Store return the new record.
 type Record struct {
 	Question Question `json:"question"`
-	Digest   string   `json:"digest"` // the Question's
+	Digest   string   `json:"digest"` // Question.Digest
 	State    State    `json:"state"`
-	Answer   *Answer  `json:"answer,omitempty"` // nil until there is one
-	// Begun is when what was approved began, Ended when the record came to its end; zero before.
+	Answer   *Answer  `json:"answer,omitempty"` // nil if there is no answer yet
+	// Begun is the time at which the approved command began. Ended is the time at which the question ended. Both are
+	// zero before.
 	Begun   time.Time `json:"begun,omitzero"`
 	Ended   time.Time `json:"ended,omitzero"`
 	Outcome *Outcome  `json:"outcome,omitempty"`
-	// SupersededBy is the id of the question that took its place; Why says why it ended without an answer.
+	// SupersededBy is the id of the question that replaced this one. Why says why the question ended without an answer.
 	SupersededBy string `json:"superseded_by,omitempty"`
 	Why          string `json:"why,omitempty"`
 }
 
-// Lapsed reports whether the question's time is over and nothing has begun.
+// Lapsed reports whether the question's time is over before its command began.
 func (r Record) Lapsed(now time.Time) bool {
 	return (r.State == Pending || r.State == Approved) && !now.Before(r.Question.Expires)
 }
 
-// Run is what is to be executed once Begin has succeeded.
+// Run is the command that superloop executes after Begin has succeeded.
 type Run struct {
 	Text []byte
-	// Binding must still hold before it begins (Drift). Nobody has judged what an operator's own command reads.
+	// Binding must still hold when the command begins (Drift). InputsDigest is "" for an operator's own command,
+	// because superloop has not judged its inputs.
 	Binding
 }
 
-// Run gives the approved command: the operator's own if there is one. ok is false if nothing is approved to run.
+// Run returns the approved command, or the operator's own command if there is one. ok is false if the question has no
+// approved command.
 func (r Record) Run() (run Run, ok bool) {
 	c := r.Question.Command
 	if c == nil || (r.State != Approved && r.State != Executing) {
@@ -158,20 +164,21 @@ func (r Record) Run() (run Run, ok bool) {
 	return run, true
 }
 
-// AnswerRequest is an answer that is given.
+// AnswerRequest is an answer that an operator gives to Store.Answer.
 type AnswerRequest struct {
 	Method Method
 	By     By
 	Note   string
-	// ID and Digest, at least 8 digits each, bind the answer to one question. Without both it answers what is pending.
+	// ID and Digest, at least 8 digits each, bind the answer to one question. If both are "", the answer is for the
+	// pending question.
 	ID, Digest string
-	Edit       *EditedCommand // Edit, with Approve, is run in the place of the proposed command
+	Edit       *EditedCommand // with Approve: the command to run instead of the proposed one
 }
 
-// EditedCommand is what an operator wants to run instead.
+// EditedCommand is the command that an operator wants to run instead of the proposed one.
 type EditedCommand struct{ Text []byte }
 
-// check says what makes it no answer, whatever the question.
+// check returns an error if the request is invalid for any question.
 func (a AnswerRequest) check() error {
 	for _, given := range [][2]string{{"id", a.ID}, {"digest", a.Digest}} {
 		if v := given[1]; v != "" && (len(v) < 8 || len(v) > 64 || !isHex(v, len(v))) {
@@ -198,14 +205,15 @@ func (a AnswerRequest) bound() string {
 	return map[[2]bool]string{{true, true}: "both", {true, false}: "id", {false, true}: "digest"}[[2]bool{a.ID != "", a.Digest != ""}]
 }
 
-// names reports whether the answer is for r.
+// names reports whether the answer is for the question of r.
 func (a AnswerRequest) names(r Record) bool {
 	return strings.HasPrefix(r.Question.ID, a.ID) && strings.HasPrefix(r.Digest, a.Digest)
 }
 
-// The transitions are pure: a record and a wish give a record or an error. The Store reads, asks them, and writes.
+// The functions below make the transitions. They are pure: from a record and a request they make a new record or an
+// error. The Store reads the old record and writes the new one.
 
-// ask makes the record of a new question.
+// ask returns the record of a new question.
 func ask(q Question) (Record, error) {
 	if err := q.check(); err != nil {
 		return Record{}, fmt.Errorf("opening a question: %w", err)
@@ -214,7 +222,8 @@ func ask(q Question) (Record, error) {
 	return Record{Question: q, Digest: digest, State: Pending}, err
 }
 
-// superseded ends a question that nothing has come of, for a newer one (by); by "" it is no longer asked.
+// superseded ends a question whose command has not begun. by is the id of the newer question, or "" if the question is
+// no longer needed.
 func (r Record) superseded(by, why string, now time.Time) (Record, error) {
 	if r.State != Pending && r.State != Approved {
 		return r, &StateError{Step: "supersede", ID: r.Question.ID, State: r.State, Present: r.Question.ID}
@@ -232,7 +241,8 @@ func (r Record) expired(now time.Time) Record {
 	return r
 }
 
-// answered gives the record after an answer that check takes. The question has not lapsed: the caller has looked.
+// answered returns the record after the answer a. The caller has called check, and has found that the question has not
+// lapsed.
 func (r Record) answered(a AnswerRequest, now time.Time) (Record, error) {
 	if !a.names(r) {
 		return r, a.mismatch(r)
@@ -255,7 +265,7 @@ func (r Record) answered(a AnswerRequest, now time.Time) (Record, error) {
 	return r, nil
 }
 
-// refuses says why the question takes no answer; nil if it waits for one.
+// refuses returns the reason why the question takes no answer, or nil if it waits for one.
 func (r Record) refuses() error {
 	switch {
 	case r.State == Pending:
@@ -282,7 +292,7 @@ func (a AnswerRequest) mismatch(waits Record) *MismatchError {
 	return e
 }
 
-// check says what makes a record one that no Store has written.
+// check returns an error for a record that no Store can have written.
 func (r Record) check() error {
 	if err := r.Question.check(); err != nil {
 		return err
@@ -317,14 +327,14 @@ func (r Record) check() error {
 	return nil
 }
 
-// ErrNothingPending: there is no question to answer.
+// ErrNothingPending says that no question waits for an answer.
 var ErrNothingPending = errors.New("nothing waits for a decision")
 
-// DecidedError says that another answer was first.
+// DecidedError says that another answer came first.
 type DecidedError struct {
 	ID    string
 	First Answer
-	State State // of the question by now
+	State State // the present state of the question
 }
 
 func (e *DecidedError) Error() string {
@@ -332,11 +342,11 @@ func (e *DecidedError) Error() string {
 		e.First.Method, e.First.By, e.First.At.Format(time.RFC3339), e.ID, e.State)
 }
 
-// MismatchError says that the answer is for another question than the one that waits; it changed nothing.
+// MismatchError says that the answer is not for the question that waits. The answer changed nothing.
 type MismatchError struct {
-	What, Given string // What is "id" or "digest", Given is what the answer named.
-	ID, Digest  string // ID and Digest are those of the question that waits, "" if none does.
-	Why         string // says what became of the question that was meant, "" if it is not known
+	What, Given string // which part of the answer does not match ("id" or "digest"), and its value
+	ID, Digest  string // of the question that waits; "" if none does
+	Why         string // what became of the question that the answer names; "" if that is not known
 }
 
 func (e *MismatchError) Error() string {
@@ -347,7 +357,7 @@ func (e *MismatchError) Error() string {
 	return fmt.Sprintf("the %s %s is not that of the question that waits: %s", e.What, text.Display(text.Head(e.Given, 16)), why)
 }
 
-// ExpiredError says that the question's time is over. What was approved and has not begun does not begin any more.
+// ExpiredError says that the question's time is over. An approved command that has not begun can no longer begin.
 type ExpiredError struct {
 	ID      string
 	Expires time.Time
@@ -359,9 +369,9 @@ func (e *ExpiredError) Error() string {
 
 // StateError says that a question is not in the state that a step needs.
 type StateError struct {
-	Step    string // "begin", "finish"
-	ID      string // that was asked for
-	State   State  // of that question; "" if it is not the loop's present one
+	Step    string // the step, such as "begin" or "finish"
+	ID      string // the id that the caller named
+	State   State  // the state of that question; "" if it is not the present one
 	Present string // the id of the loop's present question, "" if there never was one
 }
 
@@ -376,7 +386,8 @@ func (e *StateError) Error() string {
 	return fmt.Sprintf("cannot %s the question %.8s: %s", e.Step, e.ID, why)
 }
 
-// DamagedError says that there is a record that cannot be believed. It is taken neither for an answer nor for nothing.
+// DamagedError says that a record is damaged or comes from another program. It counts neither as an answer nor as a
+// missing record.
 type DamagedError struct {
 	Path string
 	Err  error

@@ -1,9 +1,9 @@
-// Package escalation is one question to an operator, and its one answer.
+// Package escalation stores one question to an operator and the one answer to it.
 //
-// A loop that may not go on by itself opens a question (Store.Open). It is a record in a private directory of the loop,
-// where an agent has no business; escalation.json in the repository (View), what a terminal shows (Describe) and what a
-// notifier sends are views of it and are never read back. Whoever answers (Store.Answer), through whatever channel and
-// in whatever process, answers the record, once:
+// A loop that may not go on by itself opens a question (Store.Open). superloop keeps the question as a record in a
+// private directory of the loop, which is not for agents. Three views are made of the record: escalation.json in the
+// repository (View), the text on a terminal (Describe), and the messages of a notifier. superloop never reads a view
+// back. An operator answers the record (Store.Answer), once, through any channel and in any process:
 //
 //	          approve          Begin            Finish
 //	pending ----------> approved -----> executing -----> done, failed
@@ -15,16 +15,16 @@
 //	 |  resolved      superseded, expired
 //	 +---------------> superseded, expired
 //
-// Every change reads the record, compares and replaces it under a lock that all processes respect, and is on the disk
-// (file and directory flushed) before it counts. After a kill at any step the record is the old one or the new one. So
-// of any number of answers one wins, and an approval is begun once.
+// Every change takes a lock that all processes respect, reads the record, compares and replaces it. The change counts
+// once file and directory are flushed to the disk. After a kill at any step, the disk holds the old record or the new
+// one. So exactly one of several answers wins, and an approved command begins only once.
 //
-// A question has a digest over everything that an answer is bound to: the exact bytes of the command, where and for how
-// long it runs, the policy and the inputs it was judged by, the question's random id. An answer may name the id, the
-// digest or both, and then never counts for another question. A newer question supersedes the older one; at most one is
-// pending in a loop.
+// The digest of a question covers everything that an answer is bound to: the exact bytes of the command, its working
+// directory and timeout, the digests of the policy and the inputs at its judgement, and the question's random id. An
+// answer that names the id, the digest or both never counts for another question. A newer question supersedes the older
+// one, so a loop has at most one pending question.
 //
-// An approved command is what Record.Run gives: the proposed bytes, or those that the operator put in their place.
+// Record.Run returns an approved command: the proposed bytes, or the operator's own command instead of them.
 package escalation
 
 import (
@@ -43,23 +43,24 @@ import (
 )
 
 const (
-	// File is the record's name in a Store's directory. It is replaced by a rename, so whoever watches the directory
-	// learns of every change; the lock and temporary files beside it have names that begin with a dot.
+	// File is the name of the record's file in a Store's directory. Each change replaces it by a rename, so a process
+	// that watches the directory sees every change. The names of the lock and of temporary files begin with a dot.
 	File   = "record.json"
 	Folder = "escalation" // the name of a Store's directory below a loop's private directory
 )
 
-// Store keeps the questions of one loop: the present one, and in the directory "archive" the last ones before it. Its
-// methods may be called by many processes at once. Operations on the disk: "escalation" and "escalation-archive".
+// Store keeps the questions of one loop: the present one, and the earlier ones in the directory "archive". Many
+// processes may call its methods at once. Its operations on the disk have the names "escalation" and
+// "escalation-archive".
 type Store struct {
 	Disk durable.Disk
-	Dir  string           // private (mode 0700, outside the repository); it is made if need be
-	Loop string           // the loop's id: a record of another one is not believed
+	Dir  string           // private (mode 0700), outside the repository; Open makes it
+	Loop string           // the loop's id; a record of another loop counts as damaged
 	Now  func() time.Time // the clock; nil is time.Now
 }
 
-// Load reads the present record, whatever its state, without waiting for anybody. The error is ErrNothingPending if
-// there never was a question, and a *DamagedError if what is there cannot be believed.
+// Load reads the present record, whatever its state. It takes no lock. The error is ErrNothingPending if the loop never
+// had a question, and a *DamagedError if the record is damaged.
 func (s Store) Load() (Record, error) {
 	path := filepath.Join(s.Dir, File)
 	r, err := read(path)
@@ -78,9 +79,10 @@ func (s Store) never() error {
 	return fmt.Errorf("%w: no question was ever asked of the loop %s", ErrNothingPending, s.Loop)
 }
 
-// Open asks a question. What is pending, or approved and not begun, is superseded by it; what is executing is a
-// *StateError: Finish or Interrupt it first. A question whose id is that of the present record is not asked again: Open
-// gives that record, so an asker that was killed may repeat it; the same id with another content is an error.
+// Open asks a question. The new question supersedes one that is pending, or approved and not begun. If the old one is
+// executing, Open returns a *StateError; the caller must call Finish or Interrupt first. If the present record has the
+// same id and content, Open returns that record, so that a caller that was killed may call Open again. The same id with
+// another content is an error.
 func (s Store) Open(ctx context.Context, q Question) (Record, error) {
 	if q.Loop != s.Loop {
 		return Record{}, fmt.Errorf("opening a question: it is of the loop %q, not of %q", q.Loop, s.Loop)
@@ -123,11 +125,12 @@ func (s Store) Open(ctx context.Context, q Question) (Record, error) {
 	})
 }
 
-// Answer gives the one answer. Its errors: ErrNothingPending, *DecidedError (who was first), *MismatchError (the id or
-// the digest is another question's), *ExpiredError, *DamagedError; what is wrong with the request itself; and that of
-// the disk. After one of the last kind the answer may or may not count: giving it again tells.
+// Answer records the one answer. Its errors are ErrNothingPending, *DecidedError (another answer was first),
+// *MismatchError (the id or digest is that of another question), *ExpiredError, *DamagedError, an error about the
+// request itself, or an error of the disk. After an error of the disk the answer may or may not count; calling Answer
+// again shows which.
 //
-// When it returns nil the answer survives a power cut, and a supervisor that watches Dir has been woken.
+// When Answer returns nil, the answer survives a power cut, and a supervisor that watches Dir sees the change.
 func (s Store) Answer(ctx context.Context, a AnswerRequest) (Record, error) {
 	if err := a.check(); err != nil {
 		return Record{}, err
@@ -140,18 +143,19 @@ func (s Store) Answer(ctx context.Context, a AnswerRequest) (Record, error) {
 			return last, s.elsewhere(a, last)
 		}
 		if last.Lapsed(now) {
-			last = last.expired(now) // it is kept, next to the error
+			last = last.expired(now) // change saves the expired record, too
 		}
 		return last.answered(a, now)
 	})
 }
 
-// Begin takes an approved question to its execution. It succeeds once; then it is a *StateError, or an *ExpiredError.
+// Begin changes an approved question to executing. It succeeds once. Later calls return a *StateError. After the
+// question's expiry it returns an *ExpiredError.
 func (s Store) Begin(ctx context.Context, id string) (Record, error) {
 	return s.step(ctx, "begin", id, Approved, func(r *Record, now time.Time) { r.State, r.Begun = Executing, stamp(now) })
 }
 
-// Finish notes how the execution went: done or failed.
+// Finish records the outcome of the execution: the question becomes done or failed.
 func (s Store) Finish(ctx context.Context, id string, o Outcome) (Record, error) {
 	return s.step(ctx, "finish", id, Executing, func(r *Record, now time.Time) {
 		o.Note = cut(o.Note, maxText)
@@ -161,15 +165,16 @@ func (s Store) Finish(ctx context.Context, id string, o Outcome) (Record, error)
 	})
 }
 
-// Interrupt notes that the supervisor that was executing it is gone. It is for the next supervisor, which holds the
-// loop's lock and so knows. The question is never run again; ask a new one.
+// Interrupt records that the supervisor ended while the command ran. Only the next supervisor calls it, because it
+// holds the loop's lock and so knows that the other one is gone. superloop never runs the command of this question
+// again; it asks a new question.
 func (s Store) Interrupt(ctx context.Context, id string) (Record, error) {
 	return s.step(ctx, "interrupt", id, Executing, func(r *Record, now time.Time) {
 		r.State, r.Ended, r.Why = Interrupted, stamp(now), "the supervisor ended while it ran; how it went is not known"
 	})
 }
 
-// step takes the present question on if it has that id and is in that state.
+// step changes the present question if it has the given id and state.
 func (s Store) step(ctx context.Context, name, id string, in State, on func(r *Record, now time.Time)) (Record, error) {
 	return s.change(ctx, func(last Record, now time.Time) (Record, error) {
 		switch {
@@ -185,8 +190,9 @@ func (s Store) step(ctx context.Context, name, id string, in State, on func(r *R
 	})
 }
 
-// Withdraw ends a question that is no longer asked (the loop was cancelled, the runner works again): superseded, by
-// nothing. Answered meanwhile by anything but an approval that has not begun, it is a *StateError.
+// Withdraw ends a question that is no longer needed, for example because the loop was cancelled or the runner works
+// again. The question becomes superseded, without a newer question. Withdraw returns a *StateError if the question is
+// neither pending, nor approved and not begun.
 func (s Store) Withdraw(ctx context.Context, id, why string) (Record, error) {
 	return s.change(ctx, func(last Record, now time.Time) (Record, error) {
 		if last.Question.ID != id {
@@ -196,7 +202,7 @@ func (s Store) Withdraw(ctx context.Context, id, why string) (Record, error) {
 	})
 }
 
-// Expire ends the question, if there is one, when its time is over and nothing has begun; lapsed says whether it did.
+// Expire ends the question if its time is over and its command has not begun. lapsed reports whether Expire ended it.
 func (s Store) Expire(ctx context.Context, now time.Time) (r Record, lapsed bool, err error) {
 	r, err = s.change(ctx, func(last Record, _ time.Time) (Record, error) {
 		if last.Question.ID != "" && last.Lapsed(now) {
@@ -208,18 +214,19 @@ func (s Store) Expire(ctx context.Context, now time.Time) (r Record, lapsed bool
 	return r, lapsed && err == nil, err
 }
 
-// change reads, asks what is to come of it, and writes, under the lock. A record that differs is written also next to
-// an error, which is then returned: an answer that comes too late leaves the question expired.
+// change reads the record, calls next for the new one and writes it, all under the lock. change also writes a changed
+// record when next returns an error, and then returns that error: an answer that comes too late leaves the question
+// expired.
 func (s Store) change(ctx context.Context, next func(last Record, now time.Time) (Record, error)) (Record, error) {
 	fail := func(err error) (Record, error) { return Record{}, fmt.Errorf("keeping the question: %w", err) }
 	lock, err := s.lock(ctx)
-	if errors.Is(err, fs.ErrNotExist) { // no directory: nothing was ever asked, and nothing is made for it
+	if errors.Is(err, fs.ErrNotExist) { // no directory: the loop never had a question, and change makes no directory
 		return next(Record{}, s.now())
 	}
 	if err != nil {
 		return fail(err)
 	}
-	defer func() { _ = lock.Unlock() }() // it dies with the process at the latest
+	defer func() { _ = lock.Unlock() }() // the kernel releases the lock when the process ends
 	if _, err := s.Disk.RemoveTemps("escalation", s.Dir); err != nil {
 		return fail(err)
 	}
@@ -233,7 +240,7 @@ func (s Store) change(ctx context.Context, next func(last Record, now time.Time)
 	}
 	data, err := encode(r)
 	if err == nil {
-		_, err = decode(data) // only what will be believed is written
+		_, err = decode(data) // write only a record that Load will accept
 	}
 	if err == nil {
 		err = s.Disk.WriteFile("escalation", filepath.Join(s.Dir, File), data, 0o600)
@@ -251,24 +258,24 @@ func (s Store) now() time.Time {
 	return time.Now()
 }
 
-// lock waits for a lock that is only ever held for moments.
+// lock waits for the lock of the directory. Every process holds it only for moments.
 func (s Store) lock(ctx context.Context) (*durable.Lock, error) {
 	return s.Disk.LockWait(ctx, filepath.Join(s.Dir, ".lock"), nil, 0)
 }
 
-// Item is a question that waits somewhere on this machine.
+// Item is a pending question of some loop on this machine.
 type Item struct {
 	Record  Record
 	Dir     string        // the Store's directory
-	Waiting time.Duration // since it was asked
-	Lapsed  bool          // its time is over, and no supervisor has noticed. An answer to it comes too late.
+	Waiting time.Duration // the time since the question was asked
+	Lapsed  bool          // the question's time is over, but no supervisor has noticed; an answer comes too late
 }
 
-// Inbox reads what waits for an operator in all loops of this user: what blocks a loop first, then by how long it
-// waits; what has lapsed last. stateRoot is $XDG_STATE_HOME/superloop, in which the records lie at
+// Inbox reads the pending questions of all loops of this user. Questions that block a loop come first, lapsed ones
+// last; among equals the oldest comes first. stateRoot is $XDG_STATE_HOME/superloop. The records lie below it at
 // <repo-id>/loops/<loop>/escalation/record.json.
 //
-// What cannot be read hides nothing else: the error joins one for each, most of them *DamagedError.
+// An unreadable record does not hide the others. The error joins one error for each, most of them *DamagedError.
 func Inbox(stateRoot string, now time.Time) ([]Item, error) {
 	repos, errs := folders(stateRoot)
 	var out []Item
@@ -302,7 +309,8 @@ func order(i Item) int {
 	return 0
 }
 
-// folders are the directories in dir, sorted; no links. A file has none.
+// folders returns the names of the directories in dir, sorted, without links. It returns none if dir is a file or
+// missing.
 func folders(dir string) (names []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {

@@ -15,7 +15,7 @@ import (
 	"github.com/superloop/superloop/schemas"
 )
 
-// view is escalation.json.
+// view is the JSON of escalation.json.
 type view struct {
 	Timestamp time.Time `json:"timestamp"`
 	ID        string    `json:"id"`
@@ -31,11 +31,11 @@ type view struct {
 	Rule      string    `json:"rule,omitempty"`
 	Errors    []string  `json:"errors"`
 	Details   string    `json:"details,omitempty"`
-	Chain     any       `json:"chain"` // always null; the schema wants it
+	Chain     any       `json:"chain"` // always null; the schema requires the key
 	ExpiresAt time.Time `json:"expires_at"`
 	Blocking  bool      `json:"blocking"`
 	Actions   Actions   `json:"actions"`
-	// What became of it.
+	// The answer and the outcome.
 	By            string    `json:"by,omitempty"`
 	Method        Method    `json:"method,omitempty"`
 	Note          string    `json:"note,omitempty"`
@@ -48,7 +48,7 @@ type view struct {
 	SupersededBy  string    `json:"superseded_by,omitempty"`
 }
 
-// proposal is the command in the form of recovery.json, version 1.
+// proposal is the question's command in the form of recovery.json, version 1.
 type proposal struct {
 	Version   int       `json:"version"`
 	Timestamp time.Time `json:"timestamp"`
@@ -68,11 +68,12 @@ type proposal struct {
 	} `json:"recovery"`
 }
 
-// View is escalation.json: r for people and scripts, valid by its schema, and never read back by superloop. It is pure
-// ASCII: what is invisible or moves a cursor stands as an escape of JSON, so that scripts get the exact text and a
-// terminal shows it.
+// View returns the content of escalation.json: the record for operators and scripts, valid under its schema. superloop
+// never reads the file back. View writes only ASCII: it escapes invisible characters and those that move a cursor, as
+// JSON does. So scripts get the exact text, and a terminal shows every character.
 //
-// What is too large, as only a hostile question is, loses its manual action, errors, details, options and evidence.
+// Only a hostile question is too large for the file. View then leaves out parts of it: first the manual action, then
+// the errors, details and options, then the evidence.
 func View(r Record) ([]byte, error) {
 	v := viewOf(r)
 	for _, drop := range []func(){
@@ -125,7 +126,8 @@ func viewOf(r Record) view {
 	return v
 }
 
-// ascii writes what is not printable ASCII in JSON text as escapes. Such characters stand in strings only.
+// ascii replaces characters of JSON text that are not printable ASCII by JSON escapes. Such characters occur only
+// inside JSON strings.
 func ascii(data []byte) []byte {
 	out := make([]byte, 0, len(data)+len(data)/8)
 	for len(data) > 0 {
@@ -144,10 +146,11 @@ func ascii(data []byte) []byte {
 	return out
 }
 
-// byHand is the line that does by hand what superloop would do: the command in its directory.
+// byHand returns the command line that an operator pastes to do by hand what superloop would do: it changes to the
+// working directory and runs the command.
 func byHand(repo, workingDir, command string) string {
 	quoted := text.Paste(absolute(repo, workingDir))
-	if strings.HasPrefix(quoted, `"$(`) { // the slash at its end saves a name that ends with a newline
+	if strings.HasPrefix(quoted, `"$(`) { // the slash at the end keeps a newline with which the name ends
 		quoted = text.Paste(strings.TrimRight(absolute(repo, workingDir), "/") + "/")
 	}
 	cd := "cd " + quoted + " && "
@@ -156,7 +159,7 @@ func byHand(repo, workingDir, command string) string {
 	}
 	cd += "bash --noprofile --norc -o pipefail -c "
 	if command != "" && (command[0] == '-' || command[0] == '+') {
-		cd += "-- " // else bash takes it for options
+		cd += "-- " // without it bash takes the command for options
 	}
 	return cd + text.Paste(command)
 }
@@ -168,13 +171,14 @@ func absolute(repo, dir string) string {
 	return filepath.Join(repo, dir)
 }
 
-// shellWords are commands that would change the shell that they are pasted into, and words of its grammar.
+// shellWords are the commands that would change the operator's shell, and the reserved words of the shell.
 const shellWords = " . alias bind break builtin case cd command continue coproc declare do done elif else enable esac eval exec exit " +
 	"export fi for function hash if kill let local logout popd pushd read readonly return select set shift shopt source suspend then time " +
 	"times trap typeset ulimit umask unalias unset until while "
 
-// pastable reports whether a command can stand as it is behind "cd DIR &&": simple commands joined by &&, of plain
-// words, and none of shellWords. Anything else goes through bash -c.
+// pastable reports whether the command can follow "cd DIR &&" unchanged. It must consist of simple commands joined by
+// &&, with plain words only, and no command may begin with one of shellWords. byHand passes any other command to bash
+// -c.
 func pastable(command string) bool {
 	const plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-./:@%+,= "
 	for part := range strings.SplitSeq(command, "&&") {
@@ -186,8 +190,8 @@ func pastable(command string) bool {
 	return true
 }
 
-// verb is a command line that answers the question, and no other: it names the digest. Sixteen of its digits are
-// enough, since nobody but superloop chooses what it is made of.
+// verb returns a command line that answers this question and no other, because it names the digest. Sixteen digits of
+// the digest are enough, since only superloop chooses the question's random id.
 func verb(r Record, name, more string) string {
 	loop := " --loop "
 	if strings.HasPrefix(r.Question.Loop, "-") {
@@ -196,16 +200,17 @@ func verb(r Record, name, more string) string {
 	return "superloop " + name + " --repo " + text.Paste(r.Question.Repo) + loop + r.Question.Loop + " --digest " + r.Digest[:16] + more
 }
 
-// Actions are complete command lines that can be pasted into a shell.
+// Actions holds complete command lines that an operator can paste into a shell.
 type Actions struct {
 	Approve string `json:"approve"`
 	Reject  string `json:"reject"`
-	// Resolve says that it is done by hand; Manual is the line that does it, "" where none is known.
+	// Resolve tells superloop that the operator has done the work by hand. Manual is the command line for that work, or
+	// "" if none is known.
 	Resolve string `json:"resolve"`
 	Manual  string `json:"manual,omitempty"`
 }
 
-// Actions are the ways to answer r.
+// Actions returns the command lines that answer r.
 func (r Record) Actions() Actions {
 	a := Actions{
 		Approve: verb(r, "approve-recovery", ""),
