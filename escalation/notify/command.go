@@ -21,13 +21,13 @@ import (
 const (
 	commandTimeout = 30 * time.Second
 	commandOutput  = 64 << 10
-	envField       = 4 << 10 // characters of a message's field in the environment
+	envField       = 4 << 10 // characters of one value in the environment
 	argText        = 2000    // characters of {text}
 )
 
-// Command sends a message by running a program: mail, ntfy, a desktop notification. No shell is involved. In its
-// arguments {title} and {text} stand for the message; on standard input it gets Body; in its environment
-// SUPERLOOP_NOTIFY_EVENT, _ID, _LOOP and so on. It runs in /: a repository is no place to look for its files.
+// Command sends a message by running a program, such as mail, ntfy or a desktop notification, without a shell. In its
+// arguments it replaces {title} and {text}. The program gets Body on standard input, and SUPERLOOP_NOTIFY_EVENT, _ID,
+// _LOOP and so on in its environment. It runs in the directory /, so that it takes no files from a repository.
 type Command struct {
 	name  string
 	argv  []string
@@ -35,13 +35,13 @@ type Command struct {
 	scrub *redact.Replacer
 }
 
-// CommandOptions change what a Command does; the zero value is the usual one.
+// CommandOptions configure a Command. The zero value means the defaults.
 type CommandOptions struct {
-	Timeout time.Duration // of one run; 0 is 30 s
-	Env     []string      // what it inherits; nil is the environment of this process
+	Timeout time.Duration // bounds one run; 0 is 30 s
+	Env     []string      // the base environment; nil is the environment of this process
 }
 
-// NewCommand splits line as a shell splits words. Operators, substitutions and a relative path are errors.
+// NewCommand splits line into words as a shell does. Operators, substitutions and a relative path are errors.
 func NewCommand(name, line string, o CommandOptions) (*Command, error) {
 	fail := func(why string) (*Command, error) { return nil, fmt.Errorf("channel %q: the command %s", name, why) }
 	parser := shellwords.NewParser()
@@ -68,8 +68,9 @@ func NewCommand(name, line string, o CommandOptions) (*Command, error) {
 // Name implements Notifier.
 func (c *Command) Name() string { return c.name }
 
-// Send implements Notifier: exit code 0 is a success. A program that is not there, and the codes 64, 77, 78, 126 and
-// 127, by which programs say that they are used or configured wrongly, are permanent; everything else is tried again.
+// Send implements Notifier. Exit code 0 is a success. Send returns a *PermanentError for a missing program, and for the
+// exit codes 64, 77, 78, 126 and 127, by which programs report wrong use or configuration. Every other failure is a
+// *TemporaryError.
 func (c *Command) Send(ctx context.Context, m Message) error {
 	stdin, err := Body(m)
 	if err != nil {
@@ -93,7 +94,8 @@ func (c *Command) arguments(m Message) []string {
 	return argv
 }
 
-// env has no room for tricks: every value is one visible line.
+// env returns the environment of the program. Every value is one line of visible characters, so that a value cannot
+// deceive the program or its reader.
 func (c *Command) env(m Message) []string {
 	env := slices.Clone(c.o.Env)
 	if env == nil {
@@ -110,7 +112,7 @@ func (c *Command) env(m Message) []string {
 	return env
 }
 
-// classify makes one of our errors of a run's failure. The command line may hold a token, so no reason has it.
+// classify returns the error for a failed run. The command line may hold a token, so no reason holds the command line.
 func (c *Command) classify(ctx context.Context, err error) error {
 	program := filepath.Base(c.argv[0])
 	missing, gone := errors.AsType[*proc.NotFoundError](err)

@@ -16,18 +16,18 @@ import (
 	"github.com/superloop/superloop/internal/durable"
 )
 
-// State is how far one message has come on one channel.
+// State is the state of one message on one channel.
 type State string
 
 const (
 	Pending    State = "pending"
-	Delivered  State = "delivered"  // the other side said so, and it is recorded
-	Failed     State = "failed"     // given up: see Item.Reason
-	Withdrawn  State = "withdrawn"  // not wanted any more before it could be delivered
-	Unreadable State = "unreadable" // a file of the outbox that is not ours, or no longer; it is left alone
+	Delivered  State = "delivered"  // the receiver has taken the message, and the Outbox has recorded it
+	Failed     State = "failed"     // the Outbox has given the message up; see Item.Reason
+	Withdrawn  State = "withdrawn"  // Outbox.Withdraw has removed it before it was delivered
+	Unreadable State = "unreadable" // a file in the outbox that is damaged or not an entry; the Outbox does not touch it
 )
 
-// Item is one message on one channel, for status pages. It has no text of the message.
+// Item is one message on one channel, without its text, for status pages.
 type Item struct {
 	ID         string    `json:"id"`
 	Escalation string    `json:"escalation_id,omitempty"`
@@ -38,8 +38,8 @@ type Item struct {
 	Attempts   int       `json:"attempts"`
 	Enqueued   time.Time `json:"enqueued"`
 	LastTry    time.Time `json:"last_try,omitzero"`
-	NextTry    time.Time `json:"next_try,omitzero"` // while pending
-	Reason     string    `json:"reason,omitempty"`  // of the last failure; no URL and no secret
+	NextTry    time.Time `json:"next_try,omitzero"` // set while pending
+	Reason     string    `json:"reason,omitempty"`  // of the last failure; holds no URL and no secret
 }
 
 const (
@@ -48,15 +48,16 @@ const (
 	maxEntry     = 2 << 20 // bytes of a file; a Message has at most about 1 MB when every byte is escaped
 )
 
-// stored is an entry as it is in its file.
+// stored is the content of an entry's file.
 type stored struct {
 	Version int    `json:"version"`
-	Seq     uint64 `json:"seq"` // the order of Enqueue, which the clock does not know: it may be set back
+	Seq     uint64 `json:"seq"` // the number of the Enqueue; it keeps the order even if the clock is set back
 	Item
-	Message *Message `json:"message,omitempty"` // while pending or failed
+	Message *Message `json:"message,omitempty"` // set while pending or failed
 }
 
-// entryName is the file of one message on one channel. Both may hold anything, so neither is a part of it.
+// entryName returns the file name of one message on one channel. It is a digest, because channel and id may hold any
+// characters.
 func entryName(channel, id string) string {
 	sum := sha256.Sum256([]byte(channel + "\x00" + id))
 	return hex.EncodeToString(sum[:16]) + entrySuffix
@@ -90,7 +91,8 @@ func read(path string) (stored, error) {
 	return s, nil
 }
 
-// readAll reads an outbox, the oldest first. Files that cannot be read come back as items of State Unreadable.
+// readAll reads the entries of an outbox, the oldest first. Files that it cannot read come back as items of State
+// Unreadable.
 func readAll(dir string) (all []stored, broken []Item, err error) {
 	names, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -103,7 +105,7 @@ func readAll(dir string) (all []stored, broken []Item, err error) {
 		switch s, err := read(filepath.Join(dir, name.Name())); {
 		case err == nil:
 			all = append(all, s)
-		case !errors.Is(err, os.ErrNotExist): // else its owner has removed it since
+		case !errors.Is(err, os.ErrNotExist): // else the process that owns the outbox has removed it
 			broken = append(broken, Item{ID: name.Name(), State: Unreadable, Reason: OneLine(err.Error(), maxReason)})
 		}
 	}
@@ -111,8 +113,8 @@ func readAll(dir string) (all []stored, broken []Item, err error) {
 	return all, broken, nil
 }
 
-// List shows the outbox in dir, the oldest message first and unreadable files last. It may be called while another
-// process delivers from it; a directory that is not there is an empty outbox.
+// List returns the messages of the outbox in dir, the oldest first, and then its unreadable files. Another process may
+// use the outbox meanwhile. A missing directory counts as an empty outbox.
 func List(dir string) ([]Item, error) {
 	all, broken, err := readAll(dir)
 	if err != nil {

@@ -11,14 +11,15 @@ import (
 	"github.com/superloop/superloop/internal/redact"
 )
 
-// lane delivers for one channel, one message at a time, so that a channel that hangs holds up no other. It runs while
-// something is pending. What a failure says about one message it says about the endpoint, too, so the whole lane backs
-// off. The next message is the one that has waited longest, so one that always fails does not hold up the rest.
+// lane delivers the messages of one channel, one at a time, so that a channel that hangs does not delay the others. It
+// runs while messages are pending. A failure of one message says that the endpoint may be down, so the whole lane
+// pauses. The next message is the one whose next try is due first, so a message that always fails does not delay the
+// rest.
 type lane struct {
 	name      string
 	running   bool
 	wake      chan struct{} // capacity 1
-	failures  int           // since the last success
+	failures  int           // number since the last success
 	notBefore time.Time
 }
 
@@ -29,7 +30,7 @@ func (l *lane) poke() {
 	}
 }
 
-// serve makes a lane look at its messages. The caller holds mu, as those of all methods below but run and try.
+// serve starts the lane of a channel, or wakes it. The caller holds mu, as for all methods below except run and try.
 func (b *Outbox) serve(channel string) {
 	l := b.lane[channel]
 	if l == nil {
@@ -70,7 +71,8 @@ func (b *Outbox) run(l *lane) {
 	}
 }
 
-// next is the message to send next: of each escalation the oldest, so that "resolved" never comes before "opened".
+// next returns the message to send next. Of each escalation it considers only the oldest message, so that "resolved"
+// never arrives before "opened".
 func (b *Outbox) next(channel string) *entry {
 	var best *entry
 	waits := map[string]bool{}
@@ -86,7 +88,8 @@ func (b *Outbox) next(channel string) *entry {
 	return best
 }
 
-// try sends e once and records what came of it. Of what has ended, only the record is tried again, never the sending.
+// try sends e once and records the outcome. For an entry whose end is not recorded it only tries to record the end, and
+// never sends again.
 func (b *Outbox) try(l *lane, n Notifier, e *entry) {
 	b.mu.Lock()
 	now := time.Now()
@@ -102,10 +105,11 @@ func (b *Outbox) try(l *lane, n Notifier, e *entry) {
 		b.o.OnEvent(ev)
 		return
 	}
-	// If this process dies while sending, the next one waits as after a failure, and counts this try.
+	// If this process dies while it sends, the next process pauses as after a failure and counts this try.
 	e.Attempts++
 	e.LastTry, e.NextTry = now, now.Add(b.o.delay(e.Attempts, 0))
-	// A full disk is a reason more to send: the file that promises the delivery is there already.
+	// After an error, go on: on a full disk the message should still go out, and the file of Enqueue is on the disk
+	// already.
 	_ = b.save("notify-try", e)
 	m := *e.Message
 	b.mu.Unlock()
@@ -120,7 +124,7 @@ func (b *Outbox) try(l *lane, n Notifier, e *entry) {
 	}
 }
 
-// outcome records how a try ended. The Event has no name if the try does not count.
+// outcome records the outcome of a try. The returned Event has no name if the try does not count.
 func (b *Outbox) outcome(l *lane, e *entry, err error) Event {
 	now := time.Now()
 	t, temporary := errors.AsType[*TemporaryError](err)
@@ -130,13 +134,13 @@ func (b *Outbox) outcome(l *lane, e *entry, err error) Event {
 		b.end(e, Delivered, "")
 		return e.event(EventSent, "", false)
 	case b.stop.Err() != nil:
-		// Close ended it on its way: that says nothing about the channel.
+		// Close ended the try, which says nothing about the channel.
 		e.Attempts--
-		e.NextTry, e.busy = e.Enqueued, false // due at once, and in its old place
+		e.NextTry, e.busy = e.Enqueued, false // due at once, and in its old place in the order
 		if e.withdrawn {
 			b.end(e, Withdrawn, "")
 		} else {
-			_ = b.save("notify-try", e) // else the next process waits a little longer than it has to
+			_ = b.save("notify-try", e) // after an error, the next process only waits longer than it needs to
 		}
 		return Event{}
 	case temporary:
@@ -155,12 +159,12 @@ func (b *Outbox) outcome(l *lane, e *entry, err error) Event {
 		final = false
 		e.Reason, e.busy = err.Error(), false
 		e.NextTry = now.Add(b.o.delay(e.Attempts, t.RetryAfter))
-		_ = b.save("notify-try", e) // what is on the disk says the same but for the reason
+		_ = b.save("notify-try", e) // after an error, the file differs only in the reason
 	}
 	return e.event(EventFailed, err.Error(), final)
 }
 
-// end takes e out of its lane and records its final state. If the disk does not take that, e goes back into its lane.
+// end removes e from its lane and records its final state. If the disk refuses the record, e returns to the lane.
 func (b *Outbox) end(e *entry, s State, reason string) {
 	e.State, e.Reason, e.NextTry, e.busy, e.withdrawn = s, reason, time.Time{}, false, false
 	if s != Failed {
@@ -197,9 +201,9 @@ func (e *entry) event(name, reason string, final bool) Event {
 		ID: e.ID, Escalation: e.Escalation, Kind: e.Kind, Loop: e.Loop}
 }
 
-// delay is the time to wait after the given number of failures (1 and up): it doubles from FirstBackoff to MaxBackoff,
-// and between half of that and all of it is chosen by chance, so that many loops do not come back at the same moment.
-// It is never shorter than what the other side asked for, up to longestAsked.
+// delay returns the pause after the given number of failures (1 or more). The pause doubles from FirstBackoff to
+// MaxBackoff. delay takes a random part between half of it and all of it, so that many loops do not come back at the
+// same moment. The pause is never shorter than the one that the receiver asked for, up to longestAsked.
 func (o *Options) delay(failures int, asked time.Duration) time.Duration {
 	d := o.MaxBackoff
 	if n := max(failures-1, 0); n < 40 && o.FirstBackoff<<n>>n == o.FirstBackoff {
@@ -211,30 +215,34 @@ func (o *Options) delay(failures int, asked time.Duration) time.Duration {
 	return max(d, min(asked, longestAsked))
 }
 
-// Notifier is one way to reach people. Send returns nil when the other side has taken the message, a *TemporaryError if
-// the same message may work later, and a *PermanentError if it will not; any other error counts as temporary. Send ends
-// when ctx does, and may be called again with a message that did arrive: it is given the same ID.
+// Notifier is one way to reach operators. Send returns nil when the receiver has taken the message. It returns a
+// *TemporaryError if the same message may succeed later, and a *PermanentError if it cannot. The Outbox treats any
+// other error as temporary. Send ends when ctx does. The Outbox may call it again with a message that has arrived; the
+// message then has the same ID.
 type Notifier interface {
-	Name() string // Name is the channel's name in the configuration; it is no secret.
+	Name() string // the name of the channel in the configuration; not a secret
 	Send(ctx context.Context, m Message) error
 }
 
-// TemporaryError says that a message was not taken now. It has no cause: those of net/http print the URL, a secret.
+// TemporaryError says that the receiver did not take a message this time. It wraps no cause, because the errors of
+// net/http print the URL, which is a secret.
 type TemporaryError struct {
 	Reason     string
-	RetryAfter time.Duration // how long the other side wants to be left alone; 0 if it did not say
+	RetryAfter time.Duration // the pause that the receiver asks for; 0 if none
 }
 
 func (e *TemporaryError) Error() string { return e.Reason }
 
-// PermanentError says that a message will not be taken. Reason is for the operator who has to repair the channel.
+// PermanentError says that the receiver will never take a message. Reason is for the operator, who has to repair the
+// channel.
 type PermanentError struct{ Reason string }
 
 func (e *PermanentError) Error() string { return e.Reason }
 
 const maxReason = 300 // characters
 
-// send calls n, and makes one of the two errors of what comes back. A panic of a notifier ends its message only.
+// send calls n.Send and converts its error to one of the two error types. After a panic of the notifier, only this
+// message has failed.
 func send(ctx context.Context, n Notifier, m Message) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

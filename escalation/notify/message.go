@@ -12,40 +12,41 @@ import (
 	"github.com/superloop/superloop/internal/text"
 )
 
-// Kind is what a message is about.
+// Kind says what a message is about.
 type Kind string
 
 const (
 	Opened           Kind = "escalation_opened"
 	Resolved         Kind = "escalation_resolved"
 	Reminder         Kind = "reminder"
-	Aged             Kind = "aged" // nobody answered for long; for the second channel
+	Aged             Kind = "aged" // nobody has answered for a long time; for the channels of the second line
 	ConfigChangeHeld Kind = "config_change_held"
-	Alert            Kind = "alert" // something is wrong, and nothing waits for an answer
+	Alert            Kind = "alert" // a problem that needs no answer
 	Test             Kind = "test"
 )
 
-// asks reports whether the message is worthless once its question has expired.
+// asks reports whether the message asks for an answer, so that it is useless after its question has expired.
 func (k Kind) asks() bool { return k == Opened || k == Reminder || k == Aged }
 
-// Actions are complete command lines that an operator can paste; "" is none.
+// Actions holds complete command lines that an operator can paste. "" means that there is none.
 type Actions struct {
 	Approve string `json:"approve,omitempty"`
 	Reject  string `json:"reject,omitempty"`
 	Manual  string `json:"manual,omitempty"`
 }
 
-// Message is what people get. Every string of it may come from an agent. ID alone must be superloop's: it names the
-// message (the escalation's id and the kind, and a number where a kind repeats), and two messages with the same ID are
-// one message. Its command is for reading: secrets are taken out of it and it is cut, so it is no action.Action.
+// Message is what a channel sends to operators. Any of its strings may come from an agent, except for ID, which
+// superloop makes: the id of the escalation, the kind, and a number if the kind repeats. Two messages with the same ID
+// are one message. Command is for reading only: superloop removes secrets from it and shortens it, so it is not an
+// action.Action.
 type Message struct {
 	ID         string    `json:"id"`
-	Escalation string    `json:"escalation_id,omitempty"` // what a button answers; messages of one escalation stay in order
+	Escalation string    `json:"escalation_id,omitempty"` // for the answer by a button; orders the messages
 	Kind       Kind      `json:"event"`
 	Loop       string    `json:"loop_id,omitempty"`
 	Repo       string    `json:"repo,omitempty"`
 	Iteration  int       `json:"iteration,omitempty"`
-	Type       string    `json:"escalation_type,omitempty"` // recovery_approval_required, ...; in JSON not "type", which Mattermost has a use of its own for
+	Type       string    `json:"escalation_type,omitempty"` // such as recovery_approval_required; Mattermost uses the key "type" itself
 	Status     string    `json:"status,omitempty"`
 	Reason     string    `json:"reason,omitempty"`
 	Command    string    `json:"command,omitempty"`
@@ -63,14 +64,14 @@ type Message struct {
 const (
 	maxID       = 512
 	maxField    = 8 << 10  // bytes
-	maxCommand  = 64 << 10 // bytes; as large as a whole recovery.json may be
+	maxCommand  = 64 << 10 // bytes; the limit of a whole recovery.json
 	titleName   = 80       // characters of a name in a title
 	lineField   = 600      // characters of a field in Text
-	longestRun  = 3        // blanks or newlines in a row that are shown as they are
-	mostAccents = 4        // combining marks in a row
+	longestRun  = 3        // number of blanks or newlines in a row that stay as they are
+	mostAccents = 4        // number of combining marks in a row that stay as they are
 )
 
-// check says why m cannot be kept.
+// check returns an error if an Outbox cannot store m.
 func (m Message) check() error {
 	switch {
 	case m.ID == "":
@@ -83,13 +84,14 @@ func (m Message) check() error {
 	return nil
 }
 
-// texts are all fields that hold words.
+// texts returns pointers to all text fields except ID and Kind.
 func (m *Message) texts() []*string {
 	return []*string{&m.Escalation, &m.Loop, &m.Repo, &m.Type, &m.Status, &m.Reason, &m.Command, &m.WorkingDir,
 		&m.Category, &m.RootCause, &m.Digest, &m.Actions.Approve, &m.Actions.Reject, &m.Actions.Manual, &m.By, &m.Note}
 }
 
-// prepared takes known secrets out of m and bounds its fields, so that it can be kept and sent by anyone.
+// prepared removes known secrets from m and shortens its fields, so that an Outbox may store it and send it through any
+// channel.
 func (m Message) prepared(secrets *redact.Replacer) Message {
 	for _, field := range m.texts() {
 		bound := maxField
@@ -101,7 +103,7 @@ func (m Message) prepared(secrets *redact.Replacer) Message {
 	return m
 }
 
-// cut keeps at most limit bytes of s, and says so if that is not all.
+// cut shortens s to limit bytes and adds a note about the bytes left out.
 func cut(s string, limit int) string {
 	if len(s) <= limit {
 		return s
@@ -110,7 +112,8 @@ func cut(s string, limit int) string {
 	return fmt.Sprintf("%s [%d more bytes are left out]", head, len(s)-len(head))
 }
 
-// Title says in one line, in superloop's words, what m is about. Names in it went through OneLine; it is not escaped.
+// Title returns one line, in superloop's own words, that says what m is about. Foreign names in it went through
+// OneLine. Title does not escape for any markup.
 func Title(m Message) string {
 	loop := "a loop"
 	if m.Loop != "" {
@@ -139,7 +142,8 @@ func Title(m Message) string {
 	return "superloop: " + loop + ": " + said
 }
 
-// Text says the same at length, for a reader of plain text. All of it went through Visible; it is not escaped.
+// Text returns the content of m as plain text. Its foreign parts went through Visible. Text does not escape for any
+// markup.
 func Text(m Message) string {
 	var b strings.Builder
 	line := func(label, value string) {
@@ -175,7 +179,7 @@ func Text(m Message) string {
 	return b.String()
 }
 
-// MarksNote explains to a reader what Visible did.
+// MarksNote returns the sentence that tells a reader about the replacements of Visible.
 func MarksNote(marks int) string {
 	if marks == 1 {
 		return "the command has 1 hidden or repeated character, written here as <...>"
@@ -183,16 +187,16 @@ func MarksNote(marks int) string {
 	return fmt.Sprintf("the command has %d hidden or repeated characters, written here as <...>", marks)
 }
 
-// unseen reports whether r is a character that Unicode calls graphic and that shows nothing.
+// unseen reports whether Unicode counts r as graphic although nothing is shown for it.
 func unseen(r rune) bool {
 	const brailleBlank = 0x2800
 	return r == brailleBlank || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
-// Visible writes s so that a reader sees all of it: control characters, bidi controls, blanks that are not the blank,
-// and characters that show nothing become <U+202E>, a byte that is no UTF-8 becomes <0xFF>, and more than three blanks
-// or newlines in a row become <5000 blanks>. What remains has no character that moves, hides or turns others round.
-// marks counts the replacements; 0 means that shown is s. Newlines stay.
+// Visible rewrites s so that a reader sees every character. Control characters, bidi controls, blanks other than the
+// ASCII blank, and invisible characters become marks such as <U+202E>. A byte that is not UTF-8 becomes <0xFF>. More
+// than three blanks or newlines in a row become <5000 blanks>. No remaining character moves, hides or reverses others.
+// marks is the number of replacements; 0 means that shown equals s. Newlines stay.
 func Visible(s string) (shown string, marks int) {
 	var b strings.Builder
 	accents := 0
@@ -233,10 +237,11 @@ func Visible(s string) (shown string, marks int) {
 	return b.String(), marks
 }
 
-// OneLine is Visible on one line: newlines become blanks, and what is longer than limit characters ends with "...".
+// OneLine returns s through Visible on one line. It replaces newlines by blanks. If the result would be longer than
+// limit characters, it ends with "...".
 func OneLine(s string, limit int) string {
 	s = strings.TrimSpace(s)
-	longer := len(s) > 8*limit // then it is not worth looking at the rest
+	longer := len(s) > 8*limit // the rest would be cut off anyway
 	if longer {
 		s = strings.ToValidUTF8(s[:8*limit], "")
 	}
@@ -248,7 +253,8 @@ func OneLine(s string, limit int) string {
 	return text.Cut(line, limit)
 }
 
-// Escape writes & < > as entities, for what reads Slack's messages: links, and calls to everybody, need a bare "<".
+// Escape writes & < > as entities, for readers of Slack's markup. In that markup, links and mentions of everybody need
+// a bare "<".
 func Escape(s string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(s)
 }

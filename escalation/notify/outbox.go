@@ -1,16 +1,17 @@
-// Package notify sends messages, through channels that people chose, that a loop waits for them, and what became of it.
+// Package notify sends messages about questions and alerts to operators, through the channels of the configuration.
 //
 //	Enqueue --> one file for each message and channel --> a lane for each channel --> Notifier.Send
 //	  (returns when the files are on the disk)             (retries, backs off, records)
 //
-// An Outbox delivers at least once, and never again after a success was recorded: the file of a delivered message
-// stays, without its text, so that a supervisor that was killed and enqueues the same message once more does not send
-// it twice. Only a kill between the other side's "ok" and our record of it makes a second message, and that one carries
-// the same id.
+// An Outbox delivers each message at least once. After it has recorded a success, it never sends the message again: the
+// file of a delivered message stays, without its text. So a supervisor that was killed, and enqueues the same message
+// again, does not send it twice. A second delivery is possible only if superloop is killed between the receiver's "ok"
+// and the record of it. The second message has the same id.
 //
-// Nothing here decides anything. All strings of a Message may be written by an agent that wants to deceive its reader,
-// so every channel shows them through Visible, and escapes them for where they go. Webhook URLs, signing secrets and
-// command lines are secrets: no error, reason or event holds any part of them but the host.
+// This package makes no decision about a loop. An agent that wants to deceive the reader may have written any string of
+// a Message. So every channel shows these strings through Visible and escapes them for its output. Webhook URLs,
+// signing secrets and command lines are secrets: no error, reason or event holds any part of them, except for the host
+// of a URL.
 package notify
 
 import (
@@ -29,23 +30,25 @@ import (
 	"github.com/superloop/superloop/internal/redact"
 )
 
-// Options say what an Outbox is to do. Only Dir is needed; a zero value of the others is the usual one.
+// Options configure an Outbox. Only Dir is required. For every other field the zero value means the default.
 type Options struct {
-	Dir      string // a private directory for this outbox alone; it is made (0700) if need be
+	Dir      string // a private directory for this outbox only; Open makes it (0700) if it is missing
 	Disk     durable.Disk
 	Channels []Notifier
-	// OnEvent is called with the outcome of each try, after it was recorded. The channel waits; it must not call Close.
+	// OnEvent gets the outcome of each try, after the Outbox has recorded it. The channel waits for OnEvent, so OnEvent
+	// must not call Close.
 	OnEvent func(Event)
-	Redact  *redact.Replacer // takes known secrets out of every message before it is kept
+	Redact  *redact.Replacer // removes known secrets from every message before the Outbox stores it
 
-	// A message is given up after MaxAttempts tries (100) or when it is MaxAge old (24 h), whichever comes first.
+	// The Outbox gives a message up after MaxAttempts tries (default 100), or when the message is MaxAge old (default
+	// 24 h).
 	MaxAttempts int
 	MaxAge      time.Duration
-	// The wait after a failure doubles from FirstBackoff (1 s) to MaxBackoff (15 min).
+	// The pause after a failure doubles from FirstBackoff (default 1 s) to MaxBackoff (default 15 min).
 	FirstBackoff, MaxBackoff time.Duration
-	Pace                     time.Duration // the least time between two messages on one channel (1 s, which is what Slack takes)
-	SendTimeout              time.Duration // bounds one try (60 s), whatever bound the notifier has of its own
-	Retention                time.Duration // how long finished messages are remembered, so that they are not sent again (30 days)
+	Pace                     time.Duration // least time between two messages on a channel (default 1 s, Slack's limit)
+	SendTimeout              time.Duration // bounds one try (default 60 s), besides the notifier's own bound
+	Retention                time.Duration // how long finished messages are remembered and not sent again (30 days)
 }
 
 // Event is the outcome of one try, for the journal.
@@ -53,56 +56,58 @@ type Event struct {
 	Name       string // EventSent or EventFailed
 	Notifier   string
 	Attempt    int
-	Reason     string // of a failure; without URL or secret
-	Final      bool   // a failure that is not tried again
+	Reason     string // why the try failed, without URL or secret
+	Final      bool   // whether the Outbox has given the message up
 	ID         string
 	Escalation string
 	Kind       Kind
 	Loop       string
 }
 
-// ErrClosed: the Outbox takes no more messages.
+// ErrClosed says that the Outbox takes no more messages.
 var ErrClosed = errors.New("the outbox is closed")
 
 const (
 	EventSent   = "notification_sent"
 	EventFailed = "notification_failed"
 
-	stopGrace = 5 * time.Second // what a Notifier gets to come back after its context has ended
-	// longestAsked bounds what a Retry-After may ask for: an endpoint may slow the channel down, but not silence it.
+	stopGrace = 5 * time.Second // how long a Notifier may still run after its context has ended
+	// longestAsked bounds the pause that an endpoint asks for by Retry-After. An endpoint may slow its channel down but
+	// not silence it.
 	longestAsked = time.Hour
 
 	reasonExpired = "the question expired before this could be delivered"
 	reasonGone    = "no channel of this name is configured any more"
 )
 
-// Outbox keeps messages until they are delivered. All methods may be called from any goroutine, and none waits for a
-// channel except Close. While nothing is pending it costs no goroutine and no timer.
+// Outbox stores messages until it has delivered them. Any goroutine may call its methods. Only Close waits for a
+// channel. While no message is pending, an Outbox uses no goroutine and no timer.
 type Outbox struct {
 	o     Options
 	lock  *durable.Lock
-	stop  context.Context // ends what is being sent
+	stop  context.Context // ends running tries
 	halt  context.CancelFunc
 	lanes sync.WaitGroup
 
-	mu       sync.Mutex          // also held while a file is written, never while a message is sent
-	seq      uint64              // of the last Enqueue
-	entries  map[string]*entry   // by file name
-	order    map[string][]*entry // by channel: what is pending or not recorded yet, the oldest first
+	mu       sync.Mutex          // also held while a file is written, but never while a message is sent
+	seq      uint64              // the number of the last Enqueue
+	entries  map[string]*entry   // the entries by file name
+	order    map[string][]*entry // by channel, the oldest first: the entries that are pending or whose end is not recorded
 	channels map[string]Notifier
 	lane     map[string]*lane
 	draining bool
 }
 
-// entry is one message on one channel.
+// entry is one message on one channel, with the state that is not in its file.
 type entry struct {
 	stored
-	unrecorded bool // it has come to its end, but the disk does not know yet
-	withdrawn  bool // while it is being sent
-	busy       bool // it is being sent
+	unrecorded bool // whether its end could not be written to the disk yet
+	withdrawn  bool // whether Withdraw was called for it during a try
+	busy       bool // whether a try is running
 }
 
-// Open takes over the outbox in o.Dir and goes on delivering. It is a *durable.LockedError if another process has it.
+// Open takes over the outbox in o.Dir and continues its deliveries. If another process has the outbox, the error is a
+// *durable.LockedError.
 func Open(o Options) (*Outbox, error) {
 	o.defaults()
 	b := &Outbox{o: o, entries: map[string]*entry{}, order: map[string][]*entry{}, lane: map[string]*lane{}}
@@ -113,7 +118,7 @@ func Open(o Options) (*Outbox, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the outbox: %w", err)
 	}
-	_, _ = o.Disk.RemoveTemps("notify-open", o.Dir) // a disk that cannot remove them may still be able to send
+	_, _ = o.Disk.RemoveTemps("notify-open", o.Dir) // a disk that refuses the removal may still serve to send messages
 	all, _, err := readAll(o.Dir)
 	if err != nil {
 		return nil, errors.Join(err, b.lock.Unlock())
@@ -127,7 +132,7 @@ func Open(o Options) (*Outbox, error) {
 		e := &entry{stored: s}
 		b.seq = max(b.seq, s.Seq)
 		if s.State == Pending {
-			// A clock that was set back must not park a message.
+			// If the clock was set back, a message must not wait for the old time.
 			if limit := now.Add(max(longestAsked, o.MaxBackoff)); e.NextTry.After(limit) {
 				e.NextTry = limit
 			}
@@ -150,7 +155,8 @@ func (o *Options) defaults() {
 	}
 }
 
-// Configure replaces the channels. What is pending for one that is gone waits for it, and is given up at MaxAge.
+// Configure replaces the channels. A pending message for a channel that is gone waits for the channel to come back. The
+// Outbox gives it up when it is MaxAge old.
 func (b *Outbox) Configure(channels []Notifier) {
 	var lost []Event
 	b.mu.Lock()
@@ -176,9 +182,9 @@ func (b *Outbox) Configure(channels []Notifier) {
 	}
 }
 
-// Enqueue keeps m for the named channels, or for all that are configured if none is named, and returns when it is on
-// the disk: from then on it will be delivered, also after a crash. A message that a channel has already, whatever
-// became of it, is not taken again. After an error some channels may have it; Enqueue may be called again.
+// Enqueue stores m for the named channels, or for all channels if the caller names none. It returns when the files are
+// on the disk. From then on the Outbox will deliver m, even after a crash. A channel that has had a message with the
+// same id gets no second one. After an error some channels may have the message; the caller may call Enqueue again.
 func (b *Outbox) Enqueue(m Message, channels ...string) error {
 	if err := m.check(); err != nil {
 		return fmt.Errorf("enqueueing a notification: %w", err)
@@ -221,7 +227,8 @@ func (b *Outbox) keep(m Message, channel string) error {
 	return nil
 }
 
-// Withdraw takes back what is pending about an escalation and asks: there is an answer. What is being sent may arrive.
+// Withdraw removes the pending messages that ask for an answer to the escalation. The caller calls it when the question
+// has ended. A message that is being sent may still arrive.
 func (b *Outbox) Withdraw(escalation string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -233,14 +240,15 @@ func (b *Outbox) Withdraw(escalation string) {
 				e.withdrawn = true
 			default:
 				b.end(e, Withdrawn, "")
-				b.serve(e.Channel) // a lane that waited for this one has nothing to wait for
+				b.serve(e.Channel) // a lane that waited for this entry must look for another one
 			}
 		}
 	}
 }
 
-// Retry takes up again what was given up on a channel and is not older than MaxAge, with all its tries before it: for
-// when the channel is repaired. It returns how many those are. What the disk does not take stays given up.
+// Retry makes the failed messages of a channel pending again, with all their tries, if they are younger than MaxAge.
+// It is for use after an operator has repaired the channel. Retry returns the number of these messages. A message that
+// it cannot write to the disk stays failed.
 func (b *Outbox) Retry(channel string) (n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -263,9 +271,9 @@ func (b *Outbox) Retry(channel string) (n int) {
 	return n
 }
 
-// Close takes no more messages, delivers what is due at once, and returns when that is done; when ctx ends it stops
-// what is being sent. What is not delivered by then is in the files and is delivered after the next Open. It returns at
-// the latest 5 s after ctx has ended; the error then names what did not stop.
+// Close stops taking messages, delivers those that are due and waits for that. When ctx ends, Close ends the running
+// tries. The files keep the other messages, and the next Open delivers them. Close returns at most 5 s after ctx has
+// ended; the error then says that a notifier did not stop.
 func (b *Outbox) Close(ctx context.Context) error {
 	b.mu.Lock()
 	first := !b.draining
@@ -294,7 +302,7 @@ func (b *Outbox) Close(ctx context.Context) error {
 	defer b.mu.Unlock()
 	for _, e := range b.entries {
 		if e.unrecorded {
-			// The last chance; if it fails, the message is sent a second time after the next Open.
+			// The last try to record the end. If it fails, the next Outbox sends the message a second time.
 			_ = b.save("notify-done", e)
 		}
 	}

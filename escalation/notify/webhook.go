@@ -26,23 +26,24 @@ import (
 	"github.com/superloop/superloop/internal/redact"
 )
 
-// Webhook posts messages as JSON to any endpoint. The body is the Message, field by field (see Body), and besides it
-// "text", which is what endpoints that understand Slack's messages show (Mattermost, Rocket.Chat, and others). The
-// request has the headers of Standard Webhooks: webhook-id, webhook-timestamp and, with a secret, webhook-signature.
+// Webhook posts messages as JSON to any endpoint. The body holds the fields of the Message and "text" (see Body).
+// Endpoints that understand Slack's messages show "text" (Mattermost, Rocket.Chat and others). The request has the
+// headers of Standard Webhooks: webhook-id, webhook-timestamp and, with a secret, webhook-signature.
 type Webhook struct {
 	name     string
 	endpoint *Endpoint
 	key      []byte
 }
 
-// WebhookOptions change what a Webhook does; the zero value is the usual one.
+// WebhookOptions configure a Webhook. The zero value means the defaults.
 type WebhookOptions struct {
-	// Secret signs the requests: "whsec_" and base64, or any string of 16 bytes and more. "": not signed.
+	// Secret signs the requests: "whsec_" followed by base64, or any string of at least 16 bytes. If it is "", requests
+	// are not signed.
 	Secret redact.Secret
 	EndpointOptions
 }
 
-// NewWebhook checks the URL and the secret.
+// NewWebhook returns a Webhook. It returns an error if the URL or the secret is not allowed.
 func NewWebhook(name string, url redact.Secret, o WebhookOptions) (*Webhook, error) {
 	w := &Webhook{name: name}
 	var err error
@@ -58,13 +59,13 @@ func NewWebhook(name string, url redact.Secret, o WebhookOptions) (*Webhook, err
 // Name implements Notifier.
 func (w *Webhook) Name() string { return w.name }
 
-// Send implements Notifier. Any 2xx is a success, whatever the body.
+// Send implements Notifier. Any status 2xx is a success, whatever the body.
 func (w *Webhook) Send(ctx context.Context, m Message) error {
 	body, err := Body(m)
 	if err != nil {
 		return &PermanentError{Reason: "writing the message as JSON failed"}
 	}
-	// The id, without a dot, is the same for every try of a message: the receiver can tell a repetition.
+	// Every try of a message has the same id, so that the receiver can detect a repetition. The id holds no dot.
 	sum := sha256.Sum256([]byte(m.ID))
 	id, now := "msg_"+hex.EncodeToString(sum[:16]), time.Now()
 	header := http.Header{}
@@ -80,9 +81,9 @@ func (w *Webhook) Send(ctx context.Context, m Message) error {
 	return reply.Err()
 }
 
-// Body is m as the JSON that a Webhook posts and a Command reads. Every string went through Visible, so that nothing in
-// it hides or turns round. "text" is Text, with & < > as entities, so that it holds no link and calls nobody where
-// Slack's rules apply. "command_base64" has the exact bytes of the command, for programs that compare it.
+// Body returns m as the JSON that a Webhook posts and a Command passes on. Every string goes through Visible, so that
+// no character hides or reverses others. "text" is Text with & < > as entities, so that under Slack's rules it holds no
+// link and mentions nobody. "command_base64" holds the exact bytes of the command, for programs that compare them.
 func Body(m Message) ([]byte, error) {
 	shown := m
 	for _, field := range shown.texts() {
@@ -95,7 +96,8 @@ func Body(m Message) ([]byte, error) {
 	}{Escape(Text(m)), shown, base64.StdEncoding.EncodeToString([]byte(m.Command))})
 }
 
-// signingKey reads a secret: "whsec_" and base64, as in Standard Webhooks, or 16 bytes and more as they are.
+// signingKey returns the key in a secret: the bytes behind "whsec_" in base64, as in Standard Webhooks, or the secret
+// itself. The key must have at least 16 bytes.
 func signingKey(secret redact.Secret) ([]byte, error) {
 	key := []byte(secret.Reveal())
 	if encoded, ok := strings.CutPrefix(secret.Reveal(), "whsec_"); ok {
@@ -110,7 +112,8 @@ func signingKey(secret redact.Secret) ([]byte, error) {
 	return key, nil
 }
 
-// sign is the webhook-signature of Standard Webhooks 1.0: "v1," and HMAC-SHA256 over "id.timestamp.body" in base64.
+// sign returns the webhook-signature of Standard Webhooks 1.0: "v1," and the HMAC-SHA256 of "id.timestamp.body" in
+// base64.
 func sign(key []byte, id string, at time.Time, body []byte) string {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte(id + "." + strconv.FormatInt(at.Unix(), 10) + "."))
@@ -118,10 +121,10 @@ func sign(key []byte, id string, at time.Time, body []byte) string {
 	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 
-const maxReply = 4 << 10 // bytes of an answer that are read
+const maxReply = 4 << 10 // bytes of a reply that superloop reads
 
-// Endpoint is an HTTP address that messages are posted to. Its URL is a secret and is in none of its errors. It follows
-// no redirect, keeps no connection open and never waits longer than its timeout.
+// Endpoint is an HTTP address to which superloop posts messages. Its URL is a secret, and none of its errors holds it.
+// An Endpoint follows no redirect, keeps no connection open and never waits longer than its timeout.
 type Endpoint struct {
 	url     *url.URL
 	client  *http.Client
@@ -129,13 +132,14 @@ type Endpoint struct {
 	scrub   *redact.Replacer
 }
 
-// EndpointOptions change what an Endpoint does; the zero value is the usual one.
+// EndpointOptions configure an Endpoint. The zero value means the defaults.
 type EndpointOptions struct {
-	Timeout time.Duration  // of one post, the reading of the answer included; 0 is 5 s
-	RootCAs *x509.CertPool // nil is the system's
+	Timeout time.Duration  // bounds one post with its reply; 0 is 5 s
+	RootCAs *x509.CertPool // nil means the roots of the system
 }
 
-// NewEndpoint checks the URL: https, or http to a loopback address, since others could read plain http and answer it.
+// NewEndpoint returns an Endpoint if the URL is https, or http to a loopback address. Others could read plain http and
+// forge its replies.
 func NewEndpoint(raw redact.Secret, o EndpointOptions) (*Endpoint, error) {
 	u, err := url.Parse(strings.TrimSpace(raw.Reveal()))
 	if err != nil || u.Host == "" || u.Hostname() == "" {
@@ -174,7 +178,7 @@ func NewEndpoint(raw redact.Secret, o EndpointOptions) (*Endpoint, error) {
 	}, nil
 }
 
-// Host is the host of the URL, without its port: the one part of it that is no secret.
+// Host returns the host of the URL, without its port. No other part of the URL may be shown.
 func (e *Endpoint) Host() string { return e.url.Hostname() }
 
 func loopback(host string) bool {
@@ -185,7 +189,7 @@ func loopback(host string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// onlyLoopback looks at the address that "localhost" came out as.
+// onlyLoopback refuses a connection to an address that is not loopback, in case "localhost" resolves to one.
 func onlyLoopback(_, address string, _ syscall.RawConn) error {
 	if host, _, err := net.SplitHostPort(address); err != nil || !loopback(host) {
 		return errors.New("the name is not a loopback address")
@@ -193,16 +197,16 @@ func onlyLoopback(_, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// Reply is what the other side said.
+// Reply is the answer of an endpoint.
 type Reply struct {
 	Status     int
-	Body       string        // the beginning of the answer, at most 4 KiB
-	Whole      bool          // false if it broke off before its end
-	RetryAfter time.Duration // 0 if it did not say
+	Body       string        // the first 4 KiB of the answer
+	Whole      bool          // false if the connection broke before the end of the answer
+	RetryAfter time.Duration // 0 if the endpoint did not ask for a pause
 	scrub      *redact.Replacer
 }
 
-// Post sends body as JSON. It gives a Reply whatever the status; a *TemporaryError says that there was no answer.
+// Post sends body as JSON. It returns a Reply for any status. Without a reply it returns a *TemporaryError.
 func (e *Endpoint) Post(ctx context.Context, header http.Header, body []byte) (Reply, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url.String(), bytes.NewReader(body))
 	if err != nil {
@@ -220,8 +224,8 @@ func (e *Endpoint) Post(ctx context.Context, header http.Header, body []byte) (R
 	return Reply{resp.StatusCode, string(text), err == nil, retryAfter(resp.Header.Get("Retry-After"), time.Now()), e.scrub}, nil
 }
 
-// Err says what the status means for a webhook: nil for 2xx; temporary for 408, 425, 429 and 5xx; permanent for the
-// rest, redirects among them. The reason holds the status and the beginning of the body.
+// Err returns nil for a status 2xx, a *TemporaryError for 408, 425, 429 and 5xx, and a *PermanentError for all others,
+// redirects among them. The reason holds the status and the beginning of the body.
 func (r Reply) Err() error {
 	reason := fmt.Sprintf("answer %d %s", r.Status, http.StatusText(r.Status))
 	if said := r.Said(); said != "" {
@@ -238,10 +242,10 @@ func (r Reply) Err() error {
 	return &PermanentError{Reason: reason}
 }
 
-// Said is the beginning of the body in one line, without the URL or a part of it.
+// Said returns the beginning of the body in one line, without any part of the URL.
 func (r Reply) Said() string { return OneLine(r.scrub.String(redact.Text(r.Body)), 120) }
 
-// reason says in words what went wrong, without the URL.
+// reason describes err in words, without the URL.
 func (e *Endpoint) reason(err error) string {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err
@@ -259,7 +263,7 @@ func (e *Endpoint) reason(err error) string {
 	return OneLine("no answer: "+e.scrub.String(redact.Text(err.Error())), maxReason)
 }
 
-// retryAfter reads seconds or a date; 0 is no or no sensible value.
+// retryAfter parses a Retry-After header: seconds or a date. It returns 0 if there is no usable value.
 func retryAfter(value string, now time.Time) time.Duration {
 	value = strings.TrimSpace(value)
 	if n, err := strconv.ParseUint(value, 10, 31); err == nil {
