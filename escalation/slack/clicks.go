@@ -21,23 +21,25 @@ import (
 
 const (
 	resolveTimeout = 30 * time.Second
-	maxWaiting     = 64   // clicks that are being answered at the same time
-	rememberClicks = 1000 // for telling a repeated delivery
+	maxWaiting     = 64   // maximum number of clicks that are handled at the same time
+	rememberClicks = 1000 // number of clicks remembered to detect a repeated delivery
 	answerTries    = 3
 	answerBackoff  = time.Second
 )
 
-// ClicksOptions say who may answer and what an answer does.
+// ClicksOptions say which users may answer, and what an answer does.
 type ClicksOptions struct {
-	Users   []string // the Slack user ids ("U012AB3CD") that may answer: at least one, and there is no word for everybody
-	Teams   []string // the workspace ids ("T012AB3CD") that clicks may come from; none is any that the app is installed in
+	Users   []string // the ids ("U012AB3CD") of the Slack users who may answer; at least one, and no id means everybody
+	Teams   []string // the ids ("T012AB3CD") of the workspaces that clicks may come from; empty means any
 	Resolve Resolver
-	// OnClick gets each click after it was answered, for the audit. err, without URL, says why the user got no answer.
+	// OnClick gets each click after Clicks has handled it, for the audit log. If the user got no reply, err says why,
+	// without the URL.
 	OnClick     func(c Click, o Outcome, err error)
-	AnswerHosts []string // hosts besides Slack's own that answers may be sent to
+	AnswerHosts []string // hosts other than Slack's to which replies may be sent
 }
 
-// Clicks judges clicks, has them carried out, and answers them. A Socket and a handler may share it.
+// Clicks checks who clicked, passes the click to the Resolver and replies to the user. A Socket and a handler may share
+// one Clicks.
 type Clicks struct {
 	o    ClicksOptions
 	stop context.Context
@@ -50,7 +52,7 @@ type Clicks struct {
 	tasks  sync.WaitGroup
 }
 
-// NewClicks checks the options.
+// NewClicks returns a Clicks, or an error if the options are not valid.
 func NewClicks(o ClicksOptions) (*Clicks, error) {
 	if len(o.Users) == 0 {
 		return nil, errors.New("slack buttons need at least one Slack user id that may answer (for example U012AB3CD)")
@@ -71,7 +73,7 @@ func NewClicks(o ClicksOptions) (*Clicks, error) {
 	return c, nil
 }
 
-// Close takes no more clicks and waits for those that are being answered; when ctx ends they are cut short.
+// Close stops taking clicks and waits for those that are being handled. When ctx ends, it cancels them.
 func (c *Clicks) Close(ctx context.Context) {
 	c.mu.Lock()
 	c.closed = true
@@ -86,7 +88,8 @@ func (c *Clicks) Close(ctx context.Context) {
 	<-done
 }
 
-// take starts the answer to a callback. It drops what is not for superloop, what came before, and what is too much.
+// take starts the handling of a click in a callback. It drops a callback that is not for superloop, one that it has
+// seen before, and one that exceeds maxWaiting.
 func (c *Clicks) take(cb slack.InteractionCallback) {
 	if cb.Type != slack.InteractionTypeBlockActions {
 		return
@@ -110,7 +113,7 @@ func (c *Clicks) take(cb slack.InteractionCallback) {
 			c.mu.Unlock()
 		})
 		c.mu.Unlock()
-		return // one payload has one click
+		return // a payload has only one click
 	}
 }
 
@@ -120,14 +123,15 @@ func (c *Clicks) handle(cb slack.InteractionCallback, a Action, raw string) {
 	c.o.OnClick(click, outcome, c.answer(cb, click, outcome))
 }
 
-// judge gives what comes of a click. A panic of the resolver does not end the supervisor.
+// judge returns the outcome of a click. A panic of the Resolver becomes the outcome Failed and does not end the
+// supervisor.
 func (c *Clicks) judge(click *Click, raw string) (o Outcome) {
 	defer func() {
 		if p := recover(); p != nil {
 			o = Outcome{Status: Failed, Text: "internal error"}
 		}
 	}()
-	// Who comes first: to others even the form of a good button is none of their business.
+	// Check the user first: other users shall not even learn whether a button is well-formed.
 	if !slices.Contains(c.o.Users, click.UserID) || len(c.o.Teams) > 0 && !slices.Contains(c.o.Teams, click.Team) {
 		return Outcome{Status: Foreign}
 	}
@@ -151,7 +155,8 @@ func readValue(raw string) (v value, err error) {
 	return v, err
 }
 
-// answer tells the user, through the click's response URL. Slack takes five uses in half an hour; two at most are made.
+// answer tells the user the outcome through the response URL of the click. Slack allows five uses of the URL in half an
+// hour; answer sends at most two messages (post may try each one again).
 func (c *Clicks) answer(cb slack.InteractionCallback, click Click, o Outcome) error {
 	endpoint, err := c.responseURL(redact.Secret(cb.ResponseURL))
 	if err != nil {
@@ -161,7 +166,7 @@ func (c *Clicks) answer(cb slack.InteractionCallback, click Click, o Outcome) er
 		msg := Build(*o.Message, Style{})
 		msg.ReplaceOriginal = true
 		if err := c.post(endpoint, msg); err != nil || o.Status == Accepted && click.Action != Details {
-			return err // if it is nil, everybody sees the answer in the message now
+			return err // after a success everybody sees the answer in the message
 		}
 	}
 	msg := message(o.words(click.Action), nil)
@@ -199,13 +204,13 @@ func (c *Clicks) post(endpoint *notify.Endpoint, msg *slack.WebhookMessage) erro
 	}
 }
 
-// seen remembers the last keys, up to its limit.
+// seen remembers the last keys, as many as limit says.
 type seen struct {
 	limit int
 	keys  []string
 }
 
-// add reports whether key is new.
+// add remembers the key and reports whether it is new.
 func (s *seen) add(key string) bool {
 	if slices.Contains(s.keys, key) {
 		return false
@@ -215,7 +220,7 @@ func (s *seen) add(key string) bool {
 	return true
 }
 
-// Action is what a button asks for.
+// Action is the action of a button.
 type Action string
 
 const (
@@ -224,45 +229,49 @@ const (
 	Details Action = "details"
 )
 
-// Click is a press of a button by a user who may answer. Record UserID ("slack:U123"); UserName is the user's choice.
+// Click is the click of a user on a button. For records use UserID ("slack:U123"), because users choose their UserName
+// themselves.
 type Click struct {
-	ID       string // of the escalation
-	Digest   string // what the user saw; an answer to anything else is void
+	ID       string // the id of the escalation
+	Digest   string // the digest in the message that the user saw; the answer counts for nothing else
 	Action   Action
 	UserID   string
 	UserName string
 	Team     string
 }
 
-// Status is what became of a click.
+// Status is the outcome of a click.
 type Status string
 
 const (
-	Accepted       Status = "accepted"        // this click decided it, or these are the details
-	AlreadyDecided Status = "already_decided" // by Outcome.By
+	Accepted       Status = "accepted"        // this click decided the question, or the user asked for details
+	AlreadyDecided Status = "already_decided" // Outcome.By decided it before
 	Outdated       Status = "outdated"        // another command is pending now
 	Expired        Status = "expired"
-	Unknown        Status = "unknown" // no escalation of ours
+	Unknown        Status = "unknown" // superloop has no such escalation
 	Refused        Status = "refused" // Outcome.Text says why
-	Failed         Status = "failed"  // the answer could not be recorded; Outcome.Text says why
-	// These never come from a Resolver: a user who may not answer, and a click that is not from a button of superloop.
+	Failed         Status = "failed"  // superloop could not record the answer; Outcome.Text says why
+	// No Resolver returns these two. Foreign means that the user may not answer. Malformed means that the button is not
+	// superloop's.
 	Foreign   Status = "foreign"
 	Malformed Status = "malformed"
 )
 
-// Outcome is what a Resolver says of a click. Text is shown to the user, in a code block: the details, for Details.
+// Outcome is a Resolver's result for a click. Clicks shows Text to the user in a code block; for the action Details it
+// holds the details.
 type Outcome struct {
 	Status Status
-	By     string // who decided before
+	By     string // the operator who decided before
 	Text   string
-	// Message, if set, takes the place of the message that was clicked: usually the Resolved one.
+	// Message, if set, replaces the message that the user clicked. Usually it is the message of kind Resolved.
 	Message *notify.Message
 }
 
-// Resolver carries a click out. It must be idempotent, bound to Click.Digest, and end when ctx does (30 s).
+// Resolver performs the action of a click. It must be idempotent, must apply only to the question with Click.Digest,
+// and must end when ctx does (after 30 s).
 type Resolver func(ctx context.Context, c Click) Outcome
 
-// words is the answer to the user.
+// words returns the reply to the user.
 func (o Outcome) words(a Action) string {
 	const unchanged = " Your click changed nothing"
 	by := ""

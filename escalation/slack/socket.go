@@ -24,33 +24,35 @@ import (
 
 const (
 	apiTimeout   = 10 * time.Second
-	ackTimeout   = 2 * time.Second // Slack waits 3 s
+	ackTimeout   = 2 * time.Second // Slack waits 3 s for an acknowledgement
 	maxFrame     = 1 << 20
 	firstRestart = time.Second
 	lastRestart  = 5 * time.Minute
-	steady       = 10 * time.Second // how long a connection must hold to count as one that works
+	steady       = 10 * time.Second // how long a connection must last to count as a working one
 	firstPause   = 250 * time.Millisecond
 	longestPause = time.Minute
 
 	maxPayload       = 1 << 20
-	rememberRequests = 10_000 // within five minutes
+	rememberRequests = 10_000 // the requests of about five minutes
 	minSigningSecret = 16
 )
 
-// SocketOptions say how to listen for clicks.
+// SocketOptions configure a Socket.
 type SocketOptions struct {
-	// AppToken ("xapp-...") has the scope connections:write. Two hosts that share it steal each other's clicks.
+	// AppToken ("xapp-...") has the scope connections:write. If two hosts use the same token, each receives only part
+	// of the clicks.
 	AppToken redact.Secret
 	Clicks   *Clicks
-	// OnState is called when the connection is there and when it is not, and why; without URL or token.
+	// OnState is called when the connection is established and when it is lost, with the reason. The reason holds no
+	// URL and no token.
 	OnState func(connected bool, reason string)
 	APIURL  string // replaces https://slack.com/api/.
 }
 
-// Socket receives clicks through Slack's Socket Mode: it connects to Slack, so no port has to be open here.
+// Socket receives clicks through Slack's Socket Mode. It connects to Slack, so this machine needs no open port.
 type Socket struct{ o SocketOptions }
 
-// NewSocket checks the options; it does not connect.
+// NewSocket returns a Socket, or an error if the options are not valid. It does not connect.
 func NewSocket(o SocketOptions) (*Socket, error) {
 	if !strings.HasPrefix(o.AppToken.Reveal(), "xapp-") {
 		return nil, errors.New("socket mode needs an app-level token, which begins with xapp- (make one under Basic Information, App-Level Tokens, with the scope connections:write)")
@@ -64,8 +66,8 @@ func NewSocket(o SocketOptions) (*Socket, error) {
 	return &Socket{o}, nil
 }
 
-// Run listens until ctx ends, and then returns nil. It comes back by itself when the connection breaks, with a growing
-// pause when that happens again and again. An error is a *notify.PermanentError: Slack does not take the token.
+// Run receives clicks until ctx ends, and then returns nil. When the connection breaks, Run connects again, with longer
+// pauses after repeated failures. If Slack does not accept the token, Run returns a *notify.PermanentError.
 func (s *Socket) Run(ctx context.Context) error {
 	gate := &pacer{client: &http.Client{
 		Timeout:       apiTimeout,
@@ -98,9 +100,9 @@ func pause(ctx context.Context, d time.Duration) {
 	<-ctx.Done()
 }
 
-// listen runs one client of slack-go, which reconnects when the connection ends, and returns when it gives up.
+// listen runs one client of slack-go until it gives up. The client itself connects again when a connection ends.
 func (s *Socket) listen(ctx context.Context, gate *pacer) error {
-	silent := log.New(io.Discard, "", 0) // its log lines hold what users wrote
+	silent := log.New(io.Discard, "", 0) // the log lines of slack-go hold texts of users
 	api := slack.New("", slack.OptionAppLevelToken(s.o.AppToken.Reveal()), slack.OptionHTTPClient(gate), slack.OptionLog(silent),
 		slack.OptionAPIURL(cmp.Or(s.o.APIURL, slack.APIURL)))
 	client := socketmode.New(api, socketmode.OptionReadLimit(maxFrame), socketmode.OptionLog(silent))
@@ -113,7 +115,7 @@ func (s *Socket) listen(ctx context.Context, gate *pacer) error {
 		case err := <-ended:
 			for {
 				select {
-				case ev := <-client.Events: // what came before the end
+				case ev := <-client.Events: // the events from before the end
 					s.event(ctx, client, ev)
 				default:
 					return err
@@ -135,7 +137,8 @@ func (s *Socket) event(ctx context.Context, client *socketmode.Client, ev socket
 	if ev.Request == nil || ev.Request.EnvelopeID == "" {
 		return
 	}
-	// First the acknowledgement, then the work. If it does not reach Slack the click comes again, and is known by then.
+	// Acknowledge first, then handle the click. If the acknowledgement is lost, Slack sends the click again, and take
+	// drops it.
 	ack, cancel := context.WithTimeout(ctx, ackTimeout)
 	defer cancel()
 	_ = client.AckCtx(ack, ev.Request.EnvelopeID, nil)
@@ -144,7 +147,7 @@ func (s *Socket) event(ctx context.Context, client *socketmode.Client, ev socket
 	}
 }
 
-// scrub makes a reason of an error of slack-go: the address of the websocket holds a ticket.
+// scrub returns the text of an error of slack-go without secrets. The address of the websocket in it holds a ticket.
 func (s *Socket) scrub(err error) string {
 	if err == nil {
 		return "the connection ended"
@@ -152,17 +155,18 @@ func (s *Socket) scrub(err error) string {
 	return notify.OneLine(redact.Values([]string{s.o.AppToken.Reveal()}).String(redact.Text(err.Error())), 200)
 }
 
-// refusal is not nil if Slack will not take the token the next time either.
+// refusal returns an error if Slack will not accept the token the next time, either.
 func refusal(err error) error {
-	// slack-go has no other form for it
+	// slack-go gives these errors only as text
 	if err != nil && slices.Contains([]string{"invalid_auth", "account_inactive", "not_authed", "token_revoked"}, err.Error()) {
 		return &notify.PermanentError{Reason: "Slack does not take the app token: " + err.Error()}
 	}
 	return nil
 }
 
-// pacer is the HTTP client of slack-go. That reconnects at once when a connection ends, so it would spin against a
-// server that drops connections: the pauses between its requests for a new one grow until one holds.
+// pacer is the HTTP client of slack-go. slack-go connects again at once when a connection ends, so it would send
+// requests without pause to a server that drops connections. pacer makes the pauses between its requests longer until a
+// connection lasts.
 type pacer struct {
 	client *http.Client
 
@@ -185,7 +189,8 @@ func (p *pacer) Do(req *http.Request) (*http.Response, error) {
 	return p.client.Do(req)
 }
 
-// pause is how long the next request has to wait; the first after a connection that broke does not. The caller holds mu.
+// pause returns the time that the next request has to wait. The first request after a broken connection does not wait.
+// The caller holds mu.
 func (p *pacer) pause(now time.Time) time.Duration {
 	if p.last.IsZero() || now.Sub(p.last) > steady+p.length() {
 		p.streak = 0
@@ -202,7 +207,7 @@ func (p *pacer) length() time.Duration {
 	return min(firstPause<<min(p.streak-2, 20), longestPause)
 }
 
-// handler receives clicks at a public address.
+// handler receives clicks as HTTP requests.
 type handler struct {
 	secret redact.Secret
 	clicks *Clicks
@@ -211,10 +216,10 @@ type handler struct {
 	used seen
 }
 
-// NewHandler is the endpoint for an app's Interactivity Request URL. A request is taken if its signature (v0, with the
-// app's signing secret, compared in constant time) is right and at most five minutes old or ahead, and only once. It is
-// acknowledged at once; the work comes after. Every refusal is a bare status: 405 another method, 413 more than 1 MiB,
-// 401 not signed by Slack or too old, 409 seen before, 400 no payload.
+// NewHandler returns the endpoint for an app's Interactivity Request URL. It accepts a request once, if the signature
+// (v0, with the app's signing secret, compared in constant time) is right and its time differs by at most five minutes.
+// It replies at once and handles the click afterwards. A refusal has only a status: 405 for another method, 413 for
+// more than 1 MiB, 401 for a wrong signature or time, 409 for a repeated request, 400 for a missing payload.
 func NewHandler(signingSecret redact.Secret, c *Clicks) (http.Handler, error) {
 	if len(signingSecret.Reveal()) < minSigningSecret {
 		return nil, errors.New("the Slack signing secret is missing or too short (it is under Basic Information, App Credentials)")
@@ -258,7 +263,7 @@ func (h *handler) read(w http.ResponseWriter, r *http.Request) (cb slack.Interac
 		return cb, http.StatusUnauthorized
 	}
 	h.mu.Lock()
-	fresh := h.used.add(strings.ToLower(r.Header.Get("X-Slack-Signature"))) // hex, in either case
+	fresh := h.used.add(strings.ToLower(r.Header.Get("X-Slack-Signature"))) // hex digits in either case
 	h.mu.Unlock()
 	if !fresh {
 		return cb, http.StatusConflict

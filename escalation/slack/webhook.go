@@ -1,17 +1,17 @@
-// Package slack shows escalations in Slack, and takes answers from there.
+// Package slack sends escalations to Slack and receives answers from Slack.
 //
-// The first level needs an incoming webhook and nothing else: Build makes the blocks, Webhook posts them. The message
-// has the command, the reason and the lines to paste into a terminal. A webhook cannot change a message later, and a
-// click never comes back through it.
+// Without an app, superloop needs only an incoming webhook: Build makes the blocks of a message, and Webhook posts
+// them. The message has the command, the reason, and command lines to paste into a terminal. A webhook cannot change a
+// message later and cannot receive clicks.
 //
-// The second level needs an app of the workspace: buttons, whose clicks arrive through Socket Mode (Socket) or at a
-// public address (NewHandler). Both hand them to one Clicks, which asks whether the user may answer, calls the
-// Resolver, and tells the user what came of it. A click says yes to a digest, not to what stands in the message: an old
+// With an app in the workspace, messages have buttons. Their clicks arrive through Socket Mode (Socket) or at a public
+// address (NewHandler). Both pass them to one Clicks. Clicks checks whether the user may answer, calls the Resolver,
+// and replies to the user. A click approves the command with a certain digest, whatever the message shows, so an old
 // message cannot approve a new command.
 //
-// All text of a Message may be hostile. It stands in code blocks only, with & < > escaped and everything hidden made
-// visible, and Slack is told not to look for links in it and not to fetch any. Webhook URLs, response URLs, tokens and
-// signing secrets are in no error and no event.
+// Any text of a Message may be hostile. It appears only in code blocks, with & < > escaped and invisible characters
+// made visible. Each message tells Slack not to look for links and not to fetch any. No error and no event holds a
+// webhook URL, a response URL, a token or a signing secret.
 package slack
 
 import (
@@ -32,20 +32,22 @@ import (
 	"github.com/superloop/superloop/internal/redact"
 )
 
-// Webhook is the notify.Notifier for Slack's incoming webhooks. It posts itself: a success is only the body "ok".
+// Webhook is the notify.Notifier for Slack's incoming webhooks. A post is a success only if the reply has the body
+// "ok".
 type Webhook struct {
 	name     string
 	endpoint *notify.Endpoint
 	style    Style
 }
 
-// WebhookOptions change what a Webhook does; the zero value is the usual one.
+// WebhookOptions configure a Webhook. The zero value means the defaults.
 type WebhookOptions struct {
 	Style
 	notify.EndpointOptions
 }
 
-// NewWebhook checks the URL. It takes any endpoint that answers as Slack does; notify.NewWebhook takes the others.
+// NewWebhook returns a Webhook, or an error if the URL is not allowed. The URL may be of any endpoint that replies as
+// Slack does. notify.NewWebhook is for the others.
 func NewWebhook(name string, url redact.Secret, o WebhookOptions) (*Webhook, error) {
 	endpoint, err := notify.NewEndpoint(url, o.EndpointOptions)
 	if err != nil {
@@ -54,12 +56,12 @@ func NewWebhook(name string, url redact.Secret, o WebhookOptions) (*Webhook, err
 	return &Webhook{name: name, endpoint: endpoint, style: o.Style}, nil
 }
 
-// slackHost reports whether incoming webhooks of Slack have this host.
+// slackHost reports whether the host is one of Slack's incoming webhooks.
 func slackHost(host string) bool {
 	return strings.EqualFold(host, "hooks.slack.com") || strings.EqualFold(host, "hooks.slack-gov.com")
 }
 
-// ForURL gives the notifier that a URL asks for: Slack's for Slack's hosts, the generic webhook for any other.
+// ForURL returns the notifier for a URL: a Webhook of this package for Slack's hosts, a notify.Webhook for all others.
 func ForURL(name string, raw redact.Secret, s Style, o notify.WebhookOptions) (notify.Notifier, error) {
 	if u, err := url.Parse(strings.TrimSpace(raw.Reveal())); err == nil && slackHost(u.Hostname()) {
 		return NewWebhook(name, raw, WebhookOptions{s, o.EndpointOptions})
@@ -70,10 +72,10 @@ func ForURL(name string, raw redact.Secret, s Style, o notify.WebhookOptions) (n
 // Name implements notify.Notifier.
 func (w *Webhook) Name() string { return w.name }
 
-// malformed are Slack's words for a message whose form it does not take.
+// malformed lists Slack's errors for a message with a wrong form.
 var malformed = []string{"invalid_blocks", "invalid_blocks_format", "invalid_payload", "no_text", "msg_too_long", "msg_blocks_too_long"}
 
-// Send implements notify.Notifier. If Slack refuses the blocks the message goes out once more without them.
+// Send implements notify.Notifier. If Slack refuses the blocks, Send posts the message once more, as plain text.
 func (w *Webhook) Send(ctx context.Context, m notify.Message) error {
 	word, err := w.post(ctx, Build(m, w.style))
 	if err == nil || !slices.Contains(malformed, word) {
@@ -83,7 +85,7 @@ func (w *Webhook) Send(ctx context.Context, m notify.Message) error {
 	return err
 }
 
-// post sends one message; word is what Slack said.
+// post sends one message. word is the body of Slack's reply.
 func (w *Webhook) post(ctx context.Context, msg *slack.WebhookMessage) (word string, err error) {
 	body, err := json.Marshal(msg)
 	if err != nil {
@@ -98,8 +100,9 @@ func (w *Webhook) post(ctx context.Context, msg *slack.WebhookMessage) (word str
 
 var errorWord = pattern.Lazy(`^[a-z][a-z0-9_]{2,60}$`)
 
-// verdict reads an answer of Slack. Errors come with a 4xx and a word in the body; a 200 is a success only with the
-// body "ok". A 200 with another word is a refusal; any other body comes from a proxy, and the next try may get through.
+// verdict returns the error in a reply of Slack. Slack reports errors by a status 4xx with a word in the body. With
+// status 200, only the body "ok" is a success, and another single word is a refusal. Any other body comes from a proxy,
+// and a later try may succeed.
 func verdict(r notify.Reply) error {
 	if err := r.Err(); err != nil {
 		return err
@@ -119,31 +122,32 @@ func verdict(r notify.Reply) error {
 const (
 	maxBlocks    = 50   // Slack's limit
 	maxValue     = 2000 // Slack's limit for the value of a button
-	maxPieces    = 6    // sections that a command may fill
+	maxPieces    = 6    // number of sections that a command may fill
 	footerField  = 80   // characters
 	confirmField = 120  // characters
 	confirmRoom  = 300  // Slack's limit
-	sectionRoom  = 2400 // what of Slack's 3000 characters a section leaves for foreign text
+	sectionRoom  = 2400 // characters for foreign text; Slack's limit is 3000 for the whole section
 	headerRoom   = 150  // Slack's limit for a header
 	tick         = "```"
 
-	// The names of the buttons, in Slack's payloads.
+	// The prefix and the id of the buttons in Slack's payloads.
 	actionPrefix = "superloop_"
 	buttonsBlock = "superloop_answer"
 )
 
-// Style says what a message is to have. Buttons are Approve, Reject and Details. They need an app whose clicks arrive
-// somewhere; without one a user who clicks sees a warning, so a webhook alone is better without.
+// Style says which parts a message has. Buttons adds Approve, Reject and Details. Buttons need an app that receives
+// their clicks. Without one, Slack shows a warning to a user who clicks.
 type Style struct{ Buttons bool }
 
-// value is what a button carries.
+// value is the value of a button.
 type value struct {
 	ID     string `json:"id"`
 	Digest string `json:"digest"`
 }
 
-// Build makes the Slack message for m. It keeps to Slack's limits whatever m holds. A command that does not fit is
-// shown with its beginning and its end, and then has no Approve button: nobody is to approve what they cannot see.
+// Build makes the Slack message for m. It keeps within Slack's limits whatever m holds. Of a command that does not fit
+// it shows the beginning and the end. Such a message has no Approve button, because nobody should approve a command
+// without seeing all of it.
 func Build(m notify.Message, s Style) *slack.WebhookMessage {
 	b := &builder{}
 	title := plain(notify.Title(m), headerRoom)
@@ -160,7 +164,7 @@ func Build(m notify.Message, s Style) *slack.WebhookMessage {
 	return message(title, b.blocks)
 }
 
-// message has a text that was made inert, and blocks, if there are any.
+// message returns a message with a text, which must be free of active markup, and with the blocks, if there are any.
 func message(text string, blocks []slack.Block) *slack.WebhookMessage {
 	no := false
 	msg := &slack.WebhookMessage{Text: text, Parse: "none", UnfurlLinks: &no, UnfurlMedia: &no}
@@ -178,12 +182,12 @@ func (b *builder) add(block slack.Block) {
 	}
 }
 
-// text adds a section of our own words; what is foreign in it was made inert.
+// text adds a section in superloop's own words. Foreign parts of it must be escaped.
 func (b *builder) text(mrkdwn string) {
 	b.add(slack.NewSectionBlock(slack.NewTextBlockObject(slack.MarkdownType, mrkdwn, false, true), nil, nil))
 }
 
-// section adds a label and foreign text, or nothing if there is none.
+// section adds a section with a label and foreign text. It adds nothing if the text is blank.
 func (b *builder) section(label, foreign string) {
 	if strings.TrimSpace(foreign) != "" {
 		b.text(label + "\n" + fenced(foreign))
@@ -219,7 +223,7 @@ func (b *builder) status(m notify.Message) {
 	b.section("*Note*", m.Note)
 }
 
-// command shows the command, and reports whether all of it is there.
+// command adds the command and reports whether the message shows all of it.
 func (b *builder) command(m notify.Message) bool {
 	if m.Command == "" {
 		return true
@@ -231,7 +235,7 @@ func (b *builder) command(m notify.Message) bool {
 	}
 	pieces[0] = label + "\n" + pieces[0]
 	whole := len(pieces) <= maxPieces
-	if !whole { // the beginning, and the end
+	if !whole { // keep the beginning and the end
 		last := len(pieces) - 1
 		pieces = append(pieces[:maxPieces-1:maxPieces-1], leftOut(pieces[maxPieces-1:last]), pieces[last])
 	}
@@ -294,25 +298,25 @@ func text(s string) *slack.TextBlockObject {
 	return slack.NewTextBlockObject(slack.PlainTextType, s, false, false)
 }
 
-// plain makes s safe for a plain_text object, on one line of at most limit characters (at least 3). Slack may or may
-// not read entities there, so it holds nothing that would need one.
+// plain makes s safe for a plain_text object: one line of at most limit characters (limit is at least 3). Slack may or
+// may not decode entities there, so plain replaces the characters that would need them.
 func plain(s string, limit int) string {
 	s = strings.NewReplacer("<", "(", ">", ")", "&", "+").Replace(notify.OneLine(s, limit))
 	if units := utf16.Encode([]rune(s)); len(units) > limit {
-		return strings.TrimSuffix(string(utf16.Decode(units[:limit-3])), "\ufffd") + "..." // half a pair is cut off, too
+		return strings.TrimSuffix(string(utf16.Decode(units[:limit-3])), "\ufffd") + "..." // and no half of a pair
 	}
 	return s
 }
 
-// width is how many of Slack's characters r is; they are taken to be JavaScript's.
+// width returns the number of characters that Slack counts for r. It assumes UTF-16 units, as in JavaScript.
 func width(r rune) int { return max(1, utf16.RuneLen(r)) }
 
-// span is s as inline code, on one line, of at most limit characters before it is escaped.
+// span returns s as inline code, on one line, with at most limit characters before escaping.
 func span(s string, limit int) string {
 	return "`" + notify.Escape(cmp.Or(strings.ReplaceAll(notify.OneLine(s, limit), "`", "'"), "-")) + "`"
 }
 
-// fenced is s as one code block that fits into a section; what does not fit is left out, and said so.
+// fenced returns s as one code block that fits into a section. If s is too long, the block ends with "...".
 func fenced(s string) string {
 	pieces, _ := fence(s)
 	if len(pieces) == 1 {
@@ -321,15 +325,16 @@ func fenced(s string) string {
 	return strings.TrimSuffix(pieces[0], "\n"+tick) + "\n...\n" + tick
 }
 
-// fence is s as code blocks that each fit into a section, one after the other all of it. marks is as of notify.Visible.
+// fence splits s into code blocks that each fit into a section. marks is the number of replacements, as notify.Visible
+// counts them.
 func fence(s string) (pieces []string, marks int) {
 	s, marks = notify.Visible(s)
-	marks += strings.Count(s, tick) // three backticks would end the block
+	marks += strings.Count(s, tick) // three backticks in the text would end the block
 	s = strings.ReplaceAll(s, tick, "``<U+0060>")
 	for {
 		n := fitting(s)
 		if i := strings.LastIndexByte(s[:n], '\n'); n < len(s) && i > n/2 {
-			n = i + 1 // a line is better not cut in two, if that costs little
+			n = i + 1 // prefer to split after a line, if the piece keeps more than half of its room
 		}
 		pieces = append(pieces, tick+"\n"+notify.Escape(strings.TrimSuffix(s[:n], "\n"))+"\n"+tick)
 		if s = s[n:]; s == "" {
@@ -338,7 +343,7 @@ func fence(s string) (pieces []string, marks int) {
 	}
 }
 
-// fitting is how many bytes of s fit into a section when they are escaped.
+// fitting returns how many bytes of s fit into a section after escaping.
 func fitting(s string) int {
 	room := sectionRoom
 	for i, r := range s {
@@ -357,7 +362,7 @@ func fitting(s string) int {
 	return len(s)
 }
 
-// leftOut says that pieces in the middle of a long command are missing.
+// leftOut returns the note about the pieces that are missing in the middle of a long command.
 func leftOut(pieces []string) string {
 	n := 0
 	for _, p := range pieces {
