@@ -16,16 +16,16 @@ import (
 	"github.com/superloop/superloop/internal/text"
 )
 
-// Document is a strictly read file that remembers where each value stands.
+// Document is a file that Read has read strictly. It knows the place of each value in the source.
 type Document struct {
 	kind Kind
 	src  []byte
 	root node
 }
 
-// Read reads data as a file of the given kind. The document is nil when data is not JSON at all; otherwise it can be
-// asked for values and places even when there are problems. No problem means that data is valid. Problems come sorted
-// (see Sort). data is not copied: the caller leaves it as it is.
+// Read reads data as a file of the given kind. It returns the document and the problems, sorted (see Sort). Without a
+// problem, data is valid. The document is nil if data is not JSON; otherwise its methods return values and places even
+// if there are problems. Read does not copy data, so the caller must not change it.
 func Read(kind Kind, data []byte) (*Document, []Problem) {
 	if !kind.Known() {
 		return nil, []Problem{{Code: CodeNotAllowed, Found: quote(string(kind)), Message: fmt.Sprintf("%q is not a kind of file that superloop knows", string(kind))}}
@@ -43,14 +43,14 @@ func Read(kind Kind, data []byte) (*Document, []Problem) {
 	return d, place(data, notes)
 }
 
-// Validate gives the problems of data as a file of the given kind; none means that it is valid.
+// Validate returns the problems of data as a file of the given kind. It returns none if data is valid.
 func Validate(kind Kind, data []byte) []Problem {
 	_, problems := Read(kind, data)
 	return problems
 }
 
-// Into reads data strictly and, when it is valid, decodes it into dst as json.Unmarshal does, integers in any spelling.
-// dst is untouched when there is a problem that the schema can see.
+// Into reads data strictly and decodes it into dst if it is valid. It decodes as json.Unmarshal does, but accepts
+// integers in any spelling. If the schema finds a problem, Into does not change dst.
 func Into(kind Kind, data []byte, dst any) []Problem {
 	d, problems := Read(kind, data)
 	if len(problems) > 0 {
@@ -60,7 +60,7 @@ func Into(kind Kind, data []byte, dst any) []Problem {
 	if err == nil {
 		return nil
 	}
-	// The schema allows what dst cannot hold.
+	// The schema allows a value that dst cannot hold.
 	p := Problem{Line: 1, Column: 1, Code: CodeWrongType, Message: err.Error()}
 	if te, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		p.Pointer = "/" + strings.ReplaceAll(te.Field, ".", "/")
@@ -73,7 +73,7 @@ func Into(kind Kind, data []byte, dst any) []Problem {
 	return []Problem{p}
 }
 
-// Position gives line and column, from 1, of the value at a JSON pointer.
+// Position returns the line and the column, from 1, of the value at a JSON pointer.
 func (d *Document) Position(ptr string) (line, col int, ok bool) {
 	n := d.find(ptr)
 	if n == nil {
@@ -83,8 +83,9 @@ func (d *Document) Position(ptr string) (line, col int, ok bool) {
 	return line, col, true
 }
 
-// Raw gives the JSON text of the value at a JSON pointer without white space, integers in plain form, and without the
-// object keys for which drop says so; nil when there is no such value. Strings keep the bytes of the source.
+// Raw returns the JSON text of the value at a JSON pointer, without white space, with integers in plain form, and
+// without the object keys for which drop returns true. It returns nil if there is no such value. Strings keep the bytes
+// of the source.
 func (d *Document) Raw(ptr string, drop func(key string) bool) json.RawMessage {
 	n := d.find(ptr)
 	if n == nil {
@@ -95,7 +96,7 @@ func (d *Document) Raw(ptr string, drop func(key string) bool) json.RawMessage {
 	return b.Bytes()
 }
 
-// Tokens gives the reference tokens of a JSON pointer.
+// Tokens returns the reference tokens of a JSON pointer, unescaped.
 func Tokens(ptr string) []string {
 	if ptr == "" {
 		return nil
@@ -107,7 +108,7 @@ func Tokens(ptr string) []string {
 	return tokens
 }
 
-// find gives the node at a JSON pointer, of duplicate keys the last.
+// find returns the node at a JSON pointer, or nil. Of duplicate keys it takes the last.
 func (d *Document) find(ptr string) *node {
 	n := &d.root
 	for _, t := range Tokens(ptr) {
@@ -176,12 +177,12 @@ func (n *node) write(b *bytes.Buffer, src []byte, drop func(string) bool) {
 				b.WriteByte(',')
 			}
 			if n.kind == '{' {
-				name, _ := json.Marshal(k.key) // a string is always marshalled
+				name, _ := json.Marshal(k.key) // every string can be encoded as JSON
 				b.Write(append(name, ':'))
 			}
 			k.write(b, src, drop)
 		}
-		b.WriteByte(n.kind + 2) // the bracket that closes it
+		b.WriteByte(n.kind + 2) // the closing bracket
 	case '"':
 		b.Write(src[n.off:n.end])
 	default:
@@ -189,7 +190,7 @@ func (n *node) write(b *bytes.Buffer, src []byte, drop func(string) bool) {
 	}
 }
 
-// describe writes the value shortly for a human.
+// describe returns a short description of the value for a message.
 func (n *node) describe(secret bool) string {
 	switch {
 	case n.kind == '{':
@@ -206,13 +207,13 @@ func (n *node) describe(secret bool) string {
 	return clip(n.text)
 }
 
-// place turns offsets into lines and columns and sorts.
+// place turns the offsets of problems into lines and columns, and sorts the problems.
 func place(src []byte, notes []found) []Problem {
 	if len(notes) == 0 {
 		return nil
 	}
 	slices.SortStableFunc(notes, func(a, b found) int { return cmp.Compare(a.off, b.off) })
-	notes = notes[:min(len(notes), 2*maxProblems)] // more than Sort keeps; each costs a look through the file
+	notes = notes[:min(len(notes), 2*maxProblems)] // Sort keeps fewer; finding each place costs a pass over the file
 	ps := make([]Problem, len(notes))
 	for i, f := range notes {
 		ps[i] = f.p
@@ -221,7 +222,7 @@ func place(src []byte, notes []found) []Problem {
 	return Sort(ps)
 }
 
-// position gives line and column, from 1, of a byte offset. Columns count characters.
+// position returns the line and the column, from 1, of a byte offset. Columns count characters.
 func position(src []byte, off int) (line, col int) {
 	off = min(off, len(src))
 	before := src[:off]
@@ -229,7 +230,7 @@ func position(src []byte, off int) (line, col int) {
 	return bytes.Count(before, []byte("\n")) + 1, utf8.RuneCount(before[start:]) + 1
 }
 
-// clip shortens text for a message; what a file holds may be long and ugly.
+// clip shortens a text of a file for a message.
 func clip(s string) string { return text.Cut(s, 63) }
 
 func quote(s string) string { return strconv.Quote(clip(s)) }
@@ -246,7 +247,7 @@ func size(n int) string {
 	return fmt.Sprintf("%d bytes", n)
 }
 
-// views are the schemas that speak about one value: the one named, and what it refers to.
+// views returns the schemas that apply to one value: the given one, and those that it refers to.
 func views(sch *jsonschema.Schema, into []*jsonschema.Schema) []*jsonschema.Schema {
 	for ; sch != nil && !slices.Contains(into, sch); sch = sch.Ref {
 		into = append(into, sch)
@@ -254,7 +255,7 @@ func views(sch *jsonschema.Schema, into []*jsonschema.Schema) []*jsonschema.Sche
 	return into
 }
 
-// below gives the schemas for one member or element of a value.
+// below returns the schemas that apply to one member or element of a value.
 func below(vs []*jsonschema.Schema, kind byte, key string) []*jsonschema.Schema {
 	var out []*jsonschema.Schema
 	for _, v := range vs {
@@ -273,7 +274,7 @@ func below(vs []*jsonschema.Schema, kind byte, key string) []*jsonschema.Schema 
 	return out
 }
 
-// visit calls f for every value below the root that a schema knows, with the schemas that speak about it.
+// visit calls f for every value below the root, with the schemas that apply to the value and to its parent.
 func (d *Document) visit(f func(path []string, parent []*jsonschema.Schema, n *node, vs []*jsonschema.Schema)) {
 	var path []string
 	var walk func(n *node, vs []*jsonschema.Schema)
@@ -294,9 +295,9 @@ func (d *Document) visit(f func(path []string, parent []*jsonschema.Schema, n *n
 	walk(&d.root, views(compiled(d.kind), nil))
 }
 
-// cases notes keys that differ from a key of the schema only in case. Go's decoder takes "Command" for "command" and
-// other readers do not, so what is shown and what is done could differ. Where no other key is allowed the schema says
-// it already.
+// cases reports keys that differ from a key of the schema only in case. Go's decoder takes "Command" for "command", and
+// other readers do not, so an operator could see one command while superloop runs another. Where the schema allows no
+// other key, the schema itself reports the key.
 func (d *Document) cases() []found {
 	var out []found
 	d.visit(func(path []string, parent []*jsonschema.Schema, n *node, _ []*jsonschema.Schema) {
@@ -324,8 +325,8 @@ func (d *Document) cases() []found {
 	return out
 }
 
-// Ignored gives one problem for every key that is known but that superloop does not act on. They are warnings: the
-// document is valid.
+// Ignored returns a problem for every key that superloop knows but ignores. These problems are warnings; the document
+// is valid.
 func (d *Document) Ignored() []Problem {
 	var out []found
 	d.visit(func(path []string, _ []*jsonschema.Schema, n *node, vs []*jsonschema.Schema) {
@@ -345,7 +346,7 @@ func (d *Document) Ignored() []Problem {
 	return place(d.src, out)
 }
 
-// Secret reports whether the schema says that the value at a JSON pointer, or one that holds it, is a secret.
+// Secret reports whether the schema marks the value at a JSON pointer, or a value around it, as a secret.
 func (d *Document) Secret(ptr string) bool {
 	vs := views(compiled(d.kind), nil)
 	n := &d.root

@@ -13,7 +13,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v5"
 )
 
-// check applies the schema and gives what it says, in no order.
+// check validates the document against the schema and returns the problems in no order.
 func (d *Document) check() []found {
 	out := d.cases()
 	err := compiled(d.kind).Validate(d.root.value())
@@ -22,7 +22,7 @@ func (d *Document) check() []found {
 	}
 	ve, ok := errors.AsType[*jsonschema.ValidationError](err)
 	if !ok {
-		// Only a mistake in a schema of ours (a reference that never ends) can bring this about.
+		// Only a mistake in an embedded schema, such as an endless reference, can lead to this error.
 		panic(fmt.Sprintf("schemas: validating a %s: %v", d.kind, err))
 	}
 	for _, in := range d.instances(leaves(ve, nil)) {
@@ -31,16 +31,16 @@ func (d *Document) check() []found {
 	return out
 }
 
-// instances finds the values that errors are about and puts them into the order of the file: the library gives them in
-// a random one. Beyond what is reported anyway it leaves them out, so that a huge wrong file costs no more than a small
-// one.
+// instances finds the values that the errors are about, and sorts them in the order of the file, because the library
+// returns errors in a random order. It returns at most one more than Sort keeps, so that a huge wrong file costs no
+// more time than a small one.
 func (d *Document) instances(errs []*jsonschema.ValidationError) []instance {
 	all := make([]instance, 0, len(errs))
 	for _, ve := range errs {
 		in := instance{err: ve, path: tokens(ve.InstanceLocation), node: &d.root}
 		for i, t := range in.path {
 			kid := in.node.child(t)
-			if kid == nil { // a place that the library names otherwise than we do
+			if kid == nil { // the library names this place in another way
 				in.path = in.path[:i]
 				break
 			}
@@ -54,8 +54,8 @@ func (d *Document) instances(errs []*jsonschema.ValidationError) []instance {
 	return all[:min(len(all), maxProblems+1)]
 }
 
-// leaves gives the errors that say what is wrong; the others only say where. Our schemas have no alternatives (anyOf,
-// oneOf), so each of them counts.
+// leaves returns the errors that have no further cause; the others only say where these are. The embedded schemas have
+// no alternatives (anyOf, oneOf), so each leaf is a problem.
 func leaves(ve *jsonschema.ValidationError, into []*jsonschema.ValidationError) []*jsonschema.ValidationError {
 	if len(ve.Causes) == 0 {
 		return append(into, ve)
@@ -66,7 +66,7 @@ func leaves(ve *jsonschema.ValidationError, into []*jsonschema.ValidationError) 
 	return into
 }
 
-// tokens splits a location as the library writes it: a JSON pointer whose tokens are escaped for a URL besides.
+// tokens splits a location of the library: a JSON pointer whose tokens are also escaped for a URL.
 func tokens(location string) []string {
 	parts := Tokens(location)
 	for i, t := range parts {
@@ -77,7 +77,7 @@ func tokens(location string) []string {
 	return parts
 }
 
-// keyword finds the schema object that an error is about, and its keyword.
+// keyword returns the schema object that an error is about, the keyword in it, and the tokens after the keyword.
 func keyword(ve *jsonschema.ValidationError) (schema map[string]any, name string, rest []string) {
 	base, fragment, _ := strings.Cut(ve.AbsoluteKeywordLocation, "#")
 	kind := Kind(strings.TrimSuffix(strings.TrimPrefix(base, idPrefix), ".schema.json"))
@@ -99,7 +99,7 @@ func keyword(ve *jsonschema.ValidationError) (schema map[string]any, name string
 	return map[string]any{}, "", nil
 }
 
-// instance is the value that an error is about.
+// instance is a value of the document with the error about it.
 type instance struct {
 	err    *jsonschema.ValidationError
 	path   []string
@@ -139,10 +139,10 @@ func (d *Document) explain(in instance) []found {
 	return []found{{in.node.off, p}}
 }
 
-// member is the pointer of a member of the value.
+// member returns the pointer to a member of the value.
 func (in instance) member(key string) string { return pointer(append(slices.Clip(in.path), key)) }
 
-// absent gives those names of a list in a schema that the value does not have.
+// absent returns the names of the list in the schema that the value does not have.
 func (in instance) absent(list any) (names []string) {
 	all, _ := list.([]any)
 	for _, v := range all {
@@ -180,8 +180,8 @@ func (in instance) unknown(schema map[string]any) []found {
 	return out
 }
 
-// about says what one keyword of the schema holds against the value. An empty message means that the keyword has no
-// words of its own here.
+// about returns the problem that one keyword of the schema finds in the value. If about has no text for the keyword,
+// the message is empty.
 func (in instance) about(schema map[string]any, name string) Problem {
 	p := Problem{Found: in.node.describe(in.secret)}
 	bound := fmt.Sprint(schema[name])
@@ -224,7 +224,7 @@ func (in instance) about(schema map[string]any, name string) Problem {
 	return p
 }
 
-// listed explains enum and const; the nearest listed string is the hint.
+// listed describes a violation of enum or const. It suggests the most similar string of the list.
 func (in instance) listed(schema map[string]any, name string, p *Problem) {
 	values, _ := schema["enum"].([]any)
 	if name == "const" {
@@ -232,7 +232,7 @@ func (in instance) listed(schema map[string]any, name string, p *Problem) {
 	}
 	var texts, shown []string
 	for _, v := range values {
-		b, _ := json.Marshal(v) // a value that was just decoded
+		b, _ := json.Marshal(v) // the value comes from JSON
 		shown = append(shown, string(b))
 		if s, ok := v.(string); ok {
 			texts = append(texts, s)
@@ -249,7 +249,7 @@ func (in instance) listed(schema map[string]any, name string, p *Problem) {
 	}
 }
 
-// form explains format and pattern.
+// form describes a violation of format or pattern.
 func (in instance) form(schema map[string]any, name string, p *Problem) {
 	p.Code = CodeBadFormat
 	format, _ := schema["format"].(string)
@@ -269,12 +269,12 @@ func (in instance) outOfRange(p *Problem, allowed string) {
 	p.Message = fmt.Sprintf("found %s; allowed: %s", p.Found, allowed)
 }
 
-// repeated names the first element that equals an earlier one.
+// repeated describes a violation of uniqueItems by the first element that equals an earlier one.
 func (in instance) repeated(p *Problem) {
 	p.Code, p.Allowed = CodeNotAllowed, "each value once"
 	seen := map[string]int{}
 	for i := range in.node.kids {
-		b, _ := json.Marshal(in.node.kids[i].value()) // plain values
+		b, _ := json.Marshal(in.node.kids[i].value()) // plain JSON values can always be encoded
 		if j, dup := seen[string(b)]; dup {
 			p.Found = in.node.kids[i].describe(in.secret)
 			p.Message = fmt.Sprintf("%s stands here twice, at index %d and %d", p.Found, j, i)
@@ -295,7 +295,7 @@ func (in instance) names() string {
 	return clip(strings.Join(ks, ", "))
 }
 
-// phrase is what a schema says for humans (x-allowed), else the default.
+// phrase returns the schema's own text for operators (x-allowed), or else the given text.
 func phrase(schema map[string]any, otherwise string) string {
 	if s, ok := schema["x-allowed"].(string); ok {
 		return s
@@ -310,7 +310,7 @@ func count(n, noun string) string {
 	return n + " " + noun
 }
 
-// types writes the value of a type keyword for humans.
+// types returns the value of a type keyword in words.
 func types(v any) string {
 	words := map[string]string{"object": "an object", "array": "an array", "string": "a string", "number": "a number",
 		"integer": "an integer", "boolean": "true or false", "null": "null"}
@@ -326,7 +326,7 @@ func types(v any) string {
 	return orList(out)
 }
 
-// keys lists the properties of a schema, sorted: all that are known, and those of them that superloop acts on.
+// keys returns the properties of a schema, sorted: all of them, and those that superloop does not ignore.
 func keys(schema map[string]any) (known, acted []string) {
 	props, _ := schema["properties"].(map[string]any)
 	for k, v := range props {
@@ -343,7 +343,7 @@ func keys(schema map[string]any) (known, acted []string) {
 func patterns(schema map[string]any) (out []*regexp.Regexp) {
 	pats, _ := schema["patternProperties"].(map[string]any)
 	for p := range pats {
-		out = append(out, regexp.MustCompile(p)) // the schema compiled
+		out = append(out, regexp.MustCompile(p)) // the schema has compiled it already
 	}
 	return out
 }

@@ -1,20 +1,20 @@
-// Package schemas holds the file formats of superloop: one JSON Schema (draft 2020-12) per format, embedded, and the
-// strict reader that every file passes before superloop believes a word of it.
+// Package schemas holds the file formats of superloop: one embedded JSON Schema (draft 2020-12) for each format, and
+// the strict reader through which superloop reads every such file.
 //
-// Read is the strict reader. It refuses what makes two readers of one file see two different things: duplicate keys,
-// keys that differ from a key of the schema only in case, empty keys, lone surrogates, invalid UTF-8, NUL, data after
-// the end, numbers that do not fit, nesting deeper than MaxDepth, files over the caps of their kind (bytes, values).
-// Then it applies the schema, and gives every problem at once, in the order of the file, each with its place in the
-// source.
+// Read is the strict reader. It refuses everything that two readers could understand differently: duplicate keys, keys
+// that differ from a key of the schema only in case, empty keys, lone surrogates, invalid UTF-8, NUL, data after the
+// end, numbers that do not fit, nesting deeper than MaxDepth, and files over the limits of their kind (bytes, values).
+// Then Read validates the file against the schema. It returns all problems at once, in the order of the file, each with
+// its place in the source.
 //
-// Words of a schema that superloop gives a meaning of its own:
+// superloop gives these keywords of a schema a meaning of its own:
 //
-//	deprecated   a known key that superloop does not act on (Document.Ignored)
-//	writeOnly    a secret: its value is never printed (Document.Secret)
-//	x-allowed    the phrase for humans where a pattern or a count would be shown
-//	$comment     beside deprecated: what to do instead
+//	deprecated   superloop knows the key but ignores it (Document.Ignored)
+//	writeOnly    the value is a secret and is never printed (Document.Secret)
+//	x-allowed    a phrase for operators, shown instead of a pattern or a count
+//	$comment     next to deprecated: the advice what to do instead
 //
-// Nothing is compiled before it is needed, and each schema only once in the life of a process.
+// The package compiles a schema when it is first needed, and each schema only once in a process.
 package schemas
 
 import (
@@ -33,10 +33,10 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v5"
 )
 
-// Kind names a file format; its schema is "<kind>.schema.json".
+// Kind names a file format. Its schema is "<kind>.schema.json".
 type Kind string
 
-// The kinds, in the order of Kinds.
+// The kinds, in the order in which Kinds returns them.
 const (
 	Config               Kind = "config"                // .superloop/config.json
 	RepoState            Kind = "repo-state"            // .superloop/state.json
@@ -55,7 +55,7 @@ const (
 	ValidationStatus     Kind = "validation-status"     // loops/<id>/validation-status.json
 	PrerequisitesStatus  Kind = "prerequisites-status"  // loops/<id>/prerequisites-status.json
 	PrerequisitesResults Kind = "prerequisites-results" // loops/<id>/prerequisites-results.json
-	Scenario             Kind = "scenario"              // what a scripted agent plays
+	Scenario             Kind = "scenario"              // the scenario of a scripted agent
 )
 
 const (
@@ -63,12 +63,12 @@ const (
 	mib = 1 << 20
 )
 
-// MaxDepth is how deep arrays and objects may be nested in any kind.
+// MaxDepth is the maximum nesting of arrays and objects in a file of any kind.
 const MaxDepth = 100
 
-// caps of a file (or line) of a kind: bytes, and values (0: 4,000,000). What an agent or a human writes is small; what
-// superloop writes itself may grow with a long run. Without a cap on the values a mebibyte of wrong ones would cost
-// seconds to describe.
+// caps limits a file (or line) of a kind: its bytes and its values (0 means 4,000,000). Files that agents and operators
+// write are small; files that superloop writes may grow in a long run. Without the limit of values, describing the
+// problems of a mebibyte of wrong values would take seconds.
 type caps struct {
 	kind          Kind
 	bytes, values int
@@ -81,7 +81,7 @@ var limits = []caps{
 	{PrerequisitesStatus, 64 * kib, 0}, {PrerequisitesResults, 4 * mib, 0}, {Scenario, 4 * mib, 200_000},
 }
 
-// Kinds lists every kind.
+// Kinds returns all kinds.
 func Kinds() []Kind {
 	out := make([]Kind, len(limits))
 	for i, l := range limits {
@@ -93,7 +93,7 @@ func Kinds() []Kind {
 // Known reports whether k is one of Kinds.
 func (k Kind) Known() bool { return slices.Contains(Kinds(), k) }
 
-// caps are those of kind k; of an unknown one, those of the config's size.
+// caps returns the limits of kind k. For an unknown kind it returns the size limit of the configuration.
 func (k Kind) caps() caps {
 	if i := slices.IndexFunc(limits, func(c caps) bool { return c.kind == k }); i >= 0 {
 		return limits[i]
@@ -101,10 +101,10 @@ func (k Kind) caps() caps {
 	return caps{bytes: mib}
 }
 
-// Limit is the size cap of a file (or line) of kind k in bytes.
+// Limit returns the maximum size of a file (or line) of kind k, in bytes.
 func (k Kind) Limit() int { return k.caps().bytes }
 
-// ID is the $id of the schema of kind k.
+// ID returns the $id of the schema of kind k.
 func (k Kind) ID() string { return idPrefix + k.file() }
 
 func (k Kind) file() string { return string(k) + ".schema.json" }
@@ -114,13 +114,13 @@ var files embed.FS
 
 const idPrefix = "https://superloop.dev/schemas/"
 
-// Source is the text of the schema of kind k, as it is published; nil for an unknown kind.
+// Source returns the text of the schema of kind k as it is published, or nil for an unknown kind.
 func Source(k Kind) []byte {
 	b, _ := files.ReadFile(k.file())
 	return b
 }
 
-// compiled and parsed give the schema of a kind, which is made on first use.
+// compiled and parsed return the schema of a kind. The first call makes it.
 var compiled, parsed = atFirst(compile), atFirst(parse)
 
 func atFirst[T any](of func(Kind) T) func(Kind) T {
@@ -131,8 +131,7 @@ func atFirst[T any](of func(Kind) T) func(Kind) T {
 	}
 }
 
-// compile makes the schema of k. The schemas are part of the program: one that does not compile is a mistake in it, so
-// it panics (and no test passes).
+// compile compiles the schema of k. It panics if the schema does not compile, because that is a mistake in the program.
 func compile(k Kind) *jsonschema.Schema {
 	c := jsonschema.NewCompiler()
 	c.Draft = jsonschema.Draft2020
@@ -141,10 +140,10 @@ func compile(k Kind) *jsonschema.Schema {
 	for name, f := range formats {
 		c.Formats[name] = func(v any) bool {
 			s, ok := v.(string)
-			return !ok || f.is(s) // what is no string is the type's to judge
+			return !ok || f.is(s) // the keyword type reports a value that is no string
 		}
 	}
-	// Nothing is ever fetched: a reference either names an embedded schema or is a mistake.
+	// The compiler loads nothing from the network. A reference to anything but an embedded schema is a mistake.
 	c.LoadURL = func(id string) (io.ReadCloser, error) {
 		name, ours := strings.CutPrefix(id, idPrefix)
 		if !ours {
@@ -162,17 +161,17 @@ func compile(k Kind) *jsonschema.Schema {
 func parse(k Kind) map[string]any {
 	var m map[string]any
 	dec := json.NewDecoder(bytes.NewReader(Source(k)))
-	dec.UseNumber() // bounds are shown as they are written
+	dec.UseNumber() // so that messages show bounds as the schema has them
 	if err := dec.Decode(&m); err != nil {
 		panic(fmt.Sprintf("schemas: %s: %v", k.file(), err))
 	}
 	return m
 }
 
-// maxDuration bounds every duration: nobody waits for more than a year.
+// maxDuration bounds every duration in a file.
 const maxDuration = 366 * 24 * time.Hour
 
-// formats are the words of a schema for texts, and what they allow.
+// formats holds the string formats of the schemas, with the text for messages and the check.
 var formats = map[string]struct {
 	allowed string
 	is      func(string) bool

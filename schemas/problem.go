@@ -7,48 +7,48 @@ import (
 	"strings"
 )
 
-// Codes of problems, for programs; humans read Message.
+// The codes of problems, for programs. Message is for operators.
 const (
 	CodeTooLarge     = "too_large"     // over the size cap of the kind
 	CodeEmpty        = "empty"         // no bytes, or only white space
 	CodeEncoding     = "encoding"      // byte order mark, not UTF-8, lone surrogate, NUL
 	CodeSyntax       = "syntax"        // not JSON
-	CodeTrailing     = "trailing_data" // something after the value
+	CodeTrailing     = "trailing_data" // data after the end of the value
 	CodeDepth        = "too_deep"      // nested deeper than MaxDepth
 	CodeValues       = "too_many_values"
-	CodeNumber       = "bad_number" // a number that no reader can hold
+	CodeNumber       = "bad_number" // a number that does not fit into a float64
 	CodeDuplicateKey = "duplicate_key"
 	CodeUnknownKey   = "unknown_key"
 	CodeMissingKey   = "missing_key"
 	CodeWrongType    = "wrong_type"
 	CodeNotAllowed   = "not_allowed"  // not one of the listed values
-	CodeOutOfRange   = "out_of_range" // too small, large, short, long, few, many
+	CodeOutOfRange   = "out_of_range" // too small, large, short, long, few or many
 	CodeBadFormat    = "bad_format"   // a string of the wrong form
 	CodeCombination  = "combination"  // keys that need or exclude each other
-	CodeIgnoredKey   = "ignored_key"  // a warning: known, but not acted on
+	CodeIgnoredKey   = "ignored_key"  // a warning: superloop knows the key but ignores it
 	CodeTooMany      = "too_many_problems"
 )
 
-// maxProblems bounds what is reported of one file; a file with more is not the file that its reader thinks it is.
+// maxProblems bounds the reported problems of one file. A file with more problems is probably not of the expected kind.
 const maxProblems = 500
 
-// Problem is one thing that is wrong with a file.
+// Problem is one mistake in a file.
 type Problem struct {
-	// Pointer is the JSON pointer (RFC 6901) of the value; of a key that is unknown or missing, the pointer that it has
-	// or would have.
+	// Pointer is the JSON pointer (RFC 6901) of the value. For an unknown or missing key it is the pointer that the key
+	// has or would have.
 	Pointer string `json:"pointer"`
-	// Line and Column say where it stands in the source, from 1, columns in characters; 0 when there is no place (a
-	// file that cannot be read).
+	// Line and Column are the place in the source, from 1. Column counts characters. Both are 0 if there is no place,
+	// as for a file that cannot be read.
 	Line    int    `json:"line"`
 	Column  int    `json:"column"`
-	Found   string `json:"found,omitempty"`   // Found is what stands there, shortened; a secret is only described.
-	Allowed string `json:"allowed,omitempty"` // Allowed is what may stand there.
-	Near    string `json:"near,omitempty"`    // Near is the known name that is nearest to an unknown one.
-	Message string `json:"message"`           // Message is one sentence that holds all of it, without the place.
+	Found   string `json:"found,omitempty"`   // the value in the file, shortened; a secret is only described
+	Allowed string `json:"allowed,omitempty"` // the values that are allowed there
+	Near    string `json:"near,omitempty"`    // the known name that is most similar to an unknown one
+	Message string `json:"message"`           // one sentence with all of the above, without the place
 	Code    string `json:"code"`
 }
 
-// String is "line:column: pointer: message".
+// String returns "line:column: pointer: message".
 func (p Problem) String() string {
 	s := p.Message
 	if p.Pointer != "" {
@@ -60,7 +60,8 @@ func (p Problem) String() string {
 	return s
 }
 
-// Sort puts problems into the order of the file and drops repeated ones.
+// Sort sorts problems in the order of the file and removes repeated ones. After 500 problems it adds one that says that
+// there are more.
 func Sort(ps []Problem) []Problem {
 	slices.SortStableFunc(ps, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column),
@@ -74,7 +75,7 @@ func Sort(ps []Problem) []Problem {
 	return ps
 }
 
-// orList writes a list for humans: `"a", "b" or "c"`.
+// orList joins the items for a sentence: `"a", "b" or "c"`.
 func orList(items []string) string {
 	switch len(items) {
 	case 0:
@@ -85,9 +86,9 @@ func orList(items []string) string {
 	return strings.Join(items[:len(items)-1], ", ") + " or " + items[len(items)-1]
 }
 
-// Nearest gives the name of the list that a human most likely meant by got, or "" when none is near. Case and the
-// separators '-', '_', '.' and space count for nothing, so maxIterations is near max_iterations; otherwise at most one
-// character in three may differ. Of equally near names the first wins.
+// Nearest returns the name that an operator most likely meant by got, or "" when none is similar. Case and the
+// separators '-', '_', '.' and space do not count, so maxIterations is similar to max_iterations. Otherwise at most one
+// character in three may differ. Of equally similar names Nearest returns the first.
 func Nearest(got string, names []string) string {
 	const longest = 64
 	g := fold(got)
@@ -116,8 +117,8 @@ func fold(s string) string {
 	}, strings.ToLower(s))
 }
 
-// distance counts insertions, deletions, replacements and swaps of neighbours (optimal string alignment) between two
-// strings, in bytes.
+// distance returns the number of insertions, deletions, replacements and swaps of neighbours that turn a into b
+// (optimal string alignment), in bytes.
 func distance(a, b string) int {
 	d := make([][]int, len(a)+1)
 	for i := range d {

@@ -14,37 +14,37 @@ import (
 	"github.com/superloop/superloop/internal/pattern"
 )
 
-// node is one value of a document and where it stands.
+// node is one value of a document, with its place.
 type node struct {
 	kind     byte // one of { [ " 0 t f n
-	off, end int  // bytes of the value in the source
+	off, end int  // the byte range of the value in the source
 	text     string
-	key      string // of a member of an object
+	key      string // the key, if it is a member of an object
 	keyOff   int
 	kids     []node
-	index    map[string]int // of a large object: key to kid, of duplicates the last
+	index    map[string]int // for a large object: from key to index in kids; of duplicate keys the last
 }
 
-// large is the number of keys from which an object gets an index.
+// large is the number of members above which an object gets an index.
 const large = 32
 
-// scanner reads JSON strictly. A syntax error ends it; everything else that it refuses is noted, and it reads on.
+// scanner reads JSON strictly. A syntax error stops it. It notes every other problem and continues.
 type scanner struct {
 	src      []byte
 	pos      int
 	problems []found
 	path     []string
-	comments bool // keys may be comments; said to who writes another kind of comment
-	left     int  // how many values may still come
+	comments bool // whether keys may be comments; the error about other comments says so
+	left     int  // how many more values the file may have
 }
 
-// found is a problem whose offset is not yet a line and a column.
+// found is a problem with a byte offset instead of line and column.
 type found struct {
 	off int
 	p   Problem
 }
 
-// scan reads one JSON value that fills src but for white space. ok is false when there is no tree to go on with.
+// scan reads the single JSON value in src, with white space around it. ok is false if there is no complete tree.
 func scan(src []byte, kind Kind) (root node, problems []found, ok bool) {
 	s := &scanner{src: src, comments: kind == Config, left: cmp.Or(kind.caps().values, 4_000_000)}
 	if !s.encoding() {
@@ -67,7 +67,7 @@ func scan(src []byte, kind Kind) (root node, problems []found, ok bool) {
 	return root, s.problems, true
 }
 
-// encoding refuses what is not plain UTF-8 before anything is read from it.
+// encoding checks that the file is UTF-8 without a byte order mark and without NUL.
 func (s *scanner) encoding() bool {
 	switch {
 	case bytes.HasPrefix(s.src, []byte("\xef\xbb\xbf")):
@@ -86,7 +86,7 @@ func (s *scanner) encoding() bool {
 	return true
 }
 
-// note notes a problem; it is always false.
+// note records a problem and returns false.
 func (s *scanner) note(off int, code, message, what, allowed string) bool {
 	if len(s.problems) <= 2*maxProblems || code == CodeSyntax {
 		s.problems = append(s.problems, found{off, Problem{Pointer: pointer(s.path), Code: code, Message: message, Found: what, Allowed: allowed}})
@@ -104,7 +104,7 @@ func (s *scanner) space() {
 	}
 }
 
-// here describes what stands at the position.
+// here describes the character at the position.
 func (s *scanner) here() string {
 	if s.pos >= len(s.src) {
 		return "the end of the file"
@@ -163,7 +163,7 @@ func (s *scanner) at(c byte) bool { return s.pos < len(s.src) && s.src[s.pos] ==
 // container reads an object or an array.
 func (s *scanner) container(depth int) (node, bool) {
 	n := node{kind: s.src[s.pos], off: s.pos}
-	object, end, what := n.kind == '{', n.kind+2, "value" // end is the bracket that closes it
+	object, end, what := n.kind == '{', n.kind+2, "value" // end is the closing bracket
 	if object {
 		what = "key"
 	}
@@ -201,7 +201,7 @@ func (s *scanner) container(depth int) (node, bool) {
 		s.path = s.path[:len(s.path)-1]
 		kid.key, kid.keyOff = key, keyOff
 		if object && key == "" {
-			// No format has one, and the library leaves it out of the places that it names.
+			// No file format has an empty key, and the library omits it from the locations of errors.
 			s.note(keyOff, CodeBadFormat, "a key is empty", `""`, "a name")
 		} else {
 			n.kids = append(n.kids, kid)
@@ -226,7 +226,7 @@ func (s *scanner) container(depth int) (node, bool) {
 	return n, true
 }
 
-// key reads a key and its colon, and tells the usual mistakes in its place apart.
+// key reads a key and its colon. It reports usual mistakes each with its own message.
 func (s *scanner) key() (string, bool) {
 	switch {
 	case s.at('"'):
@@ -255,7 +255,7 @@ func (s *scanner) key() (string, bool) {
 
 func (s *scanner) duplicate(key string, first, second int) {
 	if len(s.problems) > maxProblems {
-		return // said often enough, and finding the line is not free
+		return // there are enough reports, and finding each line costs time
 	}
 	line, col := position(s.src, first)
 	s.note(second, CodeDuplicateKey, fmt.Sprintf("the key %s stands here twice; first at %d:%d", quote(key), line, col), quote(key), "each key once")
@@ -269,7 +269,7 @@ func (s *scanner) comment(allowed string) bool {
 	return s.syntax(s.pos, message, s.here(), allowed)
 }
 
-// pointer joins reference tokens into a JSON pointer.
+// pointer joins reference tokens to a JSON pointer.
 func pointer(path []string) string {
 	var b strings.Builder
 	for _, t := range path {
@@ -282,11 +282,11 @@ func escapeToken(t string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(t, "~", "~0"), "/", "~1")
 }
 
-// escapes are those of JSON, at a text's begin; two surrogates that are a pair are one.
+// escapes matches an escape of JSON at the beginning of a text. A pair of surrogates counts as one escape.
 var escapes = pattern.Lazy(`^\\(?:["\\/bfnrt]|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4})`)
 
-// str reads a string at the position. A lone surrogate and an escaped NUL are noted: one reader would see U+FFFD or an
-// end where another sees text.
+// str reads the string at the position. It reports a lone surrogate and an escaped NUL, because readers differ about
+// them: one sees U+FFFD or the end of the text where another sees text.
 func (s *scanner) str() (text string, ok bool) {
 	start, escaped := s.pos, false
 	for s.pos++; s.pos < len(s.src); s.pos++ {
@@ -295,7 +295,7 @@ func (s *scanner) str() (text string, ok bool) {
 			s.pos++
 			text = string(s.src[start+1 : s.pos-1])
 			if escaped {
-				_ = json.Unmarshal(s.src[start:s.pos], &text) // it was just checked
+				_ = json.Unmarshal(s.src[start:s.pos], &text) // the scanner has checked the string
 			}
 			return text, true
 		case c < 0x20:
@@ -310,7 +310,7 @@ func (s *scanner) str() (text string, ok bool) {
 	return "", s.syntax(start, "this string has no closing quote", "the end of the file", `"`)
 }
 
-// escape moves to the last byte of the escape at the position.
+// escape reads the escape at the position and moves to its last byte.
 func (s *scanner) escape() bool {
 	rest := s.src[s.pos:]
 	e := escapes().Find(rest[:min(len(rest), len(`\uXXXX\uXXXX`))])
@@ -331,10 +331,12 @@ func (s *scanner) escape() bool {
 	return e != nil
 }
 
-// maxExponent bounds what is accepted as a number: every float64 fits, and no arithmetic on it can grow without bound.
+// maxExponent bounds the exponent and the length of a number. Every float64 fits, and arithmetic with the number stays
+// cheap.
 const maxExponent = 400
 
-// numbers takes what begins as a number: its integer, what follows the point, and what follows the e and its sign.
+// numbers matches a number with its parts: the integer, the digits after the point, and those of the exponent. Each
+// part may be empty.
 var numbers = pattern.Lazy(`^-?([0-9]*)(?:\.([0-9]*))?(?:[eE][+-]?([0-9]*))?`)
 
 func (s *scanner) number() (node, bool) {
@@ -364,21 +366,21 @@ func (s *scanner) number() (node, bool) {
 	n := node{kind: '0', off: off, end: s.pos, text: text}
 	if _, err := strconv.ParseFloat(text, 64); err != nil || max(exp, -exp) > maxExponent || len(text) > maxExponent {
 		s.note(off, CodeNumber, fmt.Sprintf("the number %s is out of every range", clip(text)), clip(text), "a number below 1e308")
-		n.text = "0" // it is refused; nothing may compute with it
+		n.text = "0" // the number is refused; no later code shall compute with it
 		return n, true
 	}
 	n.text = plainInteger(text, exp)
 	return n, true
 }
 
-// plainInteger writes a number that is an integer of at most 18 digits without fraction and exponent, so that 300.0 and
-// 3e2 can be read into an int: the schema calls them integers, Go's decoder does not. Any other number stays as it is.
+// plainInteger writes an integer of at most 18 digits without fraction and exponent. So 300.0 and 3e2 can be decoded
+// into an int: the schema counts them as integers, but Go's decoder does not. Any other number stays as it is.
 func plainInteger(text string, exp int) string {
 	if mant, _, _ := strings.Cut(strings.ToLower(text), "e"); strings.Trim(mant, "-0.") == "" {
 		return "0"
 	}
 	if strings.Trim(text, "-0123456789") == "" || max(exp, -exp) > maxExponent/4 {
-		return text // as it should be, or too long to compute with for so small a gain
+		return text // plain already, or too large to be worth the arithmetic
 	}
 	r, ok := new(big.Rat).SetString(text)
 	if !ok || !r.IsInt() || len(strings.TrimPrefix(r.Num().String(), "-")) > 18 {
