@@ -1,9 +1,8 @@
-// Package redact keeps secrets out of what is printed, logged and written.
+// Package redact keeps secrets out of texts that superloop prints, logs and writes.
 //
-// There are three cases, and one tool for each. A secret that the program holds is a Secret, which prints as Mark
-// however it is printed. A URL may be one without anybody having said so (a webhook's path is its password): URL and
-// Text leave only the scheme and the host. And output of other programs may repeat a secret that is known: a Replacer
-// takes it out of the stream.
+// It has one tool for each of three cases. A Secret is a secret that the program holds; every way of printing it gives
+// Mark. URL and Text shorten URLs to scheme, host and port, because a URL may be a secret without any mark (the path of
+// a webhook is its password). A Replacer removes known secrets from a stream, such as the output of another program.
 package redact
 
 import (
@@ -16,20 +15,20 @@ import (
 	"strings"
 )
 
-// Mark is what stands in the place of a secret.
+// Mark replaces a secret in a text.
 const Mark = "<secret>"
 
-// Secret is a string that is not printed: fmt in every verb, JSON, text and log encoders all get Mark, or nothing when
-// it is empty. It can be read from JSON like a string. Only Reveal gives its value.
+// Secret is a string that is not printed. fmt with every verb, and encoders for JSON, text and logs, write Mark, or
+// nothing if the Secret is empty. A Secret can be decoded from JSON like a string. Only Reveal returns its value.
 //
-// Two ways around it are the language's: encoding/json writes a string key of a map as it is, so a Secret is never a
-// key; and fmt does not ask a value about %p, which go vet refuses for a string.
+// Go leaves two ways to print the value. encoding/json writes a string key of a map unchanged, so a Secret must not be
+// such a key. fmt does not call methods for %p, but go vet refuses %p for a string.
 type Secret string
 
-// Reveal is the value.
+// Reveal returns the value.
 func (s Secret) Reveal() string { return string(s) }
 
-// String is Mark, or "" when there is no secret.
+// String returns Mark, or "" if the Secret is empty.
 func (s Secret) String() string {
 	if s == "" {
 		return ""
@@ -37,7 +36,7 @@ func (s Secret) String() string {
 	return Mark
 }
 
-// Format prints String for every verb, %x and %d of a careless line included.
+// Format writes String for every verb, also for a wrong one such as %x or %d.
 func (s Secret) Format(f fmt.State, verb rune) {
 	text := s.String()
 	switch {
@@ -46,14 +45,14 @@ func (s Secret) Format(f fmt.State, verb rune) {
 	case verb == 'q':
 		text = fmt.Sprintf("%q", text)
 	}
-	_, _ = io.WriteString(f, text) // whoever owns the writer reports what it cannot take
+	_, _ = io.WriteString(f, text) // the owner of the writer reports a failed write
 }
 
-// MarshalText writes String, also in JSON.
+// MarshalText returns String. JSON uses it, too.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// URL keeps the scheme and the host of a URL, and its port. User info, path, query and fragment are dropped. What is
-// not a URL with a host becomes Mark, because then nobody can say which part of it is harmless; "" stays "".
+// URL keeps the scheme, the host and the port of a URL. It drops user info, path, query and fragment. Text that is not
+// a URL with a host becomes Mark, because URL cannot tell which part of it is harmless. "" stays "".
 func URL(raw string) string {
 	if raw == "" {
 		return ""
@@ -65,7 +64,7 @@ func URL(raw string) string {
 	return raw[:i+3] + host(raw[i+3:])
 }
 
-// Text applies URL to every URL in a text and leaves the rest as it is.
+// Text applies URL to every URL in a text and leaves the rest unchanged.
 func Text(s string) string {
 	var b strings.Builder
 	for {
@@ -88,14 +87,14 @@ func Text(s string) string {
 	}
 }
 
-// schemeStart finds where the scheme that ends before i begins; i if there is none.
+// schemeStart returns where the scheme that ends at i begins. It returns i if there is none.
 func schemeStart(s string, i int) int {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	behind := strings.TrimRight(s[:i], letters+"0123456789+.-")
 	return i - len(strings.TrimLeft(s[len(behind):i], "0123456789+.-"))
 }
 
-// host cuts a URL without its scheme down to host and port.
+// host returns the host and the port of a URL without its scheme.
 func host(rest string) string {
 	if i := strings.IndexAny(rest, `/?#\`); i >= 0 {
 		rest = rest[:i]
@@ -110,26 +109,26 @@ func host(rest string) string {
 	if name == "" {
 		return Mark
 	}
-	// A port that is no number is a password whose "@" was cut off with the path.
+	// A port that is not a number is part of a password. The cut above has removed the "@" behind the password.
 	if strings.Trim(port, "0123456789") != "" || strings.Contains(name, ":") && !strings.HasPrefix(name, "[") {
 		return Mark
 	}
 	return rest
 }
 
-// MinLength is the length in bytes of the shortest secret that a Replacer replaces: shorter ones are parts of ordinary
-// words.
+// MinLength is the length in bytes of the shortest secret that a Replacer replaces. A shorter secret could be part of
+// ordinary words.
 const MinLength = 8
 
-// Replacer puts Mark in the place of known secrets. It is immutable and may be used by many goroutines; a nil Replacer
-// changes nothing.
+// Replacer replaces known secrets by Mark. It is immutable, so many goroutines may use it. A nil Replacer changes
+// nothing.
 type Replacer struct {
-	values []string  // longest first
-	starts [256]bool // first bytes of the values
+	values []string  // sorted, the longest first
+	starts [256]bool // the first bytes of the values
 }
 
-// Values makes a Replacer for the given secrets and the forms in which programs print them: trimmed, escaped for JSON,
-// escaped for a URL. Secrets shorter than MinLength are left out. It is nil when none remains.
+// Values returns a Replacer for the given secrets and for the forms in which programs print them: trimmed, escaped for
+// JSON, escaped for a URL. It omits forms shorter than MinLength, and returns nil if none remains.
 func Values(secrets []string) *Replacer {
 	var all []string
 	for _, s := range secrets {
@@ -150,8 +149,8 @@ func Values(secrets []string) *Replacer {
 	return r
 }
 
-// escaped writes s for a URL: letters, digits and the bytes of plain as they are. net/url does the same; it is not used
-// because the shim that every recovery begins with has this package in it, and would start later for it.
+// escaped escapes s for a URL, except for letters, digits and the bytes of plain. net/url does the same, but the helper
+// process with which every recovery begins contains this package and would start later with it.
 func escaped(s, plain, blank string) string {
 	var b strings.Builder
 	for i := range len(s) {
@@ -172,7 +171,7 @@ func jsonEscape(s string) string {
 	return string(b[1 : len(b)-1])
 }
 
-// String replaces the secrets in s. Where two overlap both go.
+// String replaces the secrets in s. If two secrets overlap, it replaces both.
 func (r *Replacer) String(s string) string {
 	if r == nil {
 		return s
@@ -181,18 +180,19 @@ func (r *Replacer) String(s string) string {
 	return string(r.run(&left, nil, []byte(s), len(s)))
 }
 
-// Writer replaces the secrets in what is written to it, also those that are cut over several writes, and passes the
-// rest to w. It holds back at most as many bytes as the longest secret has; Close writes them and does not close w.
+// Writer returns a writer that replaces the secrets in its input and passes the rest to w. It also replaces secrets
+// that are split over several writes. It holds back fewer bytes than the longest secret has. Close writes them and does
+// not close w.
 func (r *Replacer) Writer(w io.Writer) io.WriteCloser { return &writer{r: r, w: w} }
 
-// run appends buf[:n] to out with the secrets replaced. A secret that begins before n may end behind it: left is how
-// many bytes from here still belong to one.
+// run appends buf[:n] to out with the secrets replaced. A secret that begins before n may end after it: left is the
+// number of bytes from here on that still belong to a secret.
 func (r *Replacer) run(left *int, out, buf []byte, n int) []byte {
 	for i := range n {
 		if r.starts[buf[i]] {
 			for _, v := range r.values {
 				if len(v) <= *left {
-					break // the others are shorter still
+					break // the remaining values are shorter
 				}
 				if bytes.HasPrefix(buf[i:], []byte(v)) {
 					if *left == 0 {
@@ -238,7 +238,7 @@ func (w *writer) Close() error {
 	return w.pass(len(w.held))
 }
 
-// pass writes the first n held bytes.
+// pass replaces the secrets in the first n held bytes and writes the result.
 func (w *writer) pass(n int) error {
 	if n <= 0 {
 		return nil
