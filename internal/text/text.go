@@ -1,5 +1,5 @@
-// Package text makes foreign text harmless, each way of it once: for a terminal (Display, Shown, Line), for a shell
-// (Word, Words, Paste), and in a length (Cut, Head, Tail). It decides nothing.
+// Package text makes foreign text harmless, with one function for each purpose: for a terminal (Display, Shown, Line),
+// for a shell (Word, Words, Paste), and to a given length (Cut, Head, Tail).
 package text
 
 import (
@@ -9,11 +9,11 @@ import (
 	"unicode/utf8"
 )
 
-// Dots stand for what was cut off.
+// Dots replaces the text that Cut has cut off.
 const Dots = "..."
 
-// Uncoloured is s without the control sequences of terminals: CSI, OSC and the other strings, and the short ones; an
-// unfinished one at the end too.
+// Uncoloured returns s without the control sequences of terminals: CSI, OSC and the other strings, and the short ones.
+// It also removes an unfinished sequence at the end.
 func Uncoloured(s string) string {
 	at := strings.IndexByte(s, 0x1b)
 	if at < 0 {
@@ -28,7 +28,7 @@ func Uncoloured(s string) string {
 	return b.String()
 }
 
-// afterControl is what follows a control sequence, whose ESC was read.
+// afterControl returns the text after a control sequence. s begins after the ESC of the sequence.
 func afterControl(s string) string {
 	switch {
 	case s == "":
@@ -50,13 +50,13 @@ func afterControl(s string) string {
 	return after(strings.TrimLeft(s, intermediates), '0')
 }
 
-// What stands between the beginning and the last character of a control sequence.
+// The characters that may stand between the beginning and the last character of a control sequence.
 const (
 	parameters    = "0123456789:;<=>?"
 	intermediates = " !\"#$%&'()*+,-./"
 )
 
-// after is s without its first character, if that is one from least to ~.
+// after returns s without its first character if that is between least and '~'.
 func after(s string, least byte) string {
 	if s != "" && s[0] >= least && s[0] <= '~' {
 		return s[1:]
@@ -64,11 +64,11 @@ func after(s string, least byte) string {
 	return s
 }
 
-// Line is foreign text as one line for a screen, a log or a prompt: no control sequences, no control or invisible
-// characters, each run of white space one blank, a ? for each byte that is not UTF-8. It has at most most characters,
-// Dots included.
+// Line returns foreign text as one line for a screen, a log or a prompt. It removes control sequences and control or
+// invisible characters. It replaces each run of white space by one blank, and each byte that is not UTF-8 by "?". The
+// line has at most most characters, Dots included.
 func Line(s string, most int) string {
-	if len(s) > 16*most { // what is far behind the cut is not looked at
+	if len(s) > 16*most { // the text far beyond the limit does not matter
 		s = s[:16*most]
 	}
 	s = strings.Map(func(r rune) rune {
@@ -85,7 +85,8 @@ func Line(s string, most int) string {
 	return Cut(strings.Join(strings.Fields(s), " "), most)
 }
 
-// Cut is s with at most most characters, Dots included where something was cut off.
+// Cut returns s if it has at most most characters. Otherwise it returns the beginning with Dots, most characters
+// together.
 func Cut(s string, most int) string {
 	if len(s) <= most || utf8.RuneCountInString(s) <= most {
 		return s
@@ -102,7 +103,7 @@ func Cut(s string, most int) string {
 	return s[:i] + dots
 }
 
-// Head is the beginning of s, at most most bytes, and no character cut in two.
+// Head returns the beginning of s, at most most bytes. It splits no character.
 func Head(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -113,7 +114,7 @@ func Head(s string, most int) string {
 	return s[:max(most, 0)]
 }
 
-// Tail is the end of s, at most most bytes, and no character cut in two.
+// Tail returns the end of s, at most most bytes. It splits no character.
 func Tail(s string, most int) string {
 	start := max(len(s)-most, 0)
 	for start < len(s) && !utf8.RuneStart(s[start]) {
@@ -122,8 +123,8 @@ func Tail(s string, most int) string {
 	return s[start:]
 }
 
-// Plain is foreign text of any number of lines: Unix line ends, no control or invisible characters but newline and tab,
-// a ? for each byte that is not UTF-8.
+// Plain returns foreign text with several lines: Unix line ends, no control or invisible characters except newline and
+// tab, and "?" for each byte that is not UTF-8.
 func Plain(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -140,13 +141,14 @@ func Plain(s string) string {
 	}, strings.ReplaceAll(s, "\r\n", "\n"))
 }
 
-// Display writes a command for an operator who decides about it: in one line, with nothing left out and nothing that a
-// terminal or an eye could misread. Every character that is not printable ASCII is shown by its number, a newline as
-// <newline>, a tab as <tab>, more than three blanks or newlines in a row by their count. No two commands look the same.
+// Display writes a command for an operator who decides about it. It writes one line, omits nothing, and shows every
+// character in a way that a terminal or an eye cannot misread. A character that is not printable ASCII appears as its
+// code point, a newline as <newline>, a tab as <tab>, and more than three blanks or newlines in a row as their number.
+// Two different commands never look the same.
 func Display(s string) string { return display(s, true) }
 
-// Shown writes a line of text that is only looked at: as Display, but blanks and what looks like a mark stay as they
-// are.
+// Shown writes a line of text that needs no decision. It works as Display, but leaves blanks, and text that looks like
+// a mark, unchanged.
 func Shown(line string) string { return display(line, false) }
 
 func display(s string, exact bool) string {
@@ -179,7 +181,7 @@ func display(s string, exact bool) string {
 	return b.String()
 }
 
-// looksLikeMark reports whether text behind a '<' could be taken for a mark of Display.
+// looksLikeMark reports whether a reader could take "<" and rest for a mark of Display.
 func looksLikeMark(rest string) bool {
 	for _, mark := range []string{"newline>", "tab>", "U+", "0x"} {
 		if strings.HasPrefix(rest, mark) {
@@ -190,10 +192,10 @@ func looksLikeMark(rest string) bool {
 	return len(digits) < len(rest) && (strings.HasPrefix(digits, " blanks>") || strings.HasPrefix(digits, " newlines>"))
 }
 
-// CharName is the mark that Display writes in the place of a character: "<U+200B>".
+// CharName returns the mark that Display writes for a character, such as "<U+200B>".
 func CharName(c rune) string { return fmt.Sprintf("<U+%04X>", c) }
 
-// Word is s as one word of a command line, which any POSIX shell reads back as s.
+// Word quotes s as one word of a command line. Any POSIX shell reads the word as s.
 func Word(s string) string {
 	if isPlain(s) {
 		return s
@@ -201,7 +203,7 @@ func Word(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// Words is a command line that a POSIX shell takes apart into these words.
+// Words returns a command line that a POSIX shell splits into the words of argv.
 func Words(argv []string) string {
 	words := make([]string, len(argv))
 	for i, a := range argv {
@@ -210,15 +212,16 @@ func Words(argv []string) string {
 	return strings.Join(words, " ")
 }
 
-// isPlain reports whether a shell reads s as it is. No shell takes these characters for anything else inside of a word;
-// = and ^ mean something at its beginning.
+// isPlain reports whether a shell reads s unchanged. The characters of plain have no meaning for a shell inside a word;
+// = and ^ have one at its beginning.
 func isPlain(s string) bool {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%_+-:,./=^"
 	return s != "" && strings.Trim(s, plain) == "" && s[0] != '=' && s[0] != '^'
 }
 
-// Paste is s as one word for a command line that people read and paste: one line of printable ASCII, so that pasting it
-// does what it shows. Other characters are written through printf; newlines at the very end of s are lost then.
+// Paste quotes s as one word for a command line that operators read and paste. The word is one line of printable ASCII,
+// so that pasting it does what it shows. Paste writes other characters through printf. Then the shell drops newlines at
+// the very end of s.
 func Paste(s string) string {
 	if strings.IndexFunc(s, func(c rune) bool { return c < ' ' || c > '~' }) < 0 {
 		return Word(s)
