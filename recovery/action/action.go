@@ -1,8 +1,9 @@
-// Package action holds a command that may be executed, from the rule that knows it to the operator who is asked about it.
-// Every package that passes a command on passes an Action, so a new fact about commands is one more field here.
+// Package action holds the command that superloop may execute, from the rule that proposes the command to the operator
+// who is asked about it. Every package that passes a command on passes an Action, so a new fact about commands is one
+// more field here.
 //
-// A Draft is an action among others that nobody has picked yet. It is written down without a digest, and what is empty
-// is left out. Only Draft.Action and With make an Action, so its digest is always that of its command and directory.
+// A Draft is an action that nobody has picked yet. Its JSON has no digest and leaves out empty fields. Only
+// Draft.Action and Action.With make an Action, so the digest of an Action always belongs to its command and directory.
 package action
 
 import (
@@ -12,17 +13,17 @@ import (
 	"time"
 )
 
-// Action is a command that may be executed.
+// Action is a command that superloop may execute.
 type Action struct {
 	Command    string `json:"command"`
-	WorkingDir string `json:"working_dir"` // WorkingDir is relative to the repository, as it was written.
+	WorkingDir string `json:"working_dir"` // WorkingDir is relative to the repository, in the spelling of whoever proposed the command.
 	TimeoutMS  int64  `json:"timeout_ms"`
-	Expected   string `json:"expected_outcome,omitempty"` // Expected is what success looks like.
+	Expected   string `json:"expected_outcome,omitempty"` // Expected describes what success looks like.
 	Confidence string `json:"confidence,omitempty"`       // high, medium, low
-	Digest     string `json:"attempt_digest"`             // Digest is that of command and directory, see Digest.
+	Digest     string `json:"attempt_digest"`             // Digest is the result of function Digest for Command and WorkingDir.
 }
 
-// Draft is an Action that nobody has picked yet.
+// Draft is a command that nobody has picked for execution yet.
 type Draft struct {
 	Command    string `json:"command,omitempty"`
 	WorkingDir string `json:"working_dir,omitempty"`
@@ -31,35 +32,35 @@ type Draft struct {
 	Expected   string `json:"expected_outcome,omitempty"`
 }
 
-// Action is the draft with its digest.
+// Action returns the draft as an Action, with its digest.
 func (d Draft) Action() Action {
 	return Action{Command: d.Command, WorkingDir: d.WorkingDir, TimeoutMS: d.TimeoutMS, Expected: d.Expected, Confidence: d.Confidence,
 		Digest: Digest(d.Command, d.WorkingDir)}
 }
 
-// With is the action with another command in the same place.
+// With returns the action with another command in the same directory, and the digest of the two.
 func (a Action) With(command string) Action {
 	a.Command, a.Digest = command, Digest(command, a.WorkingDir)
 	return a
 }
 
-// Timeout is how long the command may run.
+// Timeout returns the time that the command may run.
 func (a Action) Timeout() time.Duration { return time.Duration(a.TimeoutMS) * time.Millisecond }
 
-// Digest is the SHA-256, in hex, of a command and where it is to run: the same command in the same place has the same
-// one, whatever is said about it. Ways to write the same directory ("./a", "a/") count as one.
+// Digest returns the SHA-256, in hex, of a command and the directory in which the command is to run. Other facts about
+// the command do not change the digest. Two spellings of the same directory ("./a", "a/") give the same digest.
 func Digest(command, workingDir string) string {
 	sum := sha256.Sum256([]byte(command + "\x00" + path.Clean(workingDir)))
 	return hex.EncodeToString(sum[:])
 }
 
-// Decision is what may happen with an action.
+// Decision says what may happen with an action.
 type Decision string
 
-// The decisions, from the loosest to the strictest.
+// These are the decisions, from the loosest to the strictest.
 const (
-	Auto    Decision = "auto"    // it runs without an operator
-	Human   Decision = "human"   // an operator is asked
-	Deny    Decision = "deny"    // it does not run, and nobody is asked
-	Invalid Decision = "invalid" // it is no command, or its directory is none
+	Auto    Decision = "auto"    // superloop runs the command without an operator
+	Human   Decision = "human"   // superloop asks an operator
+	Deny    Decision = "deny"    // superloop does not run the command and asks nobody
+	Invalid Decision = "invalid" // the text is not a command, or the working directory is not usable
 )
