@@ -10,48 +10,48 @@ import (
 	"github.com/superloop/superloop/internal/text"
 )
 
-// Caps of the analysis. They stand before the parser, which needs more than linear time and stack for what is nested,
-// and a command that an operator writes is far below them.
+// These limits bound the analysis. superloop checks maxNesting and maxOpeners before it calls the parser, because nested
+// text costs the parser more than linear time and stack. A command that an operator writes is far below the limits.
 const (
-	maxNesting = 64   // brackets open at one place, quoted or not
-	maxOpeners = 256  // brackets, substitutions and keywords in all
-	maxDepth   = 10   // commands inside commands: wrappers, bash -c, eval
-	maxAgain   = 4    // how often the text is read, in all: inner commands are read again
-	maxParts   = 1000 // simple commands
+	maxNesting = 64   // brackets that are open at one place, quoted or not
+	maxOpeners = 256  // brackets, substitutions and keywords in total
+	maxDepth   = 10   // levels of commands inside commands: wrappers, bash -c, eval
+	maxAgain   = 4    // how often the text may be read in total; the analysis reads inner commands again
+	maxParts   = 1000 // simple commands in total
 )
 
-// Analysis is what is understood of a command.
+// Analysis says what a command does, as far as the package understands the command.
 type Analysis struct {
-	// Parts are the simple commands in it, wherever they stand: in lists, compounds, functions, substitutions,
-	// here-documents, and inside others such as sudo or bash -c.
+	// Parts are the simple commands of the command. They may stand in lists, compounds, functions, substitutions and
+	// here-documents, and inside other commands such as sudo or bash -c.
 	Parts  []Part   `json:"parts"`
-	Opaque []Remark `json:"opaque,omitempty"` // says what may run that Parts does not show
-	// Hidden are characters that people do not see, or take for others.
+	Opaque []Remark `json:"opaque,omitempty"` // the parts that may run something that Parts does not show
+	// Hidden are characters that people do not see, or confuse with other characters.
 	Hidden []Hidden `json:"hidden,omitempty"`
-	// Privileged is the first part that gets other rights, or "".
+	// Privileged is the text of the first part that runs with other rights, or "".
 	Privileged string `json:"privileged,omitempty"`
-	// State is the first part that touches superloop's own files, or "".
+	// State is the text of the first part that touches superloop's own files, or "".
 	State string `json:"wrapper_state,omitempty"`
 }
 
 // Part is a simple command.
 type Part struct {
-	Text string `json:"text"` // how it is written, or, inside another command, its words
-	// Words are what it is made of after quote removal; "..." is what only bash will know.
+	Text string `json:"text"` // the part as it is written; inside another command, the words of the part
+	// Words are the words after quote removal. "..." stands for text that only bash will know.
 	Words []string `json:"words"`
 
 	words []word
-	forms []string // see joined
+	forms []string // the result of joined; nil before its first call
 }
 
-// Remark is something about a part of the command. Why is printable ASCII; Part is the command's own text.
+// Remark says something about a part of the command. Why is printable ASCII. Part is text of the command itself.
 type Remark struct {
 	Why  string `json:"why"`
 	Part string `json:"part"`
 }
 
-// Analyse reads a command as bash would. It runs nothing, and it always ends: what is too long, too deep, or no
-// command, is opaque.
+// Analyse reads a command as bash would. Analyse runs nothing and always ends. A text that is too long, too deeply
+// nested or not a command is opaque.
 func Analyse(text string) *Analysis {
 	a := &Analysis{Hidden: hidden(text)}
 	r := reader{out: a, work: maxAgain*len(text) + MaxCommand/2}
@@ -74,7 +74,7 @@ func Analyse(text string) *Analysis {
 	if strings.Contains(strings.ToLower(text), stateDir) {
 		r.state(text)
 	}
-	for i := range a.Parts { // Words is for people
+	for i := range a.Parts { // Words is for display
 		for _, w := range a.Parts[i].words {
 			a.Parts[i].Words = append(a.Parts[i].Words, w.show())
 		}
@@ -82,10 +82,10 @@ func Analyse(text string) *Analysis {
 	return a
 }
 
-// tooMuch says why a text is not given to the parser, or "".
+// tooMuch returns the reason why a text must not be given to the parser, or "".
 func tooMuch(text string) string {
 	depth, deepest, openers := 0, 0, 0
-	word := 0 // where the word began that i is in
+	word := 0 // the start of the current word
 	for i := 0; i <= len(text); i++ {
 		c := byte(' ')
 		if i < len(text) {
@@ -117,19 +117,19 @@ func tooMuch(text string) string {
 	return ""
 }
 
-// keywords are words at which the parser may go deeper.
+// keywords are the words at which the parser may nest one level deeper.
 const keywords = "if elif while until for select case time coproc function ! - + ~ ?"
 
-// reader collects an Analysis.
+// reader builds the Analysis of one command.
 type reader struct {
 	out  *Analysis
-	work int // bytes of words that may still be read
+	work int // the number of bytes of words that may still be read
 	full bool
 }
 
-// opaque remarks that something may run that is not seen.
+// opaque records that the command may run something that the analysis does not see.
 func (r *reader) opaque(why, part string) {
-	const enough = 20 // one is enough for the verdict
+	const enough = 20 // the first remark decides the verdict; more only inform
 	if len(r.out.Opaque) < enough {
 		r.out.Opaque = append(r.out.Opaque, Remark{Why: why, Part: part})
 	}
@@ -138,7 +138,7 @@ func (r *reader) opaque(why, part string) {
 func (r *reader) privileged(part string) { r.out.Privileged = cmp.Or(r.out.Privileged, part) }
 func (r *reader) state(part string)      { r.out.State = cmp.Or(r.out.State, part) }
 
-// tired ends an analysis that has read enough.
+// tired counts words against the limits, and returns true when the analysis must stop.
 func (r *reader) tired(ws []word) bool {
 	for _, w := range ws {
 		r.work -= len(w.text) + 1
@@ -150,7 +150,7 @@ func (r *reader) tired(ws []word) bool {
 	return r.full
 }
 
-// command reads one simple command; text is how it is shown.
+// command reads one simple command. text is the form of the command that people are shown.
 func (r *reader) command(ws []word, text string, depth int) {
 	if len(ws) == 0 || r.tired(ws) {
 		return
@@ -178,16 +178,16 @@ func (r *reader) command(ws []word, text string, depth int) {
 	}
 }
 
-// Hidden is a character that people do not see, or do not see as what it is.
+// Hidden is a character that people do not see, or confuse with another character.
 type Hidden struct {
 	Offset int    `json:"offset"` // in bytes
 	Name   string `json:"name"`   // "<U+200B>"
 }
 
-// isHidden reports whether people cannot see a character: controls but for newline and tab, formats, blanks other than
-// the usual one, and letters and marks that show nothing.
+// isHidden reports whether people cannot see a character. Such characters are controls other than newline and tab,
+// format characters, blanks other than the usual one, and letters and marks that show nothing.
 func isHidden(c rune) bool {
-	const noDots = 0x2800 // a braille pattern
+	const noDots = 0x2800 // a braille pattern without dots
 	visible := c >= ' ' && c < 0x7f || c == '\n' || c == '\t'
 	return !visible && (unicode.IsControl(c) || c == utf8.RuneError || c == noDots || unicode.In(c, unicode.Cf, unicode.Zs,
 		unicode.Zl, unicode.Zp, unicode.Co, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point))

@@ -7,7 +7,8 @@ import (
 	"github.com/superloop/superloop/internal/text"
 )
 
-// shell reads sh, bash and their kin: what -c holds is a script, everything else that they run is not in the command.
+// shell reads the arguments of sh, bash and similar shells. The argument of -c is a script. Any other code that a shell
+// runs is not in the command, so it is opaque.
 func (c call) shell() {
 	body := false
 	for i := 0; i < len(c.args); i++ {
@@ -36,7 +37,7 @@ func (c call) shell() {
 			case strings.ContainsAny(letters, "lk"):
 				c.unclear(c.name + " reads commands from its own files, or takes words for variables")
 			}
-			i += strings.Count(letters, "o") + strings.Count(letters, "O") // the names of options
+			i += strings.Count(letters, "o") + strings.Count(letters, "O") // the values of these options are names of shell options
 		default:
 			c.script0(body, c.args[i:])
 			return
@@ -45,7 +46,7 @@ func (c call) shell() {
 	c.script0(body, nil)
 }
 
-// script0 is what a shell runs: operands are the script, or its file.
+// script0 reads the operands of a shell: with -c the first operand is a script, without -c it is a file.
 func (c call) script0(body bool, operands []word) {
 	switch {
 	case body && len(operands) > 0:
@@ -60,7 +61,7 @@ func (c call) script0(body bool, operands []word) {
 	}
 }
 
-// builtin reads bash's own commands, and says whether this is one.
+// builtin reads bash's own commands, and returns false for any other command.
 func (c call) builtin() bool {
 	switch c.name {
 	case "eval", "trap":
@@ -103,7 +104,8 @@ func (c call) trap() {
 	}
 }
 
-// names judges words that bash takes for names of variables: bash evaluates a subscript, and loads some names.
+// names judges words that bash uses as names of variables. bash evaluates a subscript in such a word, and assigning
+// some variables changes what other programs run.
 func (c call) names(ws []word) {
 	for _, w := range ws {
 		name, _, valued := strings.Cut(w.text, "=")
@@ -136,7 +138,7 @@ func (c call) namesAfter(options ...string) {
 	}
 }
 
-// set: keywords makes every later NAME=VALUE a variable of its command.
+// set reads the arguments of set. The option keyword (-k) makes every later NAME=VALUE word a variable of its command.
 func (c call) set() {
 	for i, a := range c.args {
 		switch {
@@ -150,10 +152,10 @@ func (c call) set() {
 	}
 }
 
-// stateDir is where superloop keeps what agents may not change.
+// stateDir is the directory in a repository that holds superloop's own files, which agents may not change.
 const stateDir = ".superloop"
 
-// variable remarks on setting a variable that makes other programs run things.
+// variable records a variable that makes other programs run something, or that configures superloop.
 func (r *reader) variable(name, part string) {
 	if loaded(name) {
 		r.opaque("setting "+text.Display(clip(name))+" changes what other commands run", part)
@@ -163,7 +165,7 @@ func (r *reader) variable(name, part string) {
 	}
 }
 
-// loaded reports whether other programs take from a variable what they run.
+// loaded reports whether the value of a variable decides what other programs run.
 func loaded(name string) bool {
 	switch name {
 	case "BASH_ENV", "ENV", "PATH", "IFS", "SHELLOPTS", "BASHOPTS", "PROMPT_COMMAND", "CDPATH", "GLOBIGNORE", "BASH_LOADABLES_PATH", "BASH_CMDS", "BASH_ALIASES", "EXECIGNORE",
@@ -177,7 +179,7 @@ func loaded(name string) bool {
 	if len(name) == 3 && strings.HasPrefix(name, "PS") && name[2] >= '0' && name[2] <= '4' {
 		return true
 	}
-	upper := strings.ToUpper(name) // npm_config_* in either case
+	upper := strings.ToUpper(name) // npm reads npm_config_* in either case
 	if begins(upper, "LD_", "DYLD_", "BASH_FUNC_", "SSH_", "NPM_CONFIG_") {
 		return true
 	}
@@ -189,11 +191,12 @@ func begins(s string, prefixes ...string) bool {
 	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(s, p) })
 }
 
-// touches remarks on words that lead, or may lead, to superloop's own files: a glob or braces that begin as they do.
+// touches records a word that leads, or may lead, to superloop's own files. A glob or braces count if the path segment
+// begins like ".superloop".
 func (r *reader) touches(w word, part string) {
 	text := strings.ToLower(w.text)
 	leads := strings.Contains(text, stateDir)
-	for segment := range strings.SplitSeq(text, "/") { // .s*, .*, .{superloop,x}; a glob finds no dot file without a dot
+	for segment := range strings.SplitSeq(text, "/") { // .s*, .*, .{superloop,x}; a glob must begin with a dot to find a dot file
 		at := strings.IndexByte(segment, unknown)
 		leads = leads || !w.known && at > 0 && segment[0] == '.' && strings.HasPrefix(stateDir, segment[:at])
 	}

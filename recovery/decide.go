@@ -1,20 +1,20 @@
-// Package recovery judges what a tester proposes. It reads the proposal (recovery.json), reads the policy (the recovery
-// section of config.json), and decides: Decide is a pure function from policy, command and facts to a verdict with its
-// rule and its reason.
+// Package recovery judges the command that a tester proposes. The package reads the proposal (recovery.json) and the
+// policy (the recovery section of config.json). Decide is a pure function from policy, command and facts to a verdict
+// with its rule and its reason.
 //
 // Three rules hold the package together:
 //
-//   - A command runs without an operator only if its bytes are those of an entry of auto_approve (or if nobody is asked
-//     at all: on_unknown "allow"). Neither side is trimmed, folded or normalised.
-//   - Analysis, which parses the command as bash would, can turn "auto" into "human" and say why; it never grants
-//     anything. What it does not understand it calls opaque.
-//   - Whatever goes wrong inside (an odd policy, a panic) is a question for the operator.
+//   - A command runs without an operator only if its bytes are those of an entry of auto_approve, or if on_unknown is
+//     "allow" and nothing else demands an operator. Neither the command nor the entry is trimmed, folded or normalised.
+//   - Analyse parses the command as bash would. The analysis can turn "auto" into "human" and say why. It never grants
+//     anything. A construct that Analyse does not understand is called opaque.
+//   - Any internal failure (a faulty policy, a panic) becomes a question to the operator.
 //
-// Nothing here runs a command, and a command is never printed back from its parsed form: what is executed are the bytes
-// that were judged.
+// This package runs no command. superloop executes the bytes that Decide judged, never a command that was printed back
+// from its parsed form.
 //
-// require_human is a tripwire, not a wall: a program can be reached in more ways than any list of patterns names. The
-// wall is auto_approve, and the sandbox below it.
+// require_human only catches the usual spellings, because a command can reach a program in more ways than any list of
+// patterns names. The protection comes from auto_approve, and from the sandbox in which commands run.
 package recovery
 
 import (
@@ -28,25 +28,29 @@ import (
 	"github.com/superloop/superloop/recovery/action"
 )
 
-// Decide judges a command. It is pure and total: the same arguments give the same verdict, whatever they are, and it
-// never panics.
+// Decide judges a command. Decide is pure and total: the same arguments always give the same verdict, any arguments are
+// allowed, and Decide never panics.
 //
-// The order of the rules, the first that applies decides:
+// The first of these rules that applies decides ("listed" means: an entry of auto_approve):
 //
 //  1. no command, NUL, not UTF-8, too long and not listed    -> invalid
-//  2. a working directory that leads nowhere or out          -> invalid
+//  2. the working directory is none of the repository       -> invalid
 //  3. listed, but privileged without allow_privileged        -> human
 //  4. listed, and named by an entry of require_human without
-//     '*', or the same text stands there                     -> human
-//  5. listed, and strict_require_human has a pattern for it  -> human
-//  6. listed: auto, unless a pinned input has changed        -> human
-//  7. a pattern of require_human                             -> human
-//  8. on_unknown: escalate -> human, deny -> deny; allow -> auto, unless it is
-//     privileged, touches superloop's own files, may run what nobody sees while
-//     there are patterns, or allow was not accepted here     -> human
+//     '*', or require_human has the same text                -> human
+//  5. listed, and a pattern of require_human fits, and
+//     strict_require_human is set                            -> human
+//  6. listed, and a pinned input has changed, or the policy
+//     requires a sandbox and there is none                   -> human
+//     listed otherwise                                       -> auto
+//  7. a pattern of require_human fits                        -> human
+//  8. on_unknown: escalate -> human, deny -> deny, allow -> auto. With allow the
+//     verdict is human if the command is privileged, if it touches superloop's own
+//     files, if it is opaque and there are patterns, if allow was not accepted
+//     here, or if a required sandbox is missing.
 //  9. anything else                                          -> human
 //
-// Limit comes after it, and can only make the verdict stricter.
+// The caller passes the verdict to Limit, which can only make it stricter.
 func Decide(p *Policy, c Command, f Facts) (v Verdict) {
 	v = Verdict{Decision: action.Human, Rule: RuleInternal, Entry: -1, Pattern: -1}
 	defer func() {
@@ -75,7 +79,7 @@ func Decide(p *Policy, c Command, f Facts) (v Verdict) {
 	return v
 }
 
-// unusable says why a text cannot be a command at all.
+// unusable returns the rule and the reason why a text cannot be a command at all, or two empty strings.
 func (p *Policy) unusable(c Command) (rule, reason string) {
 	switch {
 	case len(c.Text) > MaxEntry:
@@ -96,10 +100,10 @@ func (p *Policy) unusable(c Command) (rule, reason string) {
 	return "", ""
 }
 
-// shown is foreign text in a reason: short, and safe.
+// shown prepares foreign text for a reason: shortened, and safe to print.
 func shown(s string) string { return text.Display(clip(s)) }
 
-// decision is one run of Decide.
+// decision holds the arguments and the result of one call of Decide.
 type decision struct {
 	*Policy
 	Command
@@ -150,7 +154,7 @@ func (d *decision) listed(entry int) {
 	d.say(action.Auto, RuleAutoApprove, "", "it stands in auto_approve, byte for byte (entry %d)", entry+1)
 }
 
-// confined says no when the policy wants a sandbox and there is none.
+// confined returns false, and sets verdict human, when the policy requires a sandbox and commands are not confined.
 func (d *decision) confined() bool {
 	if d.Settings.Sandbox.Required && !d.facts.Confined {
 		d.say(action.Human, RuleSandbox, "", "sandbox.required is set, and commands are not confined here")
@@ -189,7 +193,8 @@ func (d *decision) unlisted() {
 	}
 }
 
-// allow is on_unknown "allow": everything that is not asked for above runs, if it can be seen what that is.
+// allow applies on_unknown "allow" to a command that no list names: the command runs if the analysis shows what it
+// runs.
 func (d *decision) allow() {
 	switch {
 	case d.a.Privileged != "":
@@ -206,7 +211,7 @@ func (d *decision) allow() {
 	}
 }
 
-// hit compares a pattern with each part of the command and with the whole text, and gives the part that fits best.
+// hit compares a pattern with each part of the command and with the whole text. hit returns the part that fits best.
 func (d *decision) hit(pat *pattern) (part string, best match) {
 	if pat.all {
 		return d.Text, sure
@@ -226,18 +231,19 @@ func (d *decision) hit(pat *pattern) (part string, best match) {
 	return part, best
 }
 
-// Budget is what a run has spent so far. It must be kept where an agent cannot reset it.
+// Budget holds what a run has spent so far. The caller must keep it where an agent cannot reset it.
 type Budget struct {
 	Used     int       // counts the automatic recoveries that this run has begun
-	Last     time.Time // when the last one began; zero: none did
-	Rejected int       // counts how often people have refused this very proposal in this run
-	// Waits: the cooldown is waited out whatever the policy says of it. Waiting is stricter than running, and asking an
-	// operator helps nobody who has only to wait.
+	Last     time.Time // the time at which the last automatic recovery began; zero if none did
+	Rejected int       // counts how often operators have rejected this proposal in this run
+	// Waits makes Limit wait for the end of the cooldown, whatever on_cooldown says. Waiting is stricter than running,
+	// and a question to an operator would not help here.
 	Waits bool
 }
 
-// Limit applies what does not depend on the command: the master switch, the budget, the cooldown, and the patience of
-// people. It can only make a verdict stricter: auto becomes human (or auto with a NotBefore), human becomes deny.
+// Limit applies the limits that do not depend on the command: whether recovery is enabled, the budget, the cooldown,
+// and the number of rejections by operators. Limit can only make a verdict stricter: auto becomes human (or auto with a
+// NotBefore), human becomes deny.
 func Limit(p *Policy, v Verdict, b Budget, now time.Time) Verdict {
 	stricter := func(to action.Decision, rule, format string, args ...any) Verdict {
 		v.Decision, v.Rule, v.NotBefore = to, rule, time.Time{}
@@ -274,67 +280,68 @@ func Limit(p *Policy, v Verdict, b Budget, now time.Time) Verdict {
 	return stricter(action.Human, RuleCooldown, "the last automatic recovery began less than %d seconds ago", p.Settings.CooldownSeconds)
 }
 
-// Rules: which rule made a verdict. For programs; people read Reason.
+// These names of rules say which rule made a verdict. Programs read them; people read Verdict.Reason.
 const (
-	RuleBlank       = "blank"          // invalid: no command
-	RuleNUL         = "nul"            // invalid: bash would cut the command there
+	RuleBlank       = "blank"          // invalid: the text is blank
+	RuleNUL         = "nul"            // invalid: bash would cut the command at the NUL
 	RuleEncoding    = "encoding"       // invalid: not UTF-8
-	RuleTooLong     = "too_long"       // invalid: over MaxCommand and not listed
-	RuleWorkingDir  = "working_dir"    // invalid: it does not lead to a directory of the repository
-	RulePrivileged  = "privileged"     // human: sudo and its kin
-	RuleConflict    = "conflict"       // human: listed, and named literally by require_human
+	RuleTooLong     = "too_long"       // invalid: longer than MaxCommand and not listed
+	RuleWorkingDir  = "working_dir"    // invalid: the working directory is not a directory of the repository
+	RulePrivileged  = "privileged"     // human: the command uses sudo or a similar program
+	RuleConflict    = "conflict"       // human: listed, but require_human names the command literally
 	RuleAutoApprove = "auto_approve"   // auto: listed
-	RuleGuard       = "guard"          // human: listed, but what it reads has changed
-	RuleHuman       = "require_human"  // human: a pattern
-	RuleUnknown     = "on_unknown"     // human, deny or auto: no list names it
-	RuleOpaque      = "opaque"         // human: on_unknown is allow, but nobody can tell what it runs
-	RuleState       = "wrapper_state"  // human: on_unknown is allow, but it touches superloop's own files
+	RuleGuard       = "guard"          // human: listed, but a pinned input of the command has changed
+	RuleHuman       = "require_human"  // human: a pattern of require_human fits
+	RuleUnknown     = "on_unknown"     // human, deny or auto: no list names the command
+	RuleOpaque      = "opaque"         // human: on_unknown is allow, but the analysis cannot tell what the command runs
+	RuleState       = "wrapper_state"  // human: on_unknown is allow, but the command touches superloop's own files
 	RuleLoose       = "loose"          // human: on_unknown is allow where nothing confines commands
-	RuleInternal    = "internal"       // human: the policy is none, or the decision failed
+	RuleInternal    = "internal"       // human: there is no policy, the policy is faulty, or the decision failed
 	RuleDisabled    = "disabled"       // human: recovery is not enabled
-	RuleSandbox     = "sandbox"        // human: sandbox.required, and there is none
+	RuleSandbox     = "sandbox"        // human: sandbox.required is set, and commands are not confined
 	RuleBudget      = "budget"         // human: max_auto_recoveries_per_run is used up
-	RuleCooldown    = "cooldown"       // human: too soon after the last one
-	RuleRejected    = "rejected_twice" // deny: people have refused it twice in this run
+	RuleCooldown    = "cooldown"       // human: the last automatic recovery began too recently
+	RuleRejected    = "rejected_twice" // deny: operators have rejected the proposal twice in this run
 )
 
-// Sizes of commands, in bytes.
+// These constants bound the sizes of commands, in bytes.
 const (
-	MaxCommand = 8 << 10  // the longest command that is judged unless it is listed
+	MaxCommand = 8 << 10  // the longest command that Decide judges unless the command is listed
 	MaxEntry   = 64 << 10 // the longest entry of auto_approve
 )
 
-// Command is what is to be judged.
+// Command is the command that Decide judges.
 type Command struct {
-	Text       string // what bash would get, byte for byte
-	WorkingDir string // WorkingDir is the directory that was asked for; "" is ".". It is only shown.
-	// DirProblem says why WorkingDir is no directory inside the repository (see workdir.Root); "" where it is one.
+	Text       string // the bytes that bash would get
+	WorkingDir string // WorkingDir is the requested directory; "" is ".". Decide only shows it.
+	// DirProblem says why WorkingDir is not a directory inside the repository (see workdir.Root), or is "".
 	DirProblem string
 }
 
-// Facts are what the decision needs to know of the world. The zero value knows nothing and is the strictest.
+// Facts are the facts about the world that Decide needs. The zero value knows nothing and gives the strictest verdicts.
 type Facts struct {
-	// LooseOK: a command that no list names may run by on_unknown "allow", since commands are confined here or an
-	// operator has accepted that they are not.
+	// LooseOK permits on_unknown "allow" to run a command that no list names. It is true when commands are confined
+	// here, or when an operator has accepted that they are not.
 	LooseOK  bool
-	Confined bool // commands run in a sandbox (for sandbox.required)
-	// Changed says what of the command's pinned inputs is not as it was trusted; "" when nothing is.
+	Confined bool // commands run in a sandbox (sandbox.required asks for this)
+	// Changed names the pinned input of the command that has changed since an operator trusted it, or is "".
 	Changed string
 }
 
-// Verdict is what Decide says.
+// Verdict is the result of Decide.
 type Verdict struct {
 	Decision action.Decision `json:"verdict"`
 	Rule     string          `json:"rule"`
-	// Reason is one sentence for an operator, in printable ASCII: what it quotes went through text.Display.
+	// Reason is one sentence for an operator, in printable ASCII. Quoted text in it went through text.Display.
 	Reason string `json:"reason"`
-	// Part is the part of the command that the rule is about, or "". It is foreign text: show it by text.Display.
+	// Part is the part of the command that the rule is about, or "". It is foreign text, to be shown through
+	// text.Display.
 	Part    string `json:"part"`
-	Entry   int    `json:"entry"`   // the place of the command in auto_approve, -1 if it is not listed
-	Pattern int    `json:"pattern"` // the place of the pattern in require_human that decided, or -1
-	// NotBefore is when an automatic recovery may begin (on_cooldown "wait"); zero: at once.
+	Entry   int    `json:"entry"`   // the index of the command in auto_approve, -1 if it is not listed
+	Pattern int    `json:"pattern"` // the index of the pattern in require_human that decided, or -1
+	// NotBefore is the earliest start of an automatic recovery (on_cooldown "wait"); zero permits an immediate start.
 	NotBefore    time.Time `json:"not_before,omitzero"`
 	PolicyDigest string    `json:"policy_digest"` // the digest of the policy that decided
-	// Analysis is what was understood of the command; nil when it was not read.
+	// Analysis is the analysis of the command; nil when Decide did not analyse it, such as an invalid command.
 	Analysis *Analysis `json:"analysis,omitempty"`
 }

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// gitGlobals are the options in front of git's own command, as in "git help".
+// gitGlobals are the options that git takes in front of its own command, as in "git --no-pager log".
 var gitGlobals = grammar{"C:c:pPhv", "exec-path git-dir: work-tree: namespace: super-prefix: config-env: attr-source: list-cmds paginate no-pager bare no-replace-objects no-lazy-fetch no-optional-locks no-advice literal-pathspecs glob-pathspecs noglob-pathspecs icase-pathspecs html-path man-path info-path version help"}
 
-// git reads what git runs besides itself.
+// git finds the programs that a git command line runs besides git itself.
 func (c call) git() {
 	options, rest, ok := gitGlobals.split(c.args, false)
 	if !ok {
@@ -85,7 +85,7 @@ func (c call) gitVerb(verb string) {
 			c.unclear("git config can set what git runs later")
 		}
 	case "clean":
-		c.state(c.text) // superloop's files may be untracked
+		c.state(c.text) // superloop's files may be untracked, so git clean may delete them
 	case "filter-branch", "difftool", "mergetool", "instaweb", "send-email", "daemon", "shell", "cvsserver", "http-backend", "p4", "svn", "var", "remote-ext", "hook", "maintenance":
 		c.unclear(c.name + " runs other programs")
 	}
@@ -95,7 +95,7 @@ func (c call) index(text string) int {
 	return slices.IndexFunc(c.args, func(w word) bool { return w.text == text })
 }
 
-// tameGitConfig knows settings that run nothing.
+// tameGitConfig reports whether a setting of git is known to run nothing.
 func tameGitConfig(w word) bool {
 	name, _, _ := strings.Cut(strings.ToLower(w.before()), "=")
 	tame := begins(name, "user.", "author.", "committer.", "color.", "advice.", "push.", "pull.", "init.", "fetch.", "merge.ff", "rebase.auto", "http.version", "http.postbuffer",
@@ -104,7 +104,7 @@ func tameGitConfig(w word) bool {
 	return tame && !runs || name == "commit.gpgsign" || name == "tag.gpgsign"
 }
 
-// gitVerbs are git's own commands; anything else may be an alias.
+// gitVerbs are git's own commands. Any other word may be an alias.
 const gitVerbs = "add am annotate apply archive " +
 	"bisect blame branch bundle cat-file check-attr check-ignore checkout checkout-index cherry cherry-pick clean " +
 	"clone commit commit-tree config count-objects cvsserver daemon describe diff diff-files diff-index diff-tree " +

@@ -6,20 +6,21 @@ import (
 	"github.com/superloop/superloop/internal/text"
 )
 
-// interpreters are programs with options that bring code (letters, words) and options with another value (valued).
+// interpreters lists programs with the options that bring code (letters, words) and the options that take another value
+// (valued).
 var interpreters = []struct{ programs, letters, words, valued string }{
 	{"python pypy pythonw ipython", "ci", "", "mWXQ"},
 	{"perl", "eE", "", "IMm"},
 	{"ruby", "e", "", "IrCEK"},
 	{"node nodejs tsx ts-node electron", "epi", "--eval --print --interactive --import --require --loader --experimental-loader", "rC"},
-	{"bun", "ep", "--eval --print --preload", "rc"}, // run as an interpreter; see packageManager for the rest
+	{"bun", "ep", "--eval --print --preload", "rc"}, // for bun in the role of an interpreter; packageManager reads the rest
 	{"php", "rBREa", "--run --process-begin --process-code --process-end --interactive", "cdfFtSz"},
 	{"lua luajit", "ei", "", "l"},
 	{"osascript Rscript julia elixir erl raku swift scala groovy jshell ghc racket guile sbcl clojure", "eE", "--eval --expr --execute", ""},
 }
 
-// interpreter reads programs that run code of another language, and says whether this is one. Code in a file of the
-// repository is a program like any other; code in the command itself, or from the input, is opaque.
+// interpreter reads a program that runs code of another language, and returns false for other programs. A file of code
+// in the repository counts as a program. Code in the command itself, or from the input, is opaque.
 func (c call) interpreter() bool {
 	base := strings.TrimRight(c.name, "0123456789.-")
 	for _, i := range interpreters {
@@ -43,7 +44,7 @@ func (c call) interpreter() bool {
 	return true
 }
 
-// code looks for code in the arguments, up to the program's file.
+// code looks for code in the arguments, up to the name of the program's file.
 func (c call) code(letters, words, valued string) {
 	for i := 0; i < len(c.args); i++ {
 		a := c.args[i]
@@ -71,22 +72,22 @@ func (c call) code(letters, words, valued string) {
 				c.unclear(c.name + " runs code that is in the command")
 				return
 			case at > 0 && a.text[at] == 'm' && strings.HasPrefix(c.name, "py"):
-				return // a module
+				return // the name of a module follows
 			case at > 0 && at == len(a.text)-1:
-				i++ // the option's value
+				i++ // skips the option's value
 			}
 		case a.text == "--":
 			if i+1 < len(c.args) {
 				return
 			}
 		default:
-			return // a file
+			return // the name of a file
 		}
 	}
 	c.unclear(c.name + " runs code from its input")
 }
 
-// awk: its programs can run commands, and can come from files.
+// awk reads the arguments of awk. A program for awk can run commands, and can come from a file.
 func (c call) awk() {
 	for i, a := range c.args {
 		text := strings.ReplaceAll(a.text, "||", "")
@@ -104,7 +105,7 @@ func (c call) awk() {
 	}
 }
 
-// sed: the command e runs commands, and a script can come from a file.
+// sed reads the arguments of sed. The command e of a script runs commands, and a script can come from a file.
 func (c call) sed() {
 	scripted := false
 	for i := 0; i < len(c.args); i++ {
@@ -141,8 +142,8 @@ func (c call) sed() {
 	}
 }
 
-// tameSed knows the scripts that only edit: an address and one of d, p, q, D, =; or s with its usual flags. Any other
-// is taken for one that runs commands.
+// tameSed reports whether a script of sed is known to only edit: an address and one of d, p, q, D, =, or the command s
+// with its usual flags, or y. Any other script counts as one that runs commands.
 func tameSed(w word) bool {
 	s := strings.TrimSpace(w.text)
 	if !w.known || s == "" {
@@ -173,7 +174,7 @@ func tameSed(w word) bool {
 	return ok && strings.Trim(rest, "gpiIm0123456789") == ""
 }
 
-// cutSed splits /regex/rest; the delimiter is the first byte.
+// cutSed splits /regex/rest. The delimiter is the first byte of s.
 func cutSed(s string) (inside, rest string, ok bool) {
 	for i := 1; i < len(s); i++ {
 		switch s[i] {
@@ -188,7 +189,7 @@ func cutSed(s string) (inside, rest string, ok bool) {
 	return "", "", false
 }
 
-// known reads programs that run others, or code, for an option or always.
+// known reads programs that run other programs or code, either because of an option or always.
 func (c call) known() {
 	switch {
 	case strings.HasPrefix(c.name, "ld-linux"), strings.HasPrefix(c.name, "ld-musl"), strings.HasPrefix(c.name, "ld.so"), strings.HasPrefix(c.name, "ld64"), strings.HasPrefix(c.name, "qemu-"):
@@ -249,8 +250,8 @@ func (c call) known() {
 	}
 }
 
-// triggers are the arguments with which programs run others: beginnings of long options, letters of short ones, and
-// whole words (with "=" at the end: their beginnings).
+// triggers are the arguments with which programs run other programs: beginnings of long options, letters of short
+// options, and whole words. A word with "=" at its end stands for every word that begins so.
 var triggers = []struct{ programs, long, short, words string }{
 	{"tar gtar bsdtar", "--checkpoint-action --to-command --use-compress-program --rsh-command --rmt-command --info-script --new-volume-script", "IF", ""},
 	{"cpio pax", "--rsh-command --rmt-command", "", ""},
@@ -281,7 +282,7 @@ var triggers = []struct{ programs, long, short, words string }{
 	{"logrotate tcpdump dhclient", "", "zf", ""},
 }
 
-// runsOthers are programs whose purpose is to run what they are given.
+// runsOthers are programs whose purpose is to run the commands that they are given.
 const runsOthers = "ssh mosh sshpass rsh lxc lxc-attach nsenter systemd-run systemd-nspawn machinectl at batch " +
 	"crontab screen tmux byobu dtach parallel sem expect gdb lldb vim vi view vimdiff rvim nvim emacs emacsclient ed " +
 	"ex red nano pico joe m4 dc socat nc ncat netcat telnet ftp nix nix-shell nix-env guix entr watchexec nodemon " +
@@ -291,7 +292,7 @@ const runsOthers = "ssh mosh sshpass rsh lxc lxc-attach nsenter systemd-run syst
 	"linux64 i386 x86_64 arch run0 kdesu gksu gksudo calife super please dotenv env-cmd cross-env cross-env-shell " +
 	"concurrently chronic-sh less more most rename prename"
 
-// packageManager reads the verbs of package managers that run programs by name.
+// packageManager reads the subcommands of package managers that run programs by name.
 func (c call) packageManager() {
 	if c.has("--script-shell", "--shell", "--scripts-prepend-node-path") {
 		c.unclear(c.name + " gets a shell of its own for scripts")
@@ -333,18 +334,18 @@ func (c call) packageManager() {
 	}
 }
 
-// pnpmVerbs are what pnpm does itself. It runs any other word as a command.
+// pnpmVerbs are the subcommands that pnpm has itself. pnpm runs any other word as a command.
 const pnpmVerbs = "install i add remove rm uninstall un update up upgrade link ln unlink import rebuild rb prune " +
 	"fetch install-test it patch patch-commit patch-remove audit list ls outdated why licenses run run-script test t " +
 	"start create store publish pack init root bin deploy doctor setup dedupe approve-builds ignored-builds env " +
 	"cache info view recursive multi m"
 
-// isCode reports whether an option in front of bun's verb brings code.
+// isCode reports whether an option before bun's subcommand holds code.
 func isCode(a string) bool {
 	return a == "-" || a == "--eval" || a == "--print" || strings.HasPrefix(a, "-e") || strings.HasPrefix(a, "-p") || strings.HasPrefix(a, "--eval=") || strings.HasPrefix(a, "--print=")
 }
 
-// runs reads the words behind npx and its kin.
+// runs reads the words behind npx and similar programs.
 func (c call) runs(args []word) {
 	c.args = args
 	c.wrapped(npx)

@@ -10,26 +10,27 @@ import (
 	"github.com/superloop/superloop/internal/text"
 )
 
-// Severity is how much a finding matters.
+// Severity says how serious a finding is.
 type Severity string
 
-// An error is a hole or a contradiction; a warning is loose or unlikely to be meant; a note is worth knowing.
+// An error is a security hole or a contradiction. A warning is a loose setting, or one that the operator is unlikely to
+// have meant. A note is worth knowing.
 const (
 	SevError   Severity = "error"
 	SevWarning Severity = "warning"
 	SevNote    Severity = "note"
 )
 
-// Finding is something about a policy that its owner should know.
+// Finding is a fact about a policy that the operator should know.
 type Finding struct {
 	Severity Severity `json:"severity"`
 	Pointer  string   `json:"pointer"` // the JSON pointer of the value in the config
 	Code     string   `json:"code"`
-	Message  string   `json:"message"` // one sentence; what it quotes is safe to print
+	Message  string   `json:"message"` // one sentence; quoted text in it is safe to print
 }
 
-// Lint finds what is loose, contradictory or unlikely to be meant in a policy, in the order of its keys. Every overlap
-// of an entry with a pattern is among it.
+// Lint finds settings of a policy that are loose, contradictory or unlikely to be meant, in the order of the policy's
+// keys. The findings include every overlap of an entry of auto_approve with a pattern of require_human.
 func (p *Policy) Lint() []Finding {
 	l := linter{Policy: p}
 	l.section()
@@ -64,7 +65,7 @@ func (l *linter) entry(i int) string { return l.Pointer("auto_approve", i) }
 
 func quoted(s string) string { return "\"" + text.Display(clip(s)) + "\"" }
 
-// section looks at what is not a list.
+// section checks the settings that are not lists of commands.
 func (l *linter) section() {
 	s := l.Settings
 	if s.OnUnknown == UnknownAllow {
@@ -85,14 +86,14 @@ func (l *linter) section() {
 		}
 	}
 	for _, command := range slices.Sorted(maps.Keys(s.Entries)) {
-		// A loop with a list of its own may leave out what the config lists.
+		// A loop with its own list may leave out commands that the config lists.
 		if _, ok := l.listed[command]; !ok && l.origin["entries"] == l.origin["auto_approve"] {
 			l.add(SevWarning, "no_such_entry", l.Pointer("entries", command), "%s is not in auto_approve, so nothing is set by this", quoted(command))
 		}
 	}
 }
 
-// overlaps names every pattern that fits an entry, and says which of the two wins.
+// overlaps reports every pattern that fits an entry, and says which of the two wins.
 func (l *linter) overlaps(i int, entry string, a *Analysis) {
 	d := decision{Policy: l.Policy, Command: Command{Text: entry}, a: a}
 	for n := range l.patterns {
@@ -111,7 +112,7 @@ func (l *linter) overlaps(i int, entry string, a *Analysis) {
 		case l.Settings.StrictRequireHuman:
 			l.add(SevWarning, "overlap", l.entry(i), "%s fits the pattern %s of require_human%s, which wins (strict_require_human)", quoted(entry), quoted(pat.text), where)
 		case pat.all:
-			// everything else needs an operator: the usual case, and the default
+			// the pattern has only stars, the usual case and the default: every other command needs an operator
 		case pat.literal:
 			l.add(SevNote, "overlap", l.entry(i), "%s may fit the pattern %s of require_human%s; the entry wins", quoted(entry), quoted(pat.text), where)
 		default:
@@ -120,7 +121,7 @@ func (l *linter) overlaps(i int, entry string, a *Analysis) {
 	}
 }
 
-// pattern looks at one entry of require_human.
+// pattern checks one entry of require_human.
 func (l *linter) pattern(i int) {
 	pat := &l.patterns[i]
 	at := l.Pointer("require_human", i)
@@ -142,7 +143,7 @@ func looksLikeRegexp(s string) bool {
 	return slices.ContainsFunc(marks, func(mark string) bool { return strings.Contains(s, mark) }) || strings.HasPrefix(s, "^") || strings.HasSuffix(s, "$") && !strings.HasSuffix(s, " $")
 }
 
-// Worst is the highest severity among findings, "" without any.
+// Worst returns the highest severity among findings, or "" without findings.
 func Worst(found []Finding) Severity {
 	rank := map[Severity]int{SevNote: 1, SevWarning: 2, SevError: 3}
 	if len(found) == 0 {
@@ -151,7 +152,7 @@ func Worst(found []Finding) Severity {
 	return slices.MaxFunc(found, func(a, b Finding) int { return cmp.Compare(rank[a.Severity], rank[b.Severity]) }).Severity
 }
 
-// look examines one entry of auto_approve.
+// look checks one entry of auto_approve.
 func (l *linter) look(i int, entry string) {
 	a := Analyse(entry)
 	at := l.entry(i)
@@ -163,7 +164,7 @@ func (l *linter) look(i int, entry string) {
 	if a.State != "" {
 		l.add(SevError, "wrapper_state", at, "%s touches superloop's own files (%s)", quoted(entry), text.Display(clip(a.State)))
 	}
-	if len(a.Opaque) > 0 { // the first says it; the verb "policy check" shows all
+	if len(a.Opaque) > 0 { // one finding shows the first remark; superloop policy check shows all of them
 		why := a.Opaque[0].Why
 		if strings.Contains(why, "cannot be read as a bash command") {
 			l.add(SevError, "unreadable", at, "%s: %s", quoted(entry), why)
@@ -177,7 +178,7 @@ func (l *linter) look(i int, entry string) {
 	}
 }
 
-// text looks at the bytes.
+// text checks the bytes of an entry.
 func (l *linter) text(at, entry string, a *Analysis) {
 	if len(a.Hidden) > 0 {
 		l.add(SevError, "hidden", at, "%s holds %s at byte %d, which cannot be seen", quoted(entry), a.Hidden[0].Name, a.Hidden[0].Offset)
@@ -193,7 +194,7 @@ func (l *linter) text(at, entry string, a *Analysis) {
 	}
 }
 
-// pipesToShell finds downloads that are run.
+// pipesToShell reports an entry that runs what it downloads.
 func pipesToShell(l *linter, at, entry string, a *Analysis) {
 	fetches, runs := false, false
 	for _, p := range a.Parts {
@@ -212,7 +213,7 @@ func pipesToShell(l *linter, at, entry string, a *Analysis) {
 	}
 }
 
-// part looks at one simple command of an entry.
+// part checks one simple command of an entry.
 func (l *linter) part(at, entry string, p *Part) {
 	if len(p.words) == 0 || !p.words[0].known {
 		return
@@ -249,7 +250,7 @@ func (l *linter) part(at, entry string, p *Part) {
 	l.scripts(say, name, verb, p)
 }
 
-// scripts suggests forms that do not run what packages bring.
+// scripts suggests options with which a package manager does not run the scripts of packages.
 func (l *linter) scripts(say func(Severity, string, string, ...any), name, verb string, p *Part) {
 	if slices.ContainsFunc(p.words, func(w word) bool { return w.text == "--ignore-scripts" }) {
 		return

@@ -6,19 +6,20 @@ import (
 	"strings"
 )
 
-// pattern is one entry of require_human. It is trimmed and split at blanks. Without '*' its words are those that a
-// command begins with. With '*' it is a glob over the command's words, joined by single blanks; '*' is any text, blanks
-// too, everything else is itself, and " *" at the end may also be nothing.
+// pattern is one entry of require_human, trimmed and split at blanks. A pattern without '*' fits a command that begins
+// with the pattern's words. A pattern with '*' is a glob over the command's words, which are joined by single blanks.
+// There '*' stands for any text, blanks included, and every other character stands for itself. A final " *" may also
+// stand for nothing.
 //
-// Words in front of a lone last "*" (and all words without one) are also compared word by word as programs read them:
-// see heads.
+// If a pattern has no '*', or has one only as its last word, heads also compares its words with the command word by
+// word, as programs read them.
 type pattern struct {
-	text    string   // as it is in the policy
+	text    string   // the entry as it is in the policy
 	glob    string   // the words, joined by one blank
-	globs   []string // glob, and what it means besides
-	literal bool     // no '*'
-	all     bool     // nothing but '*'
-	// head are the words that a command must begin with; nil when a '*' stands elsewhere than as the last word.
+	globs   []string // glob and its variant: with a final " *", or without it
+	literal bool     // the pattern has no '*'
+	all     bool     // the pattern has nothing but '*'
+	// head are the words that a command must begin with; nil when a '*' is elsewhere than in the last word.
 	head []string
 }
 
@@ -28,7 +29,7 @@ func newPattern(text string) (pattern, bool) {
 	p.all = len(words) > 0 && strings.Trim(p.glob, "* ") == ""
 	p.globs = []string{p.glob}
 	if p.literal {
-		p.globs = append(p.globs, p.glob+" *") // the first words
+		p.globs = append(p.globs, p.glob+" *") // the words are the first words of a command
 	} else if short, ok := strings.CutSuffix(p.glob, " *"); ok {
 		p.globs = append(p.globs, short)
 	}
@@ -40,16 +41,16 @@ func newPattern(text string) (pattern, bool) {
 	return p, len(words) > 0
 }
 
-// match is how well a pattern fits.
+// match says how well a pattern fits a command.
 type match int
 
 const (
 	no    match = iota
-	maybe       // what is only known when bash runs it could make it fit
+	maybe       // it fits for some values of the text that only bash will know
 	sure
 )
 
-// of compares the pattern with one command.
+// of compares the pattern with one simple command.
 func (p *pattern) of(part *Part) match {
 	if p.all {
 		return sure
@@ -62,14 +63,14 @@ func (p *pattern) of(part *Part) match {
 		if best == sure {
 			break
 		}
-		// What could be any program at all fits no pattern: opaque says that.
+		// A program name that could be anything fits no pattern here: Analysis.Opaque reports such a command.
 		best = max(best, p.onText(text, part.words[0].known))
 	}
 	return best
 }
 
 // onText compares the pattern with words that are joined by single blanks, or with a whole command as it was written.
-// Without guess only what is sure counts.
+// onText returns maybe only if guess is set.
 func (p *pattern) onText(text string, guess bool) match {
 	best := no
 	for _, g := range p.globs {
@@ -83,9 +84,9 @@ func (p *pattern) onText(text string, guess bool) match {
 	return best
 }
 
-// heads compares the first words of a pattern with a command as programs read them: the program may be called by its
-// path, options may stand anywhere, be bundled, abbreviated, and have a value. So "git push" names `/usr/bin/git -C x
-// push -f`, and "git reset --hard" `git reset HEAD~1 --hard`.
+// heads compares the first words of a pattern with a command as programs read it. The command may name the program by
+// its path. Its options may stand anywhere, may be bundled or abbreviated, and may have a value. So "git push" fits
+// `/usr/bin/git -C x push -f`, and "git reset --hard" fits `git reset HEAD~1 --hard`.
 func heads(head []string, words []word) match {
 	if len(words) == 0 || !words[0].known || !sameProgram(head[0], words[0].text) {
 		return no
@@ -106,21 +107,21 @@ func sameProgram(pattern, name string) bool {
 	return pattern == name || !strings.Contains(pattern, "/") && foldName(pattern) == programName(name)
 }
 
-// reading goes through the words of one command.
+// reading compares the words of one command with a pattern.
 type reading struct {
-	options []string // what must be among the options
-	rm      bool     // -R is -r there, --recursive too
+	options []string // the options of the pattern
+	rm      bool     // the program is rm, for which -R and --recursive are the same as -r
 	seen    []string // options of the command
-	open    bool     // an unknown word may hold more of them
+	open    bool     // an unknown word may hold more options
 }
 
-// operands follows at once all numbers of pattern words that can have been read: one that follows an option may be its
-// value, or not.
+// operands compares the operands of a pattern (want) with the words of a command. A word after an option may be the
+// option's value or an operand. operands therefore follows all possible counts of matched operands at once.
 func (r *reading) operands(want []string, words []word) match {
 	n := len(want)
 	certain, possible := make([]bool, n+1), make([]bool, n+1)
 	certain[0], possible[0] = true, true
-	afterOption, plain := false, false // plain: "--" was there, options are over
+	afterOption, plain := false, false // plain: the word "--" has ended the options
 	for _, w := range words {
 		switch {
 		case w.known && !plain && w.text == "--":
@@ -140,7 +141,7 @@ func (r *reading) operands(want []string, words []word) match {
 			hit := sameOperand(want[i], w.text)
 			certain[i+1] = certain[i+1] || certain[i] && hit
 			possible[i+1] = possible[i+1] || possible[i] && hit
-			if !afterOption { // another operand stands where the pattern has this one
+			if !afterOption { // another operand is at the place of the pattern's next operand
 				certain[i], possible[i] = false, false
 			}
 		}
@@ -155,7 +156,7 @@ func (r *reading) operands(want []string, words []word) match {
 	return no
 }
 
-// unknown is the step of operands over a word that only bash will know.
+// unknown updates the state of operands (certain, possible) for a word whose text only bash will know.
 func (r *reading) unknown(want []string, w word, certain, possible []bool, plain bool) {
 	r.open = r.open || !plain && w.mayBeOption()
 	for i := len(want) - 1; i >= 0; i-- {
@@ -173,7 +174,7 @@ func sameOperand(want, got string) bool {
 
 func isOption(w string) bool { return len(w) > 1 && w[0] == '-' && w != "--" }
 
-// hasOptions reports whether every option of the pattern is among those seen.
+// hasOptions reports whether the command has every option of the pattern.
 func (r *reading) hasOptions() bool {
 	letters := ""
 	for _, s := range r.seen {
@@ -199,7 +200,7 @@ func (r *reading) hasOption(want, letters string) bool {
 		}
 		name, _, _ := strings.Cut(s, "=")
 		wantName, _, valued := strings.Cut(want, "=")
-		// GNU programs and git take any prefix of a long name.
+		// GNU programs and git accept any unambiguous prefix of a long option.
 		if !valued && strings.HasPrefix(want, "--") && len(name) > 2 && strings.HasPrefix(wantName, name) {
 			return true
 		}
@@ -212,7 +213,7 @@ func (r *reading) hasOption(want, letters string) bool {
 			want = "-f"
 		}
 	}
-	// A bundle such as -rf is a set of letters; longer ones are words, as in find's -delete.
+	// A bundle such as -rf is a set of letters. A longer option is a word, such as find's -delete.
 	if strings.HasPrefix(want, "--") || len(want) > 4 {
 		return false
 	}
@@ -228,7 +229,7 @@ func (r *reading) hasOption(want, letters string) bool {
 	return true
 }
 
-// plain is the command for a comparison word by word: git without the options in front of its own command.
+// plain returns the words for a comparison word by word: for git, without the options in front of git's own command.
 func (p *Part) plain() []word {
 	if len(p.words) > 1 && p.words[0].known && programName(p.words[0].text) == "git" {
 		if _, rest, ok := gitGlobals.split(p.words[1:], false); ok {
@@ -238,7 +239,7 @@ func (p *Part) plain() []word {
 	return p.words
 }
 
-// joined are the texts that a glob is compared with: the words as they are, and in their canonical form.
+// joined returns the texts that a glob is compared with: the words as they are, and the words in canonical form.
 func (p *Part) joined() []string {
 	if p.forms == nil {
 		p.forms = []string{join(p.words)}
@@ -249,7 +250,8 @@ func (p *Part) joined() []string {
 	return p.forms
 }
 
-// canonical gives a command its usual form: the program by its name, options before operands, rm's in one bundle.
+// canonical brings a command into its usual form: the program without its path, then options, then operands; rm's
+// options in one bundle.
 func canonical(ws []word) []word {
 	if len(ws) == 0 || !ws[0].known {
 		return ws
@@ -273,7 +275,7 @@ func canonical(ws []word) []word {
 	return slices.Concat([]word{literal(name)}, options, operands)
 }
 
-// foldRm writes rm's options as people do: -rf first, then the others.
+// foldRm brings the options of rm into their usual form: -rf first, then the others.
 func foldRm(options []word) []word {
 	recursive, force := false, false
 	var others []word
@@ -306,20 +308,20 @@ func foldRm(options []word) []word {
 	return append([]word{literal(bundle)}, others...)
 }
 
-// unknown stands for text that is only known when bash runs the command. NUL cannot be part of a command.
+// unknown stands for text that is only known when bash runs the command. The byte is NUL, which no command can contain.
 const unknown = '\x00'
 
-// couldMatch reports whether pattern ('*' is any text) matches one of the texts that text may become.
+// couldMatch reports whether pattern ('*' stands for any text) matches one of the texts that text may become.
 func couldMatch(pattern, text string) bool {
 	at := strings.IndexByte(text, unknown)
 	if at < 0 || !agree(pattern, text[:at]) {
 		return at < 0 && plainMatch(pattern, text)
 	}
-	const most = 1 << 18 // steps; what would need more may match
+	const most = 1 << 18 // steps; a larger comparison counts as a possible match
 	return len(pattern)*len(text) > most || intersects(pattern, text)
 }
 
-// agree reports whether what stands before the first '*' does not contradict a beginning.
+// agree reports whether the text before the first '*' of a pattern is compatible with begin.
 func agree(pattern, begin string) bool {
 	for i := range min(len(pattern), len(begin)) {
 		if pattern[i] == '*' {
@@ -332,8 +334,8 @@ func agree(pattern, begin string) bool {
 	return true
 }
 
-// plainMatch reports whether pattern matches text whatever its unknown bytes stand for: only '*' covers them. It needs
-// at most len(pattern)*len(text) steps.
+// plainMatch reports whether pattern matches text for all values of the unknown bytes. Only '*' covers an unknown byte.
+// plainMatch needs at most len(pattern)*len(text) steps.
 func plainMatch(pattern, text string) bool {
 	p, t := 0, 0
 	star, mark := -1, 0
@@ -358,12 +360,12 @@ func plainMatch(pattern, text string) bool {
 	return p == len(pattern)
 }
 
-// intersects reports whether there is a text that both the pattern ('*') and the command (unknown) can be.
+// intersects reports whether some text fits both the pattern (with '*') and the command (with unknown bytes).
 func intersects(pattern, text string) bool {
 	row, next := make([]bool, len(text)+1), make([]bool, len(text)+1)
 	row[0] = true
 	for p := 0; ; p++ {
-		// Inside a row: what '*' eats of the text, and unknown bytes that are empty.
+		// Within a row, '*' covers bytes of the text, and unknown bytes may stand for nothing.
 		for t := 0; t < len(text); t++ {
 			if row[t] && (text[t] == unknown || p < len(pattern) && pattern[p] == '*') {
 				row[t+1] = true
@@ -381,7 +383,7 @@ func intersects(pattern, text string) bool {
 			case pattern[p] == '*':
 				next[t] = true
 			case t < len(text) && text[t] == unknown:
-				next[t] = true // the unknown text holds this byte, and perhaps more
+				next[t] = true // the unknown text contains this byte, and perhaps more
 			case t < len(text) && text[t] == pattern[p]:
 				next[t+1] = true
 			}

@@ -17,30 +17,31 @@ import (
 	"github.com/superloop/superloop/schemas"
 )
 
-// Policy is a recovery section that Decide can use. It does not change once it is made, and may be used by several
-// goroutines; Compile and ReadPolicy are its only makers.
+// Policy is a recovery section in the form that Decide uses. A Policy does not change after Compile or ReadPolicy, its
+// only makers, has returned it. Several goroutines may use it.
 type Policy struct {
-	Settings Settings // Settings are what the policy was made of. They are shared: read only.
+	Settings Settings // Settings are the settings that the policy was made of. They are shared, so they are read-only.
 	Digest   string   // the SHA-256, in hex, of the settings as canonical JSON
 
-	listed   map[string]int // command -> place in AutoApprove
+	listed   map[string]int // maps a command to its index in AutoApprove
 	patterns []pattern
-	origin   map[string]string // key -> pointer of the section that set it
+	origin   map[string]string // maps a key to the JSON pointer of the section that set it
 }
 
-// Section is a recovery section as it stands in a config.
+// Section is a recovery section of a config, as JSON with its place.
 type Section struct {
-	Raw     json.RawMessage // the section's JSON; nil when it is absent
-	Pointer string          // its place: "/recovery", "/loops/2/recovery"
+	Raw     json.RawMessage // the JSON of the section; nil when the section is absent
+	Pointer string          // the JSON pointer of the section: "/recovery", "/loops/2/recovery"
 }
 
-// ReadPolicy makes the policy of the given sections, the more general first: the config's own, then the loop's. A later
-// section wins key by key: a key that it has replaces the earlier one's value, lists as a whole; only objects (sandbox,
-// entries) are merged in the same manner, so that a loop cannot lose sandbox.required by accident. tests are not handed
-// down: they are judged by the policy of the section that holds them.
+// ReadPolicy makes a policy of the given sections. The caller passes the general section first: the section of the
+// config, then the section of the loop. A later section wins key by key: a key in it replaces the earlier value, and a
+// list is replaced as a whole. Only objects (sandbox, entries) are merged key by key, so that a loop cannot lose
+// sandbox.required by accident. The tests of an earlier section are dropped: they apply only to the policy of the
+// section that holds them.
 //
-// The problems have the JSON pointer of the config, but no line; with a problem there is no policy. Without any section
-// recovery is not enabled.
+// The problems have the JSON pointer into the config, but no line. If there is a problem, ReadPolicy returns no policy.
+// If no section is present, recovery is not enabled.
 func ReadPolicy(sections ...Section) (*Policy, []schemas.Problem) {
 	merged, origin, present := map[string]json.RawMessage{}, map[string]string{}, false
 	for _, s := range sections {
@@ -73,7 +74,7 @@ func ReadPolicy(sections ...Section) (*Policy, []schemas.Problem) {
 	return compile(settings, origin)
 }
 
-// checkSection applies the config's own schema to one section, and gives it with every number in plain form.
+// checkSection applies the schema of the config to one section. It returns the section with every number in plain form.
 func checkSection(s Section) (json.RawMessage, []schemas.Problem) {
 	const head = `{"runners":{"r":{"command":["r"]}},"loops":[],"recovery":`
 	doc, problems := schemas.Read(schemas.Config, slices.Concat([]byte(head), s.Raw, []byte("}")))
@@ -88,7 +89,7 @@ func checkSection(s Section) (json.RawMessage, []schemas.Problem) {
 	return doc.Raw("/recovery", nil), nil
 }
 
-// mergeJSON lays over on under: objects key by key, anything else replaced.
+// mergeJSON merges over into under. Objects are merged key by key; any other value of over replaces the value of under.
 func mergeJSON(under, over json.RawMessage) json.RawMessage {
 	var a, b map[string]json.RawMessage
 	if json.Unmarshal(under, &a) != nil || json.Unmarshal(over, &b) != nil || a == nil || b == nil {
@@ -104,7 +105,7 @@ func mergeJSON(under, over json.RawMessage) json.RawMessage {
 	return out
 }
 
-// Compile makes a policy of settings that are from no config; pointers of problems begin at the section.
+// Compile makes a policy of settings that come from no config. The pointers of problems begin at the section.
 func Compile(s Settings) (*Policy, []schemas.Problem) { return compile(s, nil) }
 
 func compile(s Settings, origin map[string]string) (*Policy, []schemas.Problem) {
@@ -144,14 +145,14 @@ func compile(s Settings, origin map[string]string) (*Policy, []schemas.Problem) 
 	return p, nil
 }
 
-// Pointer is the JSON pointer of a setting, and of what is below it, in the section that the value came from.
+// Pointer returns the JSON pointer of a setting, or of a value below it, in the section that set the value.
 func (p *Policy) Pointer(key string, below ...any) string {
 	var b strings.Builder
 	switch section, ok := p.origin[key]; {
 	case ok:
 		b.WriteString(section)
 	case p.origin != nil:
-		b.WriteString("/recovery") // a default: where it would stand
+		b.WriteString("/recovery") // for a default: the place where an operator would set it
 	}
 	b.WriteString("/" + key)
 	for _, t := range below {
@@ -164,7 +165,7 @@ func (p *Policy) Pointer(key string, below ...any) string {
 // Has reports whether a section of the config sets the key.
 func (p *Policy) Has(key string) bool { _, ok := p.origin[key]; return ok }
 
-// Listed gives the place of a command in auto_approve, by its bytes.
+// Listed returns the index of a command in auto_approve. Listed compares bytes.
 func (p *Policy) Listed(command string) (int, bool) {
 	i, ok := p.listed[command]
 	return i, ok
@@ -173,7 +174,7 @@ func (p *Policy) Listed(command string) (int, bool) {
 // clip shortens text for a message.
 func clip(s string) string { return text.Cut(s, 123) }
 
-// TestResult is how one of a policy's own tests went.
+// TestResult is the result of one of the policy's own tests.
 type TestResult struct {
 	Test    PolicyTest `json:"test"`
 	Pointer string     `json:"pointer"`
@@ -181,8 +182,8 @@ type TestResult struct {
 	Verdict Verdict    `json:"verdict"`
 }
 
-// RunTests judges every test of the policy. Nothing is looked up and nothing is run: a directory is judged by its path
-// alone, nothing has changed, commands are confined, and the budget is untouched.
+// RunTests judges every test of the policy. It looks up nothing and runs nothing. It judges a working directory by its
+// path alone. It assumes that no input has changed, that commands are confined, and that the budget is unused.
 func (p *Policy) RunTests() []TestResult {
 	out := make([]TestResult, 0, len(p.Settings.Tests))
 	for i, t := range p.Settings.Tests {
@@ -193,7 +194,7 @@ func (p *Policy) RunTests() []TestResult {
 	return out
 }
 
-// CheckTests gives a problem for each test that fails: a config with such a policy is not taken.
+// CheckTests returns a problem for each test that fails. superloop refuses a config whose policy fails its own tests.
 func (p *Policy) CheckTests() []schemas.Problem {
 	var problems []schemas.Problem
 	for _, r := range p.RunTests() {
@@ -207,7 +208,7 @@ func (p *Policy) CheckTests() []schemas.Problem {
 	return problems
 }
 
-// lexicalProblem judges a working directory without looking at any.
+// lexicalProblem judges a working directory by its path, without looking at the file system.
 func lexicalProblem(dir string) string {
 	clean, why := path.Clean(dir), workdir.Impossible(dir)
 	switch {
@@ -225,18 +226,18 @@ func lexicalProblem(dir string) string {
 	return (&workdir.Error{Dir: dir, Why: why}).Error()
 }
 
-// Near is the entry of auto_approve that is most like a command.
+// Near is the entry of auto_approve that is most similar to a command.
 type Near struct {
-	Entry int    `json:"entry"` // its place
+	Entry int    `json:"entry"` // its index in auto_approve
 	Text  string `json:"text"`
-	At    int    `json:"at"`    // the byte at which the two differ first
-	Edits int    `json:"edits"` // how many bytes would have to be changed, as far as was counted
+	At    int    `json:"at"`    // the offset of the first byte in which the two differ
+	Edits int    `json:"edits"` // how many bytes differ (edit distance); estimated for long texts
 }
 
-// Nearest finds the entry that an operator may take the command for, or that the proposal may have meant; ok is false
-// when none is like it. It is for display: being near grants nothing.
+// Nearest finds the entry that an operator may confuse with the command, or that the author of the proposal may have
+// meant. ok is false when no entry is similar. The result is for display: similarity grants nothing.
 func (p *Policy) Nearest(command string) (near Near, ok bool) {
-	const most = 300 // bytes that are compared; the rest counts by its length
+	const most = 300 // bytes that Nearest compares; the rest counts by its length
 	near.Edits = 1 << 30
 	for i, entry := range p.Settings.AutoApprove {
 		if entry == command {
@@ -257,11 +258,11 @@ func (p *Policy) Nearest(command string) (near Near, ok bool) {
 			}
 		}
 	}
-	// More than half of it different is another command.
+	// A command that differs in more than half of its bytes counts as another command.
 	return near, near.Edits <= max(len(near.Text), 4)/2 || near.At == len(near.Text) && near.At > 0
 }
 
-// edits is the Levenshtein distance in bytes.
+// edits returns the Levenshtein distance of a and b in bytes.
 func edits(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
@@ -282,7 +283,7 @@ func edits(a, b string) int {
 	return row[len(b)]
 }
 
-// Values of settings.
+// These are the values of settings, and the default of a timeout.
 const (
 	UnknownEscalate  = "escalate"
 	UnknownDeny      = "deny"
@@ -295,57 +296,58 @@ const (
 	NetworkFull      = "full"
 	NetworkNone      = "none"
 
-	DefaultTimeout = 120 * time.Second // of a command that asks for nothing
+	DefaultTimeout = 120 * time.Second // for a command that sets no timeout
 )
 
 // Settings are the keys of the recovery section with every default filled in.
 type Settings struct {
-	Enabled bool `json:"enabled"` // false when there is no section at all
-	// Remediation has rules look at failing tests before an agent does, and run what they know and the policy lets run.
+	Enabled bool `json:"enabled"` // false when the config has no recovery section
+	// Remediation permits superloop to look for the cause of failing tests by rules, before an agent runs, and to run
+	// the remedies that the policy permits.
 	Remediation bool `json:"first_aid"`
-	// AutoApprove are the commands that run without an operator, byte for byte.
+	// AutoApprove are the commands that run without an operator. superloop compares them byte for byte.
 	AutoApprove  []string `json:"auto_approve"`
-	RequireHuman []string `json:"require_human"` // the patterns that always need an operator
-	// OnUnknown is escalate, deny or allow; anything else is taken as escalate.
+	RequireHuman []string `json:"require_human"` // the patterns of commands that need an operator
+	// OnUnknown is escalate, deny or allow. Decide treats any other value as escalate.
 	OnUnknown       string `json:"on_unknown"`
-	MaxAuto         int    `json:"max_auto_recoveries_per_run"` // bounds the automatic recoveries of one run
-	CooldownSeconds int    `json:"cooldown_seconds"`            // the least time between two of them
+	MaxAuto         int    `json:"max_auto_recoveries_per_run"` // the maximum number of automatic recoveries in one run
+	CooldownSeconds int    `json:"cooldown_seconds"`            // the minimum time between two automatic recoveries
 	OnCooldown      string `json:"on_cooldown"`
-	// StrictRequireHuman lets every pattern win over a listing.
+	// StrictRequireHuman lets every pattern of require_human win over an entry of auto_approve.
 	StrictRequireHuman bool `json:"strict_require_human"`
-	// AllowPrivileged lets a listed command use sudo and its kin.
+	// AllowPrivileged lets a listed command use sudo and similar programs.
 	AllowPrivileged   bool `json:"allow_privileged"`
-	MaxTimeoutSeconds int  `json:"max_timeout_seconds"` // bounds what a proposal may ask for
-	// Guard says what of a listed command's inputs may not change: scripts, strict or off.
+	MaxTimeoutSeconds int  `json:"max_timeout_seconds"` // the longest timeout that a proposal may ask for
+	// Guard says which inputs of a listed command may not change: scripts, strict or off.
 	Guard          string   `json:"guard"`
 	Sandbox        Sandbox  `json:"sandbox"`
 	Network        string   `json:"network"` // full or none; see NetworkOf
 	EnvPassthrough []string `json:"env_passthrough"`
-	// Entries holds what is special about single commands of AutoApprove.
+	// Entries holds settings of single commands of AutoApprove.
 	Entries map[string]EntrySettings `json:"entries"`
 	Tests   []PolicyTest             `json:"tests"` // the policy's own tests
 }
 
-// Sandbox is what confines recovery commands.
+// Sandbox holds the settings of the sandbox in which recovery commands run.
 type Sandbox struct {
-	Required bool `json:"required"` // without a sandbox nothing runs automatically
-	// Caches are directories outside the repository that can be written: absolute, or beginning with "~/".
+	Required bool `json:"required"` // without a sandbox no command runs automatically
+	// Caches are directories outside of the repository that commands may write: absolute, or beginning with "~/".
 	Caches []string `json:"caches"`
 }
 
-// EntrySettings is what is special about one entry of auto_approve.
+// EntrySettings holds the settings of one entry of auto_approve.
 type EntrySettings struct {
-	Network string `json:"network"` // full or none; "" is what the section says
+	Network string `json:"network"` // full or none; "" stands for the network setting of the section
 }
 
-// PolicyTest is a command and the verdict that the policy must give.
+// PolicyTest is a command with the verdict that the policy must give.
 type PolicyTest struct {
 	Command    string          `json:"command"`
 	WorkingDir string          `json:"working_dir,omitempty"`
 	Expect     action.Decision `json:"expect"`
 }
 
-// Defaults are the settings of a section that is there but empty.
+// Defaults returns the settings of a section that is present but empty.
 func Defaults() Settings {
 	return Settings{
 		Enabled: true, Remediation: true, AutoApprove: []string{}, RequireHuman: []string{"*"}, OnUnknown: UnknownEscalate,
@@ -355,13 +357,13 @@ func Defaults() Settings {
 	}
 }
 
-// Cooldown is the least time between two automatic recoveries.
+// Cooldown returns the minimum time between two automatic recoveries.
 func (s Settings) Cooldown() time.Duration { return time.Duration(s.CooldownSeconds) * time.Second }
 
-// MaxTimeout bounds what a proposal may ask for.
+// MaxTimeout returns the longest timeout that a proposal may ask for.
 func (s Settings) MaxTimeout() time.Duration { return time.Duration(s.MaxTimeoutSeconds) * time.Second }
 
-// NetworkOf is the network that a command runs with: full or none.
+// NetworkOf returns the network setting with which a command runs: full or none.
 func (s Settings) NetworkOf(command string) string {
 	if n := s.Entries[command].Network; n != "" && slices.Contains(s.AutoApprove, command) {
 		return n
@@ -369,8 +371,8 @@ func (s Settings) NetworkOf(command string) string {
 	return s.Network
 }
 
-// digest is the SHA-256, in hex, of the settings as canonical JSON: every default written out, keys sorted, no white
-// space, nothing escaped that need not be.
+// digest returns the SHA-256, in hex, of the settings as canonical JSON. Canonical JSON has every default written out,
+// sorted keys, no white space, and no avoidable escapes.
 func (s Settings) digest() (string, error) {
 	first, err := json.Marshal(s)
 	if err != nil {
@@ -382,14 +384,15 @@ func (s Settings) digest() (string, error) {
 	if err := dec.Decode(&plain); err != nil {
 		return "", fmt.Errorf("reading the policy back: %w", err)
 	}
-	// A key that came later is left out at its default, so that a digest outlives the release that brought it.
+	// The key first_aid is newer than the others. It is left out at its default, so that the digests of policies
+	// without it stay valid.
 	if m, ok := plain.(map[string]any); ok && s.Remediation {
 		delete(m, "first_aid")
 	}
 	var canonical bytes.Buffer
 	enc := json.NewEncoder(&canonical)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(plain); err != nil { // a map is written with its keys sorted
+	if err := enc.Encode(plain); err != nil { // Encode sorts the keys of a map
 		return "", fmt.Errorf("writing the policy: %w", err)
 	}
 	return fmt.Sprintf("%x", sha256.Sum256(bytes.TrimSuffix(canonical.Bytes(), []byte("\n")))), nil

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// program reads what a program does with its words as far as they are commands. name is what ws[0] is called.
+// program finds the commands among the words of one program. name is the name of the program in ws[0], without its
+// path.
 func (r *reader) program(name string, ws []word, text string, depth int) {
 	c := call{r, name, ws[1:], text, depth}
 	if listed(privilegedPrograms, name) {
@@ -66,10 +67,10 @@ type call struct {
 
 func (c call) unclear(why string) { c.opaque(why, c.text) }
 
-// inner reads words as a command that this one runs.
+// inner reads words as a command that this program runs.
 func (c call) inner(ws []word) { c.command(ws, show(ws), c.depth+1) }
 
-// body reads a text that this program gives to a shell.
+// body reads a text that this program passes to a shell.
 func (c call) body(w word) {
 	if !w.known {
 		c.unclear(c.name + " gets a script that is not written out")
@@ -91,23 +92,23 @@ func (c call) has(words ...string) bool {
 	return false
 }
 
-// anyUnknown reports whether an argument is not written out.
+// anyUnknown reports whether the text of an argument is not fully known.
 func (c call) anyUnknown() bool {
 	return slices.ContainsFunc(c.args, func(a word) bool { return !a.known })
 }
 
-// option is an option as it was given.
+// option is an option of a command line with its value.
 type option struct {
 	name  string // "-c", "--command"
 	value word
 }
 
-// grammar is what options a program takes: short as for getopt ("ab:": -a, and -b with a value), long as names with ":"
-// behind those with a value in the next word.
+// grammar describes the options of a program. short has the form of getopt ("ab:" means -a, and -b with a value). long
+// holds names, with ":" behind the name of an option whose value may be the next word.
 type grammar struct{ short, long string }
 
-// split parts arguments into options and what follows them. It is not ok if an option is not of the grammar or not
-// written out: then nobody can say where the options end. With permute options may follow operands.
+// split divides arguments into options and the words that follow them. ok is false if an option is not in the grammar,
+// or if its text is not known, because then the end of the options is unknown. permute allows options after operands.
 func (g grammar) split(args []word, permute bool) (options []option, rest []word, ok bool) {
 	long := " " + g.long + " "
 	for i := 0; i < len(args); i++ {
@@ -124,7 +125,7 @@ func (g grammar) split(args []word, permute bool) (options []option, rest []word
 			case strings.Contains(long, " "+name[2:]+": "):
 				if !inline {
 					if i++; i == len(args) || args[i].many {
-						return options, nil, false // none, or nobody knows how many words
+						return options, nil, false // no value, or an unknown number of words
 					}
 					options = append(options, option{name, args[i]})
 					continue
@@ -151,7 +152,7 @@ func (g grammar) split(args []word, permute bool) (options []option, rest []word
 	return options, rest, true
 }
 
-// bundle reads -abVALUE and says how many of the next words belong to it.
+// bundle reads a word such as -abVALUE and returns how many of the next words belong to it.
 func (g grammar) bundle(a word, next []word, options *[]option) (used int, ok bool) {
 	for j := 1; j < len(a.text); j++ {
 		letter := a.text[j]
@@ -177,7 +178,7 @@ func (g grammar) bundle(a word, next []word, options *[]option) (used int, ok bo
 	return 0, true
 }
 
-// find gives the last option of one of these names.
+// find returns the value of the last option that has one of these names.
 func find(options []option, names ...string) (word, bool) {
 	for _, o := range slices.Backward(options) {
 		if slices.Contains(names, o.name) {

@@ -20,7 +20,7 @@ import (
 	"github.com/superloop/superloop/schemas"
 )
 
-// Proposal is what a tester proposes: recovery.json, version 1.
+// Proposal is the content of recovery.json, version 1: the recovery that a tester proposes.
 type Proposal struct {
 	Digest    string        `json:"digest"` // the SHA-256, in hex, of the file's bytes
 	Timestamp time.Time     `json:"timestamp"`
@@ -28,19 +28,19 @@ type Proposal struct {
 	Severity  string        `json:"severity"` // blocking, degraded
 	Diagnosis Diagnosis     `json:"diagnosis"`
 	Recovery  action.Action `json:"recovery"`
-	// Fallback is judged, and counted, by itself; nil when there is none.
+	// Fallback is judged and counted separately from Recovery; nil when the tester proposes none.
 	Fallback *action.Action `json:"fallback,omitempty"`
-	Notes    []string       `json:"notes,omitempty"` // say what was taken otherwise than it was written
+	Notes    []string       `json:"notes,omitempty"` // say which values differ from the file, and why
 }
 
-// Diagnosis is what was found.
+// Diagnosis is what the tester says about the cause of the failure.
 type Diagnosis struct {
 	ErrorPattern string   `json:"error_pattern"`
 	RootCause    string   `json:"root_cause"`
 	Evidence     []string `json:"evidence"`
 }
 
-// fileAttempt is an action as a tester writes it.
+// fileAttempt is an action in the form in which a tester writes it.
 type fileAttempt struct {
 	Command         string  `json:"command"`
 	WorkingDir      *string `json:"working_dir"`
@@ -49,8 +49,8 @@ type fileAttempt struct {
 	Confidence      string  `json:"confidence"`
 }
 
-// DecodeProposal reads the bytes of a recovery.json strictly: see schemas.Read for what is refused. maxTimeout bounds
-// the time that the commands may ask for; a longer one is cut, with a note.
+// DecodeProposal reads the bytes of a recovery.json strictly; schemas.Read lists what is refused. maxTimeout bounds the
+// timeouts of the commands. DecodeProposal cuts a longer timeout and adds a note.
 func DecodeProposal(data []byte, maxTimeout time.Duration) (*Proposal, []schemas.Problem) {
 	var f struct {
 		Timestamp time.Time    `json:"timestamp"`
@@ -73,7 +73,7 @@ func DecodeProposal(data []byte, maxTimeout time.Duration) (*Proposal, []schemas
 	return p, nil
 }
 
-// attempt fills in what was not written from what it inherits.
+// attempt makes an action of f. Values that the tester left out come from from.
 func (p *Proposal) attempt(name string, f fileAttempt, from action.Draft, maxTimeout time.Duration) action.Action {
 	a := action.Draft{Command: f.Command, WorkingDir: from.WorkingDir, TimeoutMS: from.TimeoutMS, Expected: f.ExpectedOutcome, Confidence: f.Confidence}
 	if f.WorkingDir != nil {
@@ -92,26 +92,27 @@ func (p *Proposal) attempt(name string, f fileAttempt, from action.Draft, maxTim
 	return a.Action()
 }
 
-// ProposalFile is what a tester writes in the loop's directory.
+// ProposalFile is the name of the file that a tester writes into the loop's directory.
 const ProposalFile = "recovery.json"
 
-// Names that a proposal has on its way. A crash leaves it under one of them, and the next Take goes on from there.
+// These are the names of a proposal while Take moves it. After a crash the next Take looks for a proposal under these
+// names first.
 const (
 	incoming = "recovery.incoming"  // in the private directory
-	underway = ".recovery.underway" // in the loop's, if the private one is on another file system
+	underway = ".recovery.underway" // in the loop's directory, if the private directory is on another file system
 )
 
-// Taken is a proposal that is out of the agent's reach.
+// Taken is a proposal that the agent can no longer change.
 type Taken struct {
-	Data     []byte            // the file's bytes, read once; nil when they could not be had
-	Digest   string            // the SHA-256 of Data in hex, "" without
-	Path     string            // Path is where the bytes are kept now. What could not be read is kept there as it is.
-	Problems []schemas.Problem // say why there are no bytes: a link, a pipe, too large
+	Data     []byte            // the bytes of the file, read once; nil when superloop could not read them
+	Digest   string            // the SHA-256 of Data in hex; "" without Data
+	Path     string            // Path is the file in which superloop keeps the bytes. An unreadable file is kept there unchanged.
+	Problems []schemas.Problem // say why Data is nil: the file is a link, a pipe, too large
 }
 
-// ReadProposal looks at the proposal in a loop's directory without taking it. The error is fs.ErrNotExist if there is
-// none, and a *schemas.Problem as in Taken if it is not a plain file. What it returns may be gone or changed a moment
-// later: it is for showing.
+// ReadProposal reads the proposal in a loop's directory without taking it. The error is fs.ErrNotExist if there is no
+// proposal. If the proposal is not a plain file, the error says why. The file may be gone or changed a moment later, so
+// the result is only for display.
 func ReadProposal(loopDir string) ([]byte, error) {
 	dir, err := openDir(loopDir)
 	if err != nil {
@@ -125,12 +126,14 @@ func ReadProposal(loopDir string) ([]byte, error) {
 	return data, err
 }
 
-// Take moves the proposal in a loop's directory into the private directory, which must exist, reads it there once, and
-// keeps what it read as "recovery-<digest>.json". From its first step on the agent cannot change what is judged; a
-// newer proposal is the next one to take. The error is fs.ErrNotExist if there is none.
+// Take moves the proposal from a loop's directory into the private directory, which must exist. Take reads the proposal
+// there once and keeps the bytes as "recovery-<digest>.json", with the first 16 digits of the digest. From the first
+// step of Take on, the agent cannot change the proposal that is judged. A newer proposal is left for the next Take. The
+// error is fs.ErrNotExist if there is no proposal.
 //
-// Killed at any point, the next Take finds it again. A power cut may bring a proposal back that was taken; whoever
-// takes it keeps a record of what was dealt with. The steps on the disk have the operation "proposal".
+// If superloop is killed at any point, the next Take finds the proposal again. After a power cut a proposal may come
+// back that was taken before, so the caller keeps a record of the proposals that it has dealt with. The steps on the
+// disk have the operation "proposal".
 func Take(disk durable.Disk, loopDir, privateDir string) (Taken, error) {
 	const op = "proposal"
 	dir, err := openDir(loopDir)
@@ -167,7 +170,7 @@ func Take(disk durable.Disk, loopDir, privateDir string) (Taken, error) {
 	return t, nil
 }
 
-// moved brings the proposal to where it is read, one that a crash left first.
+// moved moves the proposal to the place where Take reads it. A proposal that a crash left half moved comes first.
 func moved(disk durable.Disk, dir, private *os.File) (at *os.File, name string, err error) {
 	const op = "proposal"
 	for _, left := range []struct {
@@ -188,7 +191,8 @@ func moved(disk durable.Disk, dir, private *os.File) (at *os.File, name string, 
 	return private, incoming, err
 }
 
-// setAside keeps what is no plain file where it is, under the first name that is free.
+// setAside keeps a proposal that is not a plain file in its directory, under the first free name
+// "recovery-refused-<n>".
 func setAside(disk durable.Disk, dir *os.File, name string) (string, error) {
 	const most = 1000
 	for n := 1; n <= most; n++ {
@@ -203,7 +207,7 @@ func setAside(disk durable.Disk, dir *os.File, name string) (string, error) {
 	return "", fmt.Errorf("%s holds %d refused proposals; remove them", dir.Name(), most)
 }
 
-// openDir opens a directory, not through a link as its last component.
+// openDir opens a directory. It refuses a path whose last component is a link.
 func openDir(path string) (*os.File, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -217,7 +221,8 @@ func lstat(dir *os.File, name string) (unix.Stat_t, error) {
 	return st, unix.Fstatat(int(dir.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW)
 }
 
-// readPlain reads a plain file of one name and of a proposal's size, once; otherwise it says what it is.
+// readPlain reads a plain file once. The file must have one name and at most the size of a proposal; otherwise
+// readPlain returns the problem.
 func readPlain(dir *os.File, name string) ([]byte, *schemas.Problem, error) {
 	bad := func(format string, args ...any) ([]byte, *schemas.Problem, error) {
 		return nil, &schemas.Problem{Code: "unsafe_file", Message: fmt.Sprintf(format, args...)}, nil
@@ -250,13 +255,14 @@ func readPlain(dir *os.File, name string) ([]byte, *schemas.Problem, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the proposal: %w", err)
 	}
-	if len(data) > limit { // it grew while it was read
+	if len(data) > limit { // the file grew while readPlain read it
 		return bad("it has more than %d bytes", limit)
 	}
 	return data, nil, nil
 }
 
-// in is a path to an entry of an open directory. Nothing above it can be exchanged any more, where /proc is.
+// in returns a path to an entry of an open directory. On Linux the path goes through /proc/self/fd, so that nobody can
+// exchange a directory above the entry.
 func in(dir *os.File, name string) string {
 	if runtime.GOOS == "linux" {
 		return fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), name)

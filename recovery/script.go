@@ -8,13 +8,13 @@ import (
 	"github.com/superloop/superloop/internal/text"
 )
 
-// script reads a text as bash would read it, and every simple command in it.
+// script parses a text as bash would, and reads every simple command in it.
 func (r *reader) script(src string, depth int) {
 	if depth > maxDepth || r.full {
 		r.opaque("it has commands inside commands", src)
 		return
 	}
-	if why := tooMuch(src); why != "" { // a body that quoting had folded
+	if why := tooMuch(src); why != "" { // an inner text, whose quotes hid its nesting before
 		r.opaque(why, src)
 		return
 	}
@@ -31,18 +31,18 @@ func (r *reader) script(src string, depth int) {
 	syntax.Walk(file, s.node)
 }
 
-// source is a script that is being read.
+// source is the script that script reads.
 type source struct {
 	*reader
 	text  string
 	depth int
 }
 
-// slice is how a node is written.
+// slice returns the text of a node as it is written.
 func (s source) slice(n syntax.Node) string {
 	from, to := int(n.Pos().Offset()), int(n.End().Offset())
 	if from > to || to > len(s.text) {
-		return s.text // the parser lost count: show all of it
+		return s.text // the parser's offsets are wrong: show all of the text
 	}
 	return strings.TrimSpace(s.text[from:to])
 }
@@ -66,7 +66,7 @@ func (s source) node(n syntax.Node) bool {
 	case *syntax.ParamExp:
 		s.expansion(n)
 	case *syntax.ExtGlob:
-		// Without the option extglob bash reads !(x) as "not, in a subshell, x".
+		// Without the option extglob, bash reads !(x) as the negation of a subshell that runs x.
 		s.opaque("an extended glob can be a subshell", s.slice(n))
 	case *syntax.UnaryTest:
 		if n.Op == syntax.TsVarSet || n.Op == syntax.TsRefVar {
@@ -87,7 +87,7 @@ func (s source) node(n syntax.Node) bool {
 	case *syntax.Assign:
 		s.assign(n)
 	case *syntax.CoprocClause:
-		// Whether a word is the coprocess's name or its program, bash and the parser see differently.
+		// bash and the parser disagree on whether a word is the coprocess's name or its program.
 		s.opaque("a coprocess is not read", s.slice(n))
 	case *syntax.TimeClause:
 		if n.Stmt != nil {
@@ -105,7 +105,7 @@ func newWords(args []*syntax.Word) []word {
 	return words
 }
 
-// declaration reads export, declare and their kin, which the parser takes for grammar.
+// declaration reads export, declare and similar commands, which the parser treats as syntax.
 func (s source) declaration(n *syntax.DeclClause) {
 	words := []word{literal(n.Variant.Value)}
 	for _, arg := range n.Args {
@@ -114,7 +114,7 @@ func (s source) declaration(n *syntax.DeclClause) {
 	s.command(words, s.slice(n), s.depth)
 }
 
-// declared is an argument of a declaration as one word.
+// declared returns an argument of a declaration as one word.
 func declared(a *syntax.Assign) word {
 	switch {
 	case a.Name == nil:
@@ -128,11 +128,11 @@ func declared(a *syntax.Assign) word {
 	if a.Value != nil {
 		w = newWord(a.Value)
 	}
-	// Values are not split, and ~ and globs in them stay what they are.
+	// bash does not split the values, and does not expand ~ and globs in them.
 	return word{text: a.Name.Value + "=" + w.text, known: w.known}
 }
 
-// assign judges NAME=VALUE in front of a command, or alone.
+// assign judges NAME=VALUE, in front of a command or alone.
 func (s source) assign(n *syntax.Assign) {
 	if n.Name != nil {
 		s.variable(n.Name.Value, s.slice(n))
@@ -163,7 +163,7 @@ func (s source) redirect(n *syntax.Redirect) {
 	}
 }
 
-// expansion judges ${...}: some forms evaluate what a variable holds.
+// expansion judges ${...}. Some of its forms evaluate the value of a variable.
 func (s source) expansion(n *syntax.ParamExp) {
 	switch {
 	case n.Excl && n.Names == 0:
@@ -183,7 +183,8 @@ func (s source) expansion(n *syntax.ParamExp) {
 	}
 }
 
-// arithmetic accepts numbers only: bash evaluates what a variable holds, and a subscript in that runs commands.
+// arithmetic accepts only numbers. bash evaluates the value of a variable in arithmetic, and a subscript in that value
+// can run commands.
 func (s source) arithmetic(x syntax.ArithmExpr, at syntax.Node) {
 	if x == nil {
 		return
@@ -207,7 +208,7 @@ func isNumber(w word) bool {
 	return w.known && w.text != "" && strings.Trim(strings.TrimPrefix(w.text, "-"), "0123456789") == ""
 }
 
-// testWord is the word of a test, unknown if it is something else.
+// testWord returns the word of a test, or an unknown word if the operand is not a word.
 func testWord(x syntax.TestExpr) word {
 	if w, ok := x.(*syntax.Word); ok {
 		return newWord(w)
@@ -215,7 +216,7 @@ func testWord(x syntax.TestExpr) word {
 	return word{text: string(unknown)}
 }
 
-// name judges a word that bash takes for the name of a variable.
+// name judges a word that bash uses as the name of a variable.
 func (s source) name(w word, at syntax.Node) {
 	if !w.known || strings.Contains(w.text, "[") {
 		s.opaque("the name of a variable can run commands", s.slice(at))
@@ -224,7 +225,7 @@ func (s source) name(w word, at syntax.Node) {
 	s.variable(w.text, s.slice(at))
 }
 
-// time: an option that the parser did not take is the program's, or a command's.
+// time reads the keyword time before "--". The parser takes "--" for the command; bash runs the words behind it.
 func (s source) time(n *syntax.TimeClause) {
 	call, ok := n.Stmt.Cmd.(*syntax.CallExpr)
 	if !ok || len(call.Args) < 2 {

@@ -9,13 +9,13 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// word is one word of a command after quote removal. What bash only knows when it runs the command (an expansion, a
-// substitution, a glob, braces, a tilde) is an unknown byte in text.
+// word is one word of a command after quote removal. Text that is only known when bash runs the command (an expansion,
+// a substitution, a glob, braces, a tilde) is an unknown byte in text.
 type word struct {
 	text  string
-	known bool // no unknown byte in text
-	many  bool // it may become several words, all of the form of text
-	split bool // it may become any words at all, or none
+	known bool // text has no unknown byte
+	many  bool // bash may make several words of it, all of the form of text
+	split bool // bash may make any words at all of it, or none
 }
 
 func literal(text string) word { return word{text: text, known: true} }
@@ -23,8 +23,8 @@ func literal(text string) word { return word{text: text, known: true} }
 // mayBe reports whether want may be among the words that w becomes.
 func (w word) mayBe(want string) bool { return w.split || intersects(want, w.text) }
 
-// mayBeOption reports whether an option may be among the words that w becomes. A glob with more than letters in it,
-// such as *.o, finds no file that a program would take for one.
+// mayBeOption reports whether an option may be among the words that w becomes. A glob that contains one of the
+// characters "./_,:", such as *.o, does not count: it finds no file whose name a program would take for an option.
 func (w word) mayBeOption() bool {
 	if w.split || w.text == "" || w.text[0] == '-' {
 		return w.text != ""
@@ -32,13 +32,13 @@ func (w word) mayBeOption() bool {
 	return w.text[0] == unknown && (!w.many || !strings.ContainsAny(w.text, "./_,:"))
 }
 
-// before gives the literal text in front of what is unknown.
+// before returns the known text before the first unknown byte.
 func (w word) before() string {
 	text, _, _ := strings.Cut(w.text, string(unknown))
 	return text
 }
 
-// show writes the word for people; what is unknown is "...".
+// show returns the word for display, with "..." for each unknown byte.
 func (w word) show() string { return strings.ReplaceAll(w.text, string(unknown), "...") }
 
 func show(ws []word) string {
@@ -49,12 +49,12 @@ func show(ws []word) string {
 	return strings.Join(out, " ")
 }
 
-// join joins words by single blanks, as patterns see them.
+// join joins words by single blanks, the form in which patterns are compared with them.
 func join(ws []word) string {
 	var b strings.Builder
 	glued := true
 	for _, w := range ws {
-		// A word that may be no word at all takes its blanks with it.
+		// A word that may become no word at all gets no blanks around it.
 		free := w.split && strings.Trim(w.text, string(unknown)) == ""
 		if !glued && !free {
 			b.WriteByte(' ')
@@ -65,7 +65,7 @@ func join(ws []word) string {
 	return b.String()
 }
 
-// programName is what a program is called, whatever path it is called by.
+// programName returns the name of a program without its path.
 func programName(name string) string {
 	if strings.HasSuffix(name, "/") {
 		return name
@@ -73,7 +73,7 @@ func programName(name string) string {
 	return foldName(path.Base(name))
 }
 
-// foldName: where file names have no case, neither have those of programs.
+// foldName converts the name of a program to lower case on systems whose file names have no case.
 func foldName(name string) string {
 	if runtime.GOOS == "darwin" || runtime.GOOS == "windows" {
 		return strings.ToLower(name)
@@ -81,7 +81,7 @@ func foldName(name string) string {
 	return name
 }
 
-// newWord removes the quotes of a word.
+// newWord removes the quotes of a word of the parser.
 func newWord(w *syntax.Word) word {
 	b := wordBuilder{known: true}
 	if len(w.Parts) > 0 {
@@ -105,8 +105,9 @@ type wordBuilder struct {
 	text               strings.Builder
 	known, many, split bool
 	tilde              bool
-	// What may be a brace expansion (an open brace, its end, and "," or ".." between them) or a class of characters,
-	// none of it quoted. What it ends up as is not followed: from cut on, the text is unknown.
+	// open, close, comma and class record unquoted characters of a possible brace expansion (an open brace, its end,
+	// and "," or ".." between them) or of a character class. The parser of words does not expand these. The text from
+	// cut on is unknown.
 	open, close, comma, class bool
 	cut                       int
 }
@@ -135,7 +136,7 @@ func (b *wordBuilder) part(part syntax.WordPart) {
 			b.unknown()
 		}
 	case *syntax.DblQuoted:
-		if p.Dollar { // a translation: from a file
+		if p.Dollar { // a translated text, which comes from a file
 			b.unknown()
 			return
 		}
@@ -150,7 +151,7 @@ func (b *wordBuilder) part(part syntax.WordPart) {
 	}
 }
 
-// quoted adds a part of a text in double quotes: one word, whatever it is, but for "$@" and "${array[@]}".
+// quoted adds a part of a text in double quotes. Such a part stays one word, except for "$@" and "${array[@]}".
 func (b *wordBuilder) quoted(part syntax.WordPart) {
 	switch p := part.(type) {
 	case *syntax.Lit:
@@ -173,7 +174,8 @@ func (b *wordBuilder) quoted(part syntax.WordPart) {
 	}
 }
 
-// bare adds text without quotes around it: backslashes quote, and globs, braces and a leading tilde are expanded.
+// bare adds text that is not in quotes. A backslash quotes the next character. bash expands globs, braces and a leading
+// tilde.
 func (b *wordBuilder) bare(s string) {
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; c {
@@ -209,7 +211,7 @@ func (b *wordBuilder) bare(s string) {
 			}
 			b.tilde = false
 			b.unknown()
-			for i+1 < len(s) && s[i+1] != '/' { // ~name
+			for i+1 < len(s) && s[i+1] != '/' { // skips the name in ~name
 				i++
 			}
 		default:
@@ -218,8 +220,8 @@ func (b *wordBuilder) bare(s string) {
 	}
 }
 
-// ansi decodes the inside of $'...' as bash does. It is not ok where bash would make something that is no text: a NUL,
-// which ends it, or what is not UTF-8.
+// ansi decodes the inside of $'...' as bash does. ok is false if the result contains NUL, where bash would cut the
+// text, if it is not UTF-8, or if versions of bash disagree on it.
 func ansi(s string) (string, bool) {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -238,7 +240,7 @@ func ansi(s string) (string, bool) {
 		switch c {
 		case 'x':
 			if strings.HasPrefix(s[i+1:], "{") {
-				return "", false // some versions read \x{...}
+				return "", false // only some versions of bash read \x{...}
 			}
 			value, digits = number(s[i+1:], 16, 2)
 		case 'u':
@@ -250,7 +252,7 @@ func ansi(s string) (string, bool) {
 			digits--
 			value &= 0xff
 		case 'c':
-			return "", false // a control character, by a rule that differs between versions
+			return "", false // a control character, by a rule that differs between versions of bash
 		}
 		if digits == 0 && strings.IndexByte("01234567", c) < 0 {
 			b.WriteByte('\\')
@@ -272,7 +274,7 @@ func ansi(s string) (string, bool) {
 	return b.String(), utf8.ValidString(b.String())
 }
 
-// number reads at most n digits.
+// number reads at most n digits of the given base.
 func number(s string, base rune, n int) (value rune, digits int) {
 	for digits < n && digits < len(s) {
 		d := rune(strings.IndexByte("0123456789abcdefABCDEF", s[digits]))
@@ -283,7 +285,7 @@ func number(s string, base rune, n int) (value rune, digits int) {
 			break
 		}
 		if value = value*base + d; value < 0 || value > 1<<26 {
-			value = 1 << 26 // too large for a character; keep on reading its digits
+			value = 1 << 26 // too large for a character; the loop goes on to skip its digits
 		}
 		digits++
 	}

@@ -2,17 +2,17 @@ package recovery
 
 import "strings"
 
-// wrapper is how a program that runs another one takes its words.
+// wrapper describes the arguments of a program that runs another program.
 type wrapper struct {
-	programs string // its names
+	programs string // the names of the program
 	grammar
-	operands int    // words between the options and the command
-	assigns  bool   // NAME=VALUE words may stand in front of the command
-	idle     string // options with which it runs nothing
-	reads    string // how it is read, if its words do not just end in a plain command
+	operands int    // the number of words between the options and the command
+	assigns  bool   // NAME=VALUE words may be in front of the command
+	idle     string // the options with which the program runs nothing
+	reads    string // selects a reader of its own for arguments that do not simply end in a command
 }
 
-// wrappers are the programs whose words hold a command, most of them at the end.
+// wrappers are the programs whose arguments hold a command, mostly at the end.
 var wrappers = []wrapper{
 	{programs: "command", grammar: grammar{"pvV", ""}, idle: "-v -V"},
 	{programs: "builtin nohup eatmydata catchsegv chronic unbuffer fakeroot", grammar: grammar{"", ""}},
@@ -38,7 +38,7 @@ var wrappers = []wrapper{
 	{programs: "watch gwatch", grammar: grammar{"bcCdeghprtvwxn:q:s:", "beep color no-color differences errexit chgexit exec precise no-rerun no-title no-wrap interval: equexit: shotsdir:"}, reads: "watch"},
 }
 
-// npx is how npx and its kin take their words.
+// npx describes the arguments of npx and similar programs.
 var npx = wrapper{grammar: grammar{"yqp:c:w:", "yes no no-install quiet silent bun offline prefer-offline package: call: workspace: workspaces shell-mode with: from: python: frozen"}, reads: "npx"}
 
 func (c call) wrapped(w wrapper) {
@@ -46,7 +46,7 @@ func (c call) wrapped(w wrapper) {
 	if !ok {
 		name := c.name
 		if w.reads != "" {
-			name = strings.TrimPrefix(name, "g") // as GNU's programs are called elsewhere
+			name = strings.TrimPrefix(name, "g") // systems other than GNU call GNU's programs with a "g" in front
 		}
 		c.unclear("the options of " + name + " are not all understood, so nobody can say what it runs")
 		return
@@ -100,11 +100,11 @@ func (c call) plain(w wrapper, options []option, rest []word) {
 	}
 }
 
-// assignments judges NAME=VALUE words and gives what follows them.
+// assignments judges NAME=VALUE words and returns the words that follow them.
 func (c call) assignments(ws []word) []word {
 	for i, w := range ws {
 		name, _, ok := strings.Cut(w.before(), "=")
-		if !ok || w.split { // env takes even "=x" for one
+		if !ok || w.split { // env takes even "=x" for an assignment
 			return ws[i:]
 		}
 		c.variable(name, c.text)
@@ -122,7 +122,7 @@ func (c call) env(w wrapper, options []option, rest []word) {
 		for f := range strings.FieldsSeq(text.text) {
 			words = append(words, literal(f))
 		}
-		// The words may begin with options again.
+		// The resulting words may begin with options of env again.
 		if c.args, c.depth = append(words, rest...), c.depth+1; c.depth > maxDepth || c.tired(c.args) {
 			c.unclear("env splits texts in texts")
 			return
@@ -140,7 +140,7 @@ func (c call) env(w wrapper, options []option, rest []word) {
 
 func (c call) xargs(options []option, rest []word) {
 	if len(rest) == 0 {
-		return // echo
+		return // without a command xargs runs echo
 	}
 	replaced, has := find(options, "-I", "-J", "--replace")
 	words := make([]word, 0, len(rest)+1)
@@ -182,7 +182,7 @@ func (c call) find() {
 	}
 }
 
-// switchUser reads su and its kin: only what -c holds can be read.
+// switchUser reads su and similar programs. Only the script of option -c can be read.
 func (c call) switchUser() {
 	for i, a := range c.args {
 		name, value, inline := strings.Cut(a.text, "=")
@@ -238,7 +238,7 @@ func (c call) npx(options []option, rest []word) {
 	}
 }
 
-// joinedWord is words joined by blanks, as eval and watch give them to a shell.
+// joinedWord joins words by blanks, as eval and watch pass them to a shell.
 func joinedWord(ws []word) word {
 	out := word{known: true}
 	var texts []string
