@@ -2,22 +2,21 @@
 //
 //	Judge ---> (a question, a wait, a crash) ---> Execute
 //	verdict                                      keep for undo
-//	and what it                                  judge again: is all as it was approved?
-//	stands on                                    intent, on the disk
+//	and its                                      judge again: is all as it was approved?
+//	basis                                        intent, on the disk
 //	                                             run in the sandbox
 //	                                             seal the undo set, learn
 //
-// Three rules hold it together:
+// Three rules hold the package together:
 //
-//   - The strictest of the policies in force decides, and the tightest of their
-//     bounds holds: tightening a policy counts at once.
-//   - An approval is for what was judged. Execute judges again right before the start and begins nothing if the working
-//     directory, the policy or what the command reads is another one.
-//   - Nothing is begun before Order.Intend has put the intent on the disk, so
-//     after a crash the caller knows what may have run.
+//   - The strictest of the policies in force decides, and a command gets only what all of them grant. A tightened policy
+//     therefore applies at once.
+//   - An approval is valid for what was judged. Execute judges again right before the start. Execute begins nothing if the
+//     working directory, the policy or the inputs of the command have changed.
+//   - Execute begins nothing before Order.Intend has put the intent on the disk. After a crash the caller therefore knows
+//     what may have run.
 //
-// The package decides nothing about what follows: the caller turns an Outcome into an event, a question or the next
-// option.
+// The package does not decide what follows. The caller turns an Outcome into an event, a question or the next option.
 package execute
 
 import (
@@ -41,27 +40,28 @@ import (
 	"github.com/superloop/superloop/recovery/undo"
 )
 
-// Order is an action that was approved.
+// Order is an approved action, with what Execute needs to run it.
 type Order struct {
 	Action action.Action
 	Budget recovery.Budget
-	Basis  Basis // Basis is what the policy's approval stands on. It is not looked at where Confirm is set.
-	// Confirm is set where a human has approved the action, and nil where the policy has. It says whether what they
-	// were shown is what would run now; why, unless it is "", is what is not, and then nothing is begun. It may take
-	// the approval, which counts once: after it come only the intent and the command.
+	Basis  Basis // Basis holds the facts that the policy's approval depends on. Execute ignores Basis if Confirm is set.
+	// Confirm is set if an operator has approved the action, and nil if the policy has. Confirm compares what the
+	// operator was shown with what would run now. A why other than "" names the difference, and then Execute begins
+	// nothing. Confirm may use up the approval, which is valid once: after Confirm come only the intent and the
+	// command.
 	Confirm func(ctx context.Context, now Judgement) (why string, err error)
-	Intend  func(Intent) error // Intend puts the intent on the disk. Nothing is begun unless it returns nil.
+	Intend  func(Intent) error // Intend puts the intent on the disk. Execute begins nothing unless Intend returns nil.
 
-	Limit  time.Duration   // bounds the command besides its own timeout and the policy; 0 does not
-	Hurry  <-chan struct{} // Hurry, when closed, ends the command's grace.
-	Output io.Writer       // gets what the command prints, without secrets; nil is nothing
+	Limit  time.Duration   // bounds the run time, besides the action's own timeout and the policy; 0 is no bound
+	Hurry  <-chan struct{} // Hurry, when closed, ends the time that the command has after SIGTERM.
+	Output io.Writer       // gets what the command prints, with secrets masked; nil discards it
 
-	Label undo.Label // names the undo set; its command is filled in
-	// Signature is the failure that the action is against, Option the key of the option that it is; "" where unknown.
+	Label undo.Label // names the undo set; Execute fills in its command
+	// Signature identifies the failure, and Option the remedy that the action carries out; "" if unknown.
 	Signature, Option string
 }
 
-// Intent is what is about to be begun.
+// Intent describes the command that Execute is about to begin.
 type Intent struct {
 	Judgement Judgement
 	Timeout   time.Duration
@@ -69,35 +69,38 @@ type Intent struct {
 	Undo      Kept
 }
 
-// Outcome is what came of an order.
+// Outcome is the result of an order.
 type Outcome struct {
-	// Changed says why nothing was begun: what is not as it was approved. Then Now is the verdict, the rest is zero.
+	// Changed says why Execute began nothing: it names what differs from what was approved. Then Now is the verdict,
+	// and the other fields are zero.
 	Changed string
 	Now     Judgement
 
 	End      End
 	Code     int    // -1 without an exit code
-	Signal   string // that ended it, "" for none
+	Signal   string // the signal that ended the command; "" for none
 	Error    string // what went wrong, for an operator; "" if the command just failed
 	Duration time.Duration
-	// Output is what it printed, secrets masked. An event has its ends, Head and Tail; Head is "" where Tail is all.
+	// Output is what the command printed, with secrets masked. Head and Tail are the parts for an event; Head is "" if
+	// Tail is the whole output.
 	Output     proc.Capture
 	Head, Tail string
-	OutputErr  error // says that Order.Output did not get all of it
+	OutputErr  error // why Order.Output did not get the whole output
 	Undo       Kept
-	Sandbox    sandbox.Sandbox // what really held the command
-	// LeftBehind counts processes that had to be ended after it; Appeared are protected places that it has made.
+	Sandbox    sandbox.Sandbox // how the command was really confined
+	// LeftBehind counts the processes that superloop had to end after the command. Appeared are protected paths that
+	// the command has created.
 	LeftBehind int
 	Appeared   []string
 }
 
-// OK reports whether the command did what commands do that succeed.
+// OK reports whether the command succeeded: it ran and ended by itself with exit code 0.
 func (o Outcome) OK() bool {
 	return o.Changed == "" && o.End == Exited && o.Code == 0 && o.Signal == ""
 }
 
-// Execute carries out an approved action. An error means that nothing was begun: it could not be looked at, the intent
-// could not be written down, or ctx has ended. When ctx ends later, so does the command.
+// Execute carries out an approved action. An error means that nothing was begun: Execute could not judge the action or
+// write the intent, or ctx has ended. When ctx ends later, the command ends, too.
 func (x *Executor) Execute(ctx context.Context, o Order) (Outcome, error) {
 	if o.Intend == nil {
 		return Outcome{}, errors.New("executing a command: there is no place for its intent")
@@ -132,8 +135,9 @@ func (x *Executor) Execute(ctx context.Context, o Order) (Outcome, error) {
 	return out, nil
 }
 
-// lookAgain judges an approved action as things are now. The policy's approval holds as long as it would give it again
-// for the same reasons; a human's holds whatever the policy says, if what they approved is what would run.
+// lookAgain judges an approved action in its present circumstances. An approval by the policy is valid as long as the
+// policy would give it again for the same reasons. An approval by an operator is valid, whatever the policy says, if
+// what the operator approved is what would run.
 func (x *Executor) lookAgain(ctx context.Context, o Order) (now Judgement, changed string, err error) {
 	now, err = x.Judge(ctx, o.Action, o.Budget)
 	switch {
@@ -154,58 +158,60 @@ func (x *Executor) lookAgain(ctx context.Context, o Order) (now Judgement, chang
 	return now, strings.Join(o.Basis.Drift(now.Basis()), "; "), nil
 }
 
-// Sandbox runs commands confined; Spawned is the real one.
+// Sandbox runs commands in a sandbox. Spawned is the real implementation.
 type Sandbox interface {
-	// Measure finds out what would confine a command here.
+	// Measure finds out how a command would be confined here.
 	Measure(ctx context.Context) (sandbox.Sandbox, error)
-	// Run is sandbox.Run: when ctx ends, so does the command.
+	// Run is sandbox.Run: when ctx ends, the command ends, too.
 	Run(ctx context.Context, spec sandbox.Spec) (sandbox.Result, error)
 }
 
-// Spawned runs commands through a Spawner.
+// Spawned is a Sandbox that runs commands through a Spawner.
 type Spawned struct{ Spawner sandbox.Spawner }
 
-// Measure is sandbox.Measure.
+// Measure calls sandbox.Measure.
 func (s Spawned) Measure(ctx context.Context) (sandbox.Sandbox, error) {
 	return sandbox.Measure(ctx, s.Spawner)
 }
 
-// Run is sandbox.Run.
+// Run calls sandbox.Run.
 func (s Spawned) Run(ctx context.Context, spec sandbox.Spec) (sandbox.Result, error) {
 	return sandbox.Run(ctx, s.Spawner, spec)
 }
 
-// Executor judges and executes the actions of one work tree. It is for one goroutine at a time.
+// Executor judges and executes the actions of one work tree. Only one goroutine at a time may use an Executor.
 type Executor struct {
 	Repo     string // root of the work tree, absolute, without links
-	StateDir string // superloop's private state, which commands do not see
-	Baseline string // file of the pinned inputs, in the private state
-	Tmp      string // where directories for temporary files are made; "" is the system's
+	StateDir string // superloop's private directory, which commands do not see
+	Baseline string // file of the pinned inputs, in the private directory
+	Tmp      string // where Execute makes directories for temporary files; "" is the system's directory
 
 	Disk    durable.Disk
 	Undo    undo.Store
 	Learned learn.Store
 	Sandbox Sandbox
-	Environ []string // the operator's environment, of which commands get a part
-	Marker  string   // in the environment of every command; see proc.Spec
-	// Policies are those in force now, at least one. The strictest verdict counts, and of equal ones the first.
+	Environ []string // the operator's environment; commands get a part of it
+	Marker  string   // a variable in the environment of every command; see proc.Spec
+	// Policies returns the policies in force now, at least one. The strictest verdict counts; of equal verdicts the
+	// first counts.
 	Policies func() []*recovery.Policy
-	// AcceptLoose: the operator has accepted that on_unknown "allow" runs commands where nothing confines them.
+	// AcceptLoose says that the operator accepts on_unknown "allow" where no sandbox confines commands.
 	AcceptLoose bool
 
 	Now  func() time.Time
-	Warn func(what string, err error) // told what went wrong beside the action and does not stop it
+	Warn func(what string, err error) // receives errors that do not stop the action
 
 	base   *inputs.Baseline
-	pinErr error            // why there is no base
-	box    *sandbox.Sandbox // what was measured
-	caches []string         // places of package managers; nil: not looked for yet
+	pinErr error            // why there is no baseline
+	box    *sandbox.Sandbox // the result of Sandbox.Measure
+	caches []string         // directories of package managers; nil before the first search
 }
 
-// Pin takes the baseline of what listed commands read: what changes later is seen against it. The first time that is
-// the work tree as it is, since the operator who starts the first run has it so. From then on only what is committed is
-// trusted, because agents may have worked in the tree meanwhile. A damaged baseline is made anew from the commit. After
-// an error every judgement says that inputs cannot be read, until a Pin succeeds.
+// Pin records the baseline of the files that listed commands read. Judge compares later states with the baseline. If
+// first is set and there is no baseline yet, Pin takes the work tree as it is, because the operator starts the first
+// run with this tree. Later only committed content is trusted, because agents may have worked in the tree since. Pin
+// replaces a damaged baseline by one of the commit. After an error every judgement says that inputs are unreadable,
+// until a call of Pin succeeds.
 func (x *Executor) Pin(ctx context.Context, first bool) error {
 	req := inputs.Request{Repo: x.Repo, File: x.Baseline, From: inputs.Head, Time: x.Now()}
 	for _, p := range x.Policies() {
@@ -235,7 +241,7 @@ func (x *Executor) Pin(ctx context.Context, first bool) error {
 	return nil
 }
 
-// baseline is the one that was pinned, by this process or one before it.
+// baseline returns the baseline that this process, or a process before it, has pinned.
 func (x *Executor) baseline() (*inputs.Baseline, error) {
 	if x.base == nil && x.pinErr == nil {
 		base, err := inputs.Load(x.Baseline)
@@ -247,7 +253,7 @@ func (x *Executor) baseline() (*inputs.Baseline, error) {
 	return x.base, x.pinErr
 }
 
-// query is the command whose inputs are wanted.
+// query describes the command for package inputs, which finds the files that the command reads.
 func (x *Executor) query(p *recovery.Policy, a *recovery.Analysis, dir string) inputs.Query {
 	q := inputs.Query{WorkingDir: dir, Mode: inputs.Mode(p.Settings.Guard), Repo: x.Repo}
 	for _, part := range a.Parts {
@@ -256,7 +262,7 @@ func (x *Executor) query(p *recovery.Policy, a *recovery.Analysis, dir string) i
 	return q
 }
 
-// measured is what confines commands here; it is found out once.
+// measured returns how commands are confined here. It measures once.
 func (x *Executor) measured(ctx context.Context) (sandbox.Sandbox, error) {
 	if x.box == nil {
 		box, err := x.Sandbox.Measure(ctx)

@@ -17,32 +17,33 @@ import (
 	"github.com/superloop/superloop/recovery/sandbox"
 )
 
-// Judgement is a verdict and what it stands on.
+// Judgement is a verdict with the facts that it depends on.
 type Judgement struct {
 	recovery.Verdict
-	Policy *recovery.Policy // gave the verdict: the strictest of those in force
-	Place  sandbox.Place    // where the action would run, zero if its directory is none
-	// Inputs is the digest of what the command reads; "" if that is not watched, or cannot be read.
+	Policy *recovery.Policy // gave the verdict: the strictest of the policies in force
+	Place  sandbox.Place    // where the action would run; zero if the working directory is not usable
+	// Inputs is the digest of the files that the command reads; "" if the policy does not watch them, or if they are
+	// unreadable.
 	Inputs string
-	Diff   string // what of it differs from the baseline, for an operator
+	Diff   string // how the inputs differ from the baseline, for an operator
 
 	inForce []*recovery.Policy
 }
 
-// Basis is what an approval stands on besides the command.
+// Basis holds the facts that an approval depends on, besides the command.
 type Basis struct {
-	// Place is the directory that was looked at. Zero is not compared: a journal keeps none.
+	// Place is the directory that Judge examined. Drift does not compare a zero Place, because a journal keeps none.
 	Place        sandbox.Place
 	PolicyDigest string
 	Inputs       string
 }
 
-// Basis is what an approval by this judgement stands on.
+// Basis returns the facts that an approval by this judgement depends on.
 func (j Judgement) Basis() Basis {
 	return Basis{Place: j.Place, PolicyDigest: j.PolicyDigest, Inputs: j.Inputs}
 }
 
-// Drift says what is no longer as it was, one phrase each; none: it may begin.
+// Drift names each fact that differs from now, in one phrase each. Without a difference the command may begin.
 func (b Basis) Drift(now Basis) []string {
 	var out []string
 	if b.Place != (sandbox.Place{}) && b.Place != now.Place {
@@ -57,9 +58,9 @@ func (b Basis) Drift(now Basis) []string {
 	return out
 }
 
-// Judge says what may happen with an action as things are now: the strictest verdict of the policies in force. A
-// working directory that is none is a verdict, and so are inputs that cannot be read. An error means that nothing can
-// be said: the repository is gone, or nobody can tell what confines commands here.
+// Judge returns what may happen with an action now: the strictest verdict of the policies in force. If the working
+// directory is not usable, or if inputs are unreadable, the verdict says so. An error means that Judge cannot give a
+// verdict, because the repository is gone or the confinement of commands cannot be measured.
 func (x *Executor) Judge(ctx context.Context, a action.Action, b recovery.Budget) (Judgement, error) {
 	cmd := recovery.Command{Text: a.Command, WorkingDir: a.WorkingDir}
 	place, err := sandbox.Resolve(x.Repo, a.WorkingDir)
@@ -88,7 +89,8 @@ func (x *Executor) Judge(ctx context.Context, a action.Action, b recovery.Budget
 	return out, nil
 }
 
-// stricter orders verdicts; of two that let a command run the later one is.
+// stricter reports whether verdict a is stricter than verdict b. Of two verdicts that let a command run, the later
+// start is stricter.
 func stricter(a, b recovery.Verdict) bool {
 	rank := map[action.Decision]int{action.Auto: 0, action.Human: 1, action.Deny: 2, action.Invalid: 3}
 	if rank[a.Decision] != rank[b.Decision] {
@@ -97,7 +99,7 @@ func stricter(a, b recovery.Verdict) bool {
 	return a.NotBefore.After(b.NotBefore)
 }
 
-// judgeBy judges by one policy. What costs time is only looked at where it can make a difference.
+// judgeBy judges by one policy. It collects a costly fact only if the fact can change the verdict.
 func (x *Executor) judgeBy(ctx context.Context, p *recovery.Policy, cmd recovery.Command, b recovery.Budget) (Judgement, error) {
 	var facts recovery.Facts
 	if s := p.Settings; s.Sandbox.Required || s.OnUnknown == recovery.UnknownAllow {
@@ -112,7 +114,7 @@ func (x *Executor) judgeBy(ctx context.Context, p *recovery.Policy, cmd recovery
 	if j.Analysis != nil && p.Settings.Guard != recovery.GuardOff {
 		report, err := x.inputs(p, j.Analysis, cmd)
 		if err != nil {
-			// What cannot be looked at cannot be vouched for.
+			// An input that superloop cannot read counts as changed.
 			facts.Changed = "what it reads cannot be looked at: " + text.Display(err.Error())
 		} else {
 			j.Inputs, j.Diff = report.Digest, inputs.Diff(report.Changes)
@@ -129,7 +131,7 @@ func (x *Executor) judgeBy(ctx context.Context, p *recovery.Policy, cmd recovery
 	return j, nil
 }
 
-// inputs compares what the command reads with the baseline.
+// inputs compares the files that the command reads with the baseline.
 func (x *Executor) inputs(p *recovery.Policy, a *recovery.Analysis, cmd recovery.Command) (inputs.Report, error) {
 	base, err := x.baseline()
 	if err != nil {
@@ -139,12 +141,12 @@ func (x *Executor) inputs(p *recovery.Policy, a *recovery.Analysis, cmd recovery
 	if err != nil {
 		return inputs.Report{}, err
 	}
-	defer func() { _ = tree.Close() }() // it was only read
+	defer func() { _ = tree.Close() }() // tree was only read
 	return inputs.Check(base, tree, x.query(p, a, cmd.WorkingDir))
 }
 
-// program says what is wrong with a program that the command names: it is found in the repository by its name alone, or
-// others may write it. A program that is not there is the command's own trouble.
+// program says what is wrong with a program that the command names: the name alone leads to a file in the repository,
+// or other users may write the file. A program that does not exist is no finding; the command itself fails then.
 func (x *Executor) program(a *recovery.Analysis, cmd recovery.Command) string {
 	path := variable(x.environ(nil, ""), "PATH")
 	dir := cmd.WorkingDir
@@ -153,11 +155,11 @@ func (x *Executor) program(a *recovery.Analysis, cmd recovery.Command) string {
 	}
 	for _, part := range a.Parts {
 		if len(part.Words) == 0 {
-			continue // it only sets variables, or redirects
+			continue // the part only sets variables, or redirects
 		}
 		if name := part.Words[0]; strings.Contains(name, "/") && !filepath.IsAbs(name) {
 			if _, err := os.Stat(filepath.Join(dir, name)); errors.Is(err, fs.ErrNotExist) {
-				continue // a cd before it leads there, or nothing does
+				continue // a cd in front of the part leads to it, or it does not exist
 			}
 		}
 		_, err := inputs.Resolve(part.Words[0], dir, path, x.Repo)
@@ -169,7 +171,7 @@ func (x *Executor) program(a *recovery.Analysis, cmd recovery.Command) string {
 	return ""
 }
 
-// variable is the value of a variable in an environment.
+// variable returns the value of a variable in an environment, or "".
 func variable(env []string, name string) string {
 	for i := len(env) - 1; i >= 0; i-- {
 		if k, v, ok := strings.Cut(env[i], "="); ok && k == name {

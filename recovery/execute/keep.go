@@ -11,21 +11,21 @@ import (
 	"github.com/superloop/superloop/recovery/undo"
 )
 
-// Bounds of what is kept of commands that ran.
+// These bounds limit the undo sets of commands that ran, and the messages about them.
 const (
 	undoSets = 20
 	undoAge  = 14 * 24 * time.Hour
-	named    = 3 // how many of the things that are not kept are named
+	named    = 3 // how many of the files without a copy a message names
 )
 
-// Kept is what is there of an action for undo.
+// Kept says what superloop has kept of an action for undo.
 type Kept struct {
-	ID      string       // names the set, "" without one
-	NotKept []undo.Named // what could not be kept, and why
-	Err     error        // why there is no set
+	ID      string       // names the undo set; "" without one
+	NotKept []undo.Named // what superloop could not keep, and why
+	Err     error        // why there is no undo set
 }
 
-// Missing names what is not kept, "" if all of it is.
+// Missing names the files that are not kept, or returns "" if all are.
 func (k Kept) Missing() string {
 	var out []string
 	for i, n := range k.NotKept {
@@ -38,7 +38,7 @@ func (k Kept) Missing() string {
 	return strings.Join(out, "; ")
 }
 
-// Note says what could not be taken back, "" if all of it could.
+// Note says what superloop undo could not restore, or "" if it could restore everything.
 func (k Kept) Note() string {
 	switch {
 	case k.Err != nil:
@@ -49,8 +49,8 @@ func (k Kept) Note() string {
 	return ""
 }
 
-// keep keeps what the command is about to delete or overwrite. What goes wrong is noted and does not stop it: the
-// environment is broken, and a full disk is one way in which it is.
+// keep copies what the command is about to delete or overwrite into an undo set. An error is noted and does not stop
+// the command: the environment is broken anyway, perhaps by a full disk.
 func (x *Executor) keep(ctx context.Context, o Order) Kept {
 	var words [][]string
 	for _, p := range recovery.Analyse(o.Action.Command).Parts {
@@ -65,7 +65,7 @@ func (x *Executor) keep(ctx context.Context, o Order) Kept {
 	return Kept{ID: kept.ID, NotKept: kept.NotKept, Err: err}
 }
 
-// drop removes the set of a command that was not begun.
+// drop removes the undo set of a command that was not begun.
 func (x *Executor) drop(ctx context.Context, k Kept) {
 	if k.ID == "" {
 		return
@@ -75,7 +75,7 @@ func (x *Executor) drop(ctx context.Context, k Kept) {
 	}
 }
 
-// seal records what the command has left behind, and drops old sets.
+// seal records in the undo set how the command has left the files, and removes old sets.
 func (x *Executor) seal(ctx context.Context, k Kept) {
 	if k.ID == "" {
 		return
@@ -89,12 +89,12 @@ func (x *Executor) seal(ctx context.Context, k Kept) {
 	}
 }
 
-// learnTime bounds the wait for another process that writes down an outcome in the same moment.
+// learnTime bounds the wait for another process that records an outcome at the same moment.
 const learnTime = 2 * time.Second
 
-// Learn writes down what came of an action, at this moment. Only what is certain is learned: a result that learn does
-// not know, such as "unknown", is left out. What goes wrong stops nothing, because what was learned only orders what is
-// otherwise equal.
+// Learn records the result of an action, with the current time. Learn ignores a result that package learn does not
+// know, such as "unknown", because only certain results count. An error stops nothing, because learned results only
+// order options that are otherwise equal.
 func (x *Executor) Learn(ctx context.Context, o learn.Outcome) {
 	switch o.Result {
 	case learn.Verified, learn.Ineffective, learn.Harmful, learn.Failed:
@@ -112,7 +112,8 @@ func (x *Executor) Learn(ctx context.Context, o learn.Outcome) {
 	}
 }
 
-// Score orders options that are otherwise equal by what has helped here before. It is nil where nobody can read that.
+// Score returns a function that rates options by how well they have helped here before. The caller orders otherwise
+// equal options by the ratings. Score returns nil if the learned results are unreadable.
 func (x *Executor) Score(signature string) func(option string) float64 {
 	m, err := x.Learned.Load()
 	if err != nil {

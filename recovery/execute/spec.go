@@ -13,19 +13,19 @@ import (
 	"github.com/superloop/superloop/recovery/sandbox"
 )
 
-// grace is what a command has between TERM and KILL.
+// grace is the time that a command has between SIGTERM and SIGKILL.
 const grace = 5 * time.Second
 
-// bounds is what a command gets at most.
+// bounds holds the limits of a command.
 type bounds struct {
 	timeout     time.Duration
 	network     sandbox.Network
 	required    sandbox.Level
-	passthrough []string // of the operator's environment
-	caches      []string // outside of the repository that it may write
+	passthrough []string // variables of the operator's environment that the command gets
+	caches      []string // directories outside of the repository that the command may write
 }
 
-// boundsOf are the tightest of the policies' bounds: what one of them does not give, a command does not get.
+// boundsOf returns the tightest of the policies' bounds. A command gets only what every policy grants.
 func boundsOf(policies []*recovery.Policy, command string) bounds {
 	var b bounds
 	for i, p := range policies {
@@ -48,12 +48,12 @@ func boundsOf(policies []*recovery.Policy, command string) bounds {
 	return b
 }
 
-// both are the members of a that are in b.
+// both returns the members of a that are also in b.
 func both(a, b []string) []string {
 	return slices.DeleteFunc(slices.Clone(a), func(s string) bool { return !slices.Contains(b, s) })
 }
 
-// spec is the order for the sandbox.
+// spec returns the order for the sandbox.
 func (x *Executor) spec(o Order, j Judgement, tmp string) sandbox.Spec {
 	b := boundsOf(j.inForce, o.Action.Command)
 	timeout := min(cmp.Or(max(0, o.Action.Timeout()), recovery.DefaultTimeout), b.timeout)
@@ -78,32 +78,33 @@ func (x *Executor) spec(o Order, j Judgement, tmp string) sandbox.Spec {
 		Output: o.Output, Secrets: sandbox.Secrets(x.Environ), Marker: x.Marker}
 }
 
-// environ is what a command sees of the environment.
+// environ returns the part of the operator's environment that a command gets.
 func (x *Executor) environ(passthrough []string, tmp string) []string {
 	return sandbox.Environment(x.Environ, passthrough, x.Repo, tmp)
 }
 
-// End says how an execution ended. The words are those of events.
+// End says how an execution ended, in the words of the journal's events.
 type End string
 
-// The ends.
+// These are the ends of an execution.
 const (
 	Exited      End = "exited" // by itself: with an exit code, or by a signal
 	TimedOut    End = "timeout"
 	OutputLimit End = "output_limit"
-	Killed      End = "killed" // because superloop had to leave
+	Killed      End = "killed" // superloop ended the command because superloop had to leave
 	NotStarted  End = "not_started"
-	// Lost: the command was begun, and nobody knows how it ended. It is never begun again by itself.
+	// Lost means that the command was begun and nobody knows how it ended. superloop never begins the command again by
+	// itself.
 	Lost End = "lost"
 )
 
-// Bounds of what an event has of an output, in bytes.
+// These bounds limit the part of an output that an event holds, in bytes.
 const (
 	eventHead = 1 << 10
 	eventTail = 3 << 10
 )
 
-// outcomeOf is how a run ended that had so much time.
+// outcomeOf makes an Outcome of a run whose time limit was timeout.
 func outcomeOf(res sandbox.Result, err error, timeout time.Duration) Outcome {
 	o := Outcome{End: End(res.Ended), Code: res.Code, Signal: res.Signal, Duration: res.Duration, Output: res.Output, OutputErr: res.OutputErr,
 		Sandbox: res.Sandbox, LeftBehind: res.LeftBehind, Appeared: res.Appeared}
@@ -131,7 +132,7 @@ func outcomeOf(res sandbox.Result, err error, timeout time.Duration) Outcome {
 	return o
 }
 
-// ends are the beginning and the end of what was printed, as an event has them.
+// ends returns the beginning and the end of an output, as an event holds them.
 func ends(c proc.Capture) (head, tail string) {
 	if c.Truncated {
 		return string(c.Head[:min(len(c.Head), eventHead)]), string(c.Tail[max(0, len(c.Tail)-eventTail):])
