@@ -11,31 +11,31 @@ import (
 	"github.com/superloop/superloop/recovery/catalog"
 )
 
-// Analysis is what the output of a failed check says about its tool.
+// Analysis is the result of examining the output of a failed check.
 type Analysis struct {
-	// Repairable: the tool works, and the same command with another expectation shows it.
+	// Repairable says that the tool works, and that the same command with other expectations would pass.
 	Repairable bool `json:"repairable"`
-	// Broken: there is evidence that the tool does not work. Nothing else that is tried can outweigh it. When neither
-	// is true, the output says nothing.
+	// Broken says that there is evidence that the tool does not work. No other evidence can outweigh it. If neither
+	// Repairable nor Broken is true, the output proves nothing.
 	Broken       bool   `json:"broken"`
-	ToolName     string `json:"tool_name,omitempty"` // the name as it stands in the output
+	ToolName     string `json:"tool_name,omitempty"` // the tool's name in the spelling of the output
 	ExitCode     int    `json:"exit_code"`
-	HasUsageText bool   `json:"has_usage_text"` // a line of usage, of the tool itself
+	HasUsageText bool   `json:"has_usage_text"` // the output has a usage line of the tool itself
 	HasToolName  bool   `json:"has_tool_name"`
-	OutputLength int    `json:"output_length"` // of both streams, in bytes
+	OutputLength int    `json:"output_length"` // the size of both streams, in bytes
 
 	SuggestedMode    string `json:"suggested_mode,omitempty"` // catalog.ModeOutput, or ""
 	SuggestedPattern string `json:"suggested_pattern,omitempty"`
 	Why              string `json:"why"` // one sentence, with the line that decided
 }
 
-// AnalyzeVerifyFailure says what the end and the output of a failed check prove. It takes the check for a question
-// after the version, as checks are.
+// AnalyzeVerifyFailure says what the exit and the output of a failed check prove. AnalyzeVerifyFailure assumes that the
+// check asked the tool for its version or its help, as checks usually do.
 func AnalyzeVerifyFailure(stdout, stderr string, exit ExitInfo, tool string) Analysis {
 	return analyse(stdout, stderr, exit, tool, []string{"--version", "-version", "version", "-V", "-v", "--help", "-help", "help", "-h"})
 }
 
-// analyse is AnalyzeVerifyFailure for the arguments that the tool really got.
+// analyse is AnalyzeVerifyFailure for a known list of arguments.
 func analyse(stdout, stderr string, exit ExitInfo, tool string, given []string) Analysis {
 	tool = baseName(tool)
 	raw := joined(stdout, stderr)
@@ -68,7 +68,7 @@ func analyse(stdout, stderr string, exit ExitInfo, tool string, given []string) 
 	return a
 }
 
-// suggest takes the first pattern that finds its line again in the output as it came, colours and all.
+// suggest takes the first pattern that matches the output in its original form, with colours, and without them.
 func (a *Analysis) suggest(raw string, p proof) {
 	for _, expr := range p.patterns {
 		if re, err := regexp.Compile(`(?i)` + expr); err == nil && re.MatchString(raw) && re.MatchString(clean(raw)) {
@@ -85,8 +85,8 @@ var (
 	helpHead   = pattern.Lazy(`(?i)^\s*(?:[\w /-]{0,40} )?(?:options|commands|arguments|flags|parameters)\b[^.]*:?\s*$`)
 )
 
-// analyseHelp judges the output of --help or -h. One that ended with 0 may show by other things than a line of usage
-// that it is a help.
+// analyseHelp judges the output of --help or -h. If the exit code is 0, features other than a usage line can also prove
+// that the output is a help text.
 func analyseHelp(stdout, stderr string, exit ExitInfo, tool string, given []string) Analysis {
 	a := analyse(stdout, stderr, exit, tool, given)
 	if a.Broken || a.Repairable {
@@ -97,7 +97,7 @@ func analyseHelp(stdout, stderr string, exit ExitInfo, tool string, given []stri
 	var p proof
 	ok := false
 	if exit.Code == 0 {
-		p, ok = works(lines, nil, baseName(tool)) // it refused nothing: it ended with 0
+		p, ok = works(lines, nil, baseName(tool)) // with exit code 0 the tool refused no argument
 	}
 	if !ok {
 		p, ok = helpProof(lines, a.ToolName, exit.Code == 0)
@@ -110,8 +110,8 @@ func analyseHelp(stdout, stderr string, exit ExitInfo, tool string, given []stri
 	return a
 }
 
-// helpProof: a list of options or commands under a heading. What ended with 0 needs less: a heading, or some options,
-// or a text of several lines that names the tool, whose name then makes the pattern.
+// helpProof looks for a list of options or commands under a heading. If zero (the exit code was 0), less is enough: a
+// heading, or some options, or a text of several lines that names the tool.
 func helpProof(lines []string, name string, zero bool) (proof, bool) {
 	options := 0
 	for _, l := range lines {
@@ -125,7 +125,7 @@ func helpProof(lines []string, name string, zero bool) (proof, bool) {
 		return proof{}, false
 	}
 	if name == "" && slices.ContainsFunc(lines, func(l string) bool { return usageLine().MatchString(l) }) {
-		return proof{}, false // a usage, and not the tool's: that of what it runs on
+		return proof{}, false // the usage line is that of the interpreter, not of the tool
 	}
 	var p proof
 	if name != "" {
@@ -144,16 +144,16 @@ func helpProof(lines []string, name string, zero bool) (proof, bool) {
 	return p, true
 }
 
-// ExitInfo is how a command ended. Signal and Code are apart because a program may exit with 129 by itself: git does,
-// to say that it was called wrongly.
+// ExitInfo says how a command ended. Signal and Code are separate because a program may exit with 129 by itself: git
+// does so after a wrong call.
 type ExitInfo struct {
 	Code       int
-	Signal     string // the name of the signal that ended it, else ""
-	TimedOut   bool   // ended by our time limit
-	NotStarted bool   // no such file, not executable, not for this machine
+	Signal     string // the name of the signal that ended the command, or ""
+	TimedOut   bool   // superloop's time limit ended the command
+	NotStarted bool   // the file does not exist, is not executable, or is for another machine
 }
 
-// cut says why a process did not come to its own end, "" if it did.
+// cut says why a process did not end by itself, or "" if it did.
 func (e ExitInfo) cut() string {
 	switch {
 	case e.NotStarted:
@@ -166,7 +166,7 @@ func (e ExitInfo) cut() string {
 	return ""
 }
 
-// dead says why a process that ended so can never prove that its tool works.
+// dead says why such an exit can never prove that the tool works, or "" if it can.
 func (e ExitInfo) dead() string {
 	switch why, name := e.cut(), shellSignals[e.Code]; {
 	case why != "":
@@ -179,19 +179,20 @@ func (e ExitInfo) dead() string {
 	return ""
 }
 
-// shellSignals are the signals that a shell in between has turned into an exit code. Codes that programs give by
-// themselves are left alone: 129 (git), 128, 255.
+// shellSignals maps exit codes to the signals that a shell reports by them. The map leaves out codes that programs
+// return by themselves: 129 (git), 128, 255.
 var shellSignals = map[int]string{130: "SIGINT", 131: "SIGQUIT", 132: "SIGILL", 133: "SIGTRAP", 134: "SIGABRT", 135: "SIGBUS", 136: "SIGFPE",
 	137: "SIGKILL", 139: "SIGSEGV", 141: "SIGPIPE", 143: "SIGTERM"}
 
-// proof is a line that only a running program writes, and patterns that find it again, the most telling first.
+// proof is a line that only a working program writes, with patterns that match the line. The most specific pattern is
+// the first.
 type proof struct {
 	usage    bool
 	line     string
 	patterns []string
 }
 
-// usageWords are what tools write before the form of their call, in the languages that they speak.
+// usageWords match the words that tools write before the form of their call, in several languages.
 const usageWords = `(?:(?:correct|basic|general|command(?:[ -]line)?|example|quick|program|typical|common) )?usage(?: is| info(?:rmation)?)?|use|synopsis|syntax|aufruf|verwendung|benutzung|utilisation|syntaxe|uso|utilizzo|gebruik|användning|brug|bruk|käyttö|użycie|sposób użycia|použití|použitie|használat|utilizare|использование|использованиe|використання|χρήση|kullanım|用法|使用法|使い方|使用方法|사용법`
 
 var (
@@ -204,8 +205,8 @@ var (
 	helpFor    = pattern.Lazy(`(?i)\bfor (?:more |further |detailed |full |a |the )*(?:information|info|help|usage|details|options|list|summary)|(?:gives|shows|displays|prints) .*(?:usage|help|options)`)
 )
 
-// works finds the best proof in the lines of an output: a line of usage, then the refusal of an argument that was
-// given, then a word on where help is.
+// works finds the best proof in the lines of an output. Best is a usage line, then the refusal of an argument that the
+// check passed, then a hint at the help.
 func works(lines, given []string, tool string) (proof, bool) {
 	for i := range lines {
 		if p, ok := usageProof(lines, i, tool); ok {
@@ -225,7 +226,7 @@ func works(lines, given []string, tool string) (proof, bool) {
 	return proof{}, false
 }
 
-// usageProof looks at line i. A usage of the interpreter under a tool proves only that its wrapper called it wrongly.
+// usageProof examines line i. A usage line of the interpreter that runs the tool proves nothing about the tool.
 func usageProof(lines []string, i int, tool string) (proof, bool) {
 	head, rest, word := "", "", ""
 	if m := usageLine().FindStringSubmatch(lines[i]); m != nil {
@@ -263,10 +264,10 @@ func firstWord(s string) string {
 	return ""
 }
 
-// isWord: the word is the tool, perhaps with its directory.
+// isWord reports whether the word is the name of the tool, with or without a directory.
 func isWord(word, tool string) bool { return tool != "" && strings.EqualFold(baseName(word), tool) }
 
-// asIs is a text as it stands, without regard to case, for whoever matches it with it.
+// asIs returns a regular expression that matches exactly the text, without regard to case.
 func asIs(text string) string { return `(?i)` + regexp.QuoteMeta(strings.TrimSpace(text)) }
 
 func launchers() []string {
@@ -276,7 +277,7 @@ func launchers() []string {
 
 var versionTail = pattern.Lazy(`[\d.-]+$`)
 
-// foreign: the usage is that of an interpreter, and says nothing of the tool.
+// foreign reports whether a usage line is that of an interpreter and not of the tool.
 func foreign(text, tool string) bool {
 	words := strings.Fields(text)
 	if len(words) < 2 || findWord(text, tool) >= 0 {
@@ -292,14 +293,15 @@ func foreign(text, tool string) bool {
 	return false
 }
 
-// mentionsLauncher: where help is said to be with an interpreter, it is the interpreter that speaks.
+// mentionsLauncher reports whether a line names an interpreter. A hint at the help of an interpreter comes from the
+// interpreter, not from the tool.
 func mentionsLauncher(line string) bool {
 	return slices.ContainsFunc(strings.Fields(line), func(w string) bool {
 		return slices.Contains(launchers(), versionTail().ReplaceAllString(baseName(strings.Trim(w, "`'\".,:;()")), ""))
 	})
 }
 
-// isRefusal: the line refuses an argument that was given.
+// isRefusal reports whether a line refuses an argument that the tool was given.
 func isRefusal(line string, given []string) bool {
 	if !refusal().MatchString(line) && !strings.Contains(line, "provided but not defined") && !strings.Contains(line, "error in command line argument") && !strings.Contains(line, "is unknown") {
 		return false
@@ -314,14 +316,14 @@ func isRefusal(line string, given []string) bool {
 	if m == nil {
 		return false
 	}
-	if m[1] == "" { // "Illegal option --": the shell's own way to say "-"
+	if m[1] == "" { // in "Illegal option --" the shell means the option "-"
 		return strings.HasSuffix(strings.TrimSpace(line), "--")
 	}
 	return slices.ContainsFunc(given, func(g string) bool { return strings.HasPrefix(g, "-") && strings.Contains(g, m[1]) })
 }
 
-// bare are the arguments without their dashes, "Unknown option: version", and with one of them: "Unrecognized option
-// '-version'".
+// bare returns the arguments without their dashes ("Unknown option: version"). For an argument with two dashes it also
+// returns the form with one dash ("Unrecognized option '-version'").
 func bare(given []string) []string {
 	var out []string
 	for _, g := range given {
@@ -334,11 +336,11 @@ func bare(given []string) []string {
 	return out
 }
 
-// sentence gives patterns for a line that is no usage: with the name of the tool where the line has it.
+// sentence returns patterns for a line that is not a usage line. The patterns contain the tool's name if the line does.
 func sentence(line, tool string) []string {
 	line = strings.TrimSpace(line)
 	if at := findWord(line, tool); at > 0 && strings.HasPrefix(line, "/") && isWord(strings.TrimRight(firstWord(line), ":"), tool) {
-		line = line[at:] // where it stands may change
+		line = line[at:] // the directory of the tool may change
 	}
 	const long = 80
 	short := line

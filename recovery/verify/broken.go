@@ -13,12 +13,13 @@ import (
 type sign struct {
 	why      string
 	re       *regexp.Regexp
-	anywhere bool // also in indented lines, which are otherwise taken for the text of a help
-	// about: a line with an argument that the tool was given is about this argument, and says nothing about the tool.
+	anywhere bool // also counts in indented lines, which usually belong to a help text
+	// about says that the sign does not count in a line that names an argument of the tool: such a line is about the
+	// argument.
 	about bool
 }
 
-// signs are in the order of how much they say, for people.
+// signs are ordered by how much each one tells an operator; the first that matches is reported.
 var signs = sync.OnceValue(func() []sign {
 	s := func(why string, exprs ...string) sign {
 		return sign{why: why, re: regexp.MustCompile(`(?i)(?:` + strings.Join(exprs, "|") + `)`)}
@@ -73,8 +74,8 @@ var missingCommand = sync.OnceValue(func() *regexp.Regexp {
 		`|(?:no such|unknown|unrecogni[sz]ed|invalid) (?:sub-?)?command(?:: ?| )` + quote + `([\w-]+)|(?:no such|unknown) (?:sub-?)?command: ([\w-]+)|invalid choice: ` + quote + `([\w-]+)`)
 })
 
-// lacksCommand finds a line that says that a subcommand is not there: the plugin that the check was about (docker
-// compose, cargo nextest, git lfs) is missing, while the program around it works.
+// lacksCommand finds a line that says that a subcommand does not exist. Then the plugin that the check asks for (docker
+// compose, cargo nextest, git lfs) is missing, although the program itself works.
 func lacksCommand(lines []string) string {
 	for _, l := range lines {
 		m := missingCommand().FindStringSubmatch(l)
@@ -88,7 +89,7 @@ func lacksCommand(lines []string) string {
 	return ""
 }
 
-// brokenBy gives the first evidence that a tool is broken: what it means, and the line. given are its arguments.
+// brokenBy returns the first evidence that a tool is broken: its meaning, and the line. given are the tool's arguments.
 func brokenBy(lines, given []string) (why, line string) {
 	ownJVM := refusedByJava(lines, given)
 	if l := lacksCommand(lines); l != "" {
@@ -109,19 +110,20 @@ func brokenBy(lines, given []string) (why, line string) {
 	return "", ""
 }
 
-// refusedByJava: old versions of java say so when they do not know the option that they were given.
+// refusedByJava reports whether java has refused one of the given options. Old versions of java then also print that
+// they could not create the virtual machine.
 func refusedByJava(lines, given []string) bool {
 	return slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, "Unrecognized option: ") && names(l, given) })
 }
 
 var optionLine = pattern.Lazy(`^\s+(?:-{1,2}[\w?]|\[-)`)
 
-// optionText: the description of an option may talk of any error.
+// optionText reports whether a line describes an option in a help text. Such a line may mention any error.
 func optionText(line string) bool { return optionLine().MatchString(line) }
 
 func indented(line string) bool { return line != "" && (line[0] == ' ' || line[0] == '\t') }
 
-// names reports whether a line has one of the arguments in it, with or without its dashes in quotes.
+// names reports whether a line contains one of the arguments as a word of its own.
 func names(line string, given []string) bool {
 	return slices.ContainsFunc(given, func(g string) bool { return len(g) > 1 && indexWord(line, g, "-/") >= 0 })
 }

@@ -1,12 +1,12 @@
-// Package verify sees whether a tool works, and repairs a verify section that asks the wrong question: a tool that does
-// not know --version fails its check and works all the same.
+// Package verify checks whether a tool works, and repairs a verify section that asks the wrong question: a tool that
+// does not know --version fails its check although it works.
 //
-// The proof that it works is what only a running program can write: a line of usage, or its own refusal of the argument
-// that it was given. The name of the tool and a long output prove nothing: broken tools write them too. What proves the
-// contrary - a missing library or module, a panic, a stack trace, a signal - beats everything else, in the check and in
-// every fallback.
+// The proof that a tool works is an output that only a running program can write: a usage line, or the tool's own
+// refusal of an argument. The tool's name and a long output prove nothing, because broken tools write them too.
+// Evidence that the tool is broken - a missing library or module, a panic, a stack trace, a signal - outweighs
+// everything else, in the check and in every fallback.
 //
-// A section that an operator wrote is never repaired, and no section is ever changed: a repair is a copy.
+// Package verify never repairs a section that an operator wrote, and never changes any section: a repair is a copy.
 package verify
 
 import (
@@ -25,31 +25,31 @@ import (
 	"github.com/superloop/superloop/recovery/catalog"
 )
 
-// The methods of a repair.
+// These are the methods of a repair.
 const (
-	OutputDetection = "output_detection" // the same command, and its output proves that the tool works
-	FallbackHelp    = "fallback_help"    // --help instead
-	FallbackH       = "fallback_h"       // -h instead
-	// repairType is the kind of repair that RepairMetadata tells of.
+	OutputDetection = "output_detection" // the same command, whose output proves that the tool works
+	FallbackHelp    = "fallback_help"    // --help instead of the command's question
+	FallbackH       = "fallback_h"       // -h instead of the command's question
+	// repairType is the value of RepairMetadata.Type.
 	repairType = "verification_self_repair"
-	// askingTime is what it takes at least to have an agent look at a failed check.
+	// askingTime is the least time that an agent would need to examine a failed check.
 	askingTime = 5 * time.Second
 )
 
-// Runner runs one command: without a shell, with nothing to read on standard input, for a bounded time, and keeping a
-// bounded part of the output. The error is for what keeps it from saying how the command ended, such as the end of the
-// context; that a program is not there is ExitInfo.NotStarted.
+// Runner runs one command without a shell and with an empty standard input. The run time and the size of the kept
+// output are bounded. An error means that the Runner cannot say how the command ended, for example because the context
+// has ended. A missing program is no error: it is reported in ExitInfo.NotStarted.
 type Runner interface {
 	Run(ctx context.Context, argv []string) (Run, error)
 }
 
-// Run is how a command went.
+// Run is the result of running a command.
 type Run struct {
 	Stdout, Stderr string
 	Exit           ExitInfo
 }
 
-// RunOf is how a process went. What kept it from being started stands in Stderr.
+// RunOf makes a Run of the result of a process. If the process could not be started, Stderr holds the reason.
 func RunOf(res proc.Result) Run {
 	run := Run{Stdout: res.Stdout.Text(), Stderr: res.Stderr.Text(), Exit: ExitInfo{Code: res.Code, Signal: res.Signal,
 		TimedOut: res.Ended == proc.TimedOut, NotStarted: res.Ended == proc.NotStarted}}
@@ -59,38 +59,38 @@ func RunOf(res proc.Result) Run {
 	return run
 }
 
-// Tool is what is to be verified.
+// Tool is the tool that Repair verifies.
 type Tool struct {
 	ID, CLI string
 	Verify  catalog.Verify
 }
 
-// RepairMetadata tells of one repair, or of one that was tried in vain.
+// RepairMetadata describes the last repair that was tried.
 type RepairMetadata struct {
 	Type      string        `json:"type"`
-	Original  string        `json:"original"` // the commands
+	Original  string        `json:"original"` // the original command
 	Repaired  string        `json:"repaired"`
 	Method    string        `json:"method"`
-	ExitCode  int           `json:"exit_code"` // that the repaired command ends with
+	ExitCode  int           `json:"exit_code"` // the exit code that the repaired section expects
 	Succeeded bool          `json:"succeeded"`
-	TimeSaved time.Duration `json:"time_saved"` // against asking an agent, at least; 0 if it failed
+	TimeSaved time.Duration `json:"time_saved"` // the least time saved by not asking an agent; 0 if the repair failed
 }
 
-// Outcome is what became of a verification.
+// Outcome is the result of a verification.
 type Outcome struct {
-	Works    bool            `json:"works"` // as it is, or as it was repaired
+	Works    bool            `json:"works"` // the tool works, by the original check or by a repaired one
 	Verify   catalog.Verify  `json:"verify"`
-	Repair   *RepairMetadata `json:"repair,omitempty"` // nil if none was tried
-	Analysis Analysis        `json:"analysis"`         // of the first failure
+	Repair   *RepairMetadata `json:"repair,omitempty"` // nil if no repair was tried
+	Analysis Analysis        `json:"analysis"`         // of the output of the first failure
 	Why      string          `json:"why"`
 	Runs     int             `json:"runs"`
 }
 
-// Repair verifies a tool, and if the check fails without the tool being broken, looks for one that fits: the same
-// command with what it really writes, then --help, then -h. Each candidate must pass when it is run again. The section
-// of t is not changed: Outcome.Verify is the one that passed, a copy.
+// Repair verifies a tool. If the check fails and the tool is not broken, Repair looks for a check that passes: the same
+// command with the output that it really writes, then --help, then -h. Each candidate must pass in a second run. Repair
+// does not change the section of t. Outcome.Verify is a copy of the section that passed.
 //
-// A section that an operator wrote is run and never repaired.
+// Repair runs a section that an operator wrote and never repairs it.
 func Repair(ctx context.Context, t Tool, r Runner) (Outcome, error) {
 	s := &session{ctx: ctx, tool: t, runner: r, begun: time.Now(), out: Outcome{Verify: t.Verify}}
 	s.tool.CLI = cmp.Or(t.CLI, t.ID)
@@ -105,7 +105,7 @@ func Repair(ctx context.Context, t Tool, r Runner) (Outcome, error) {
 	return s.out, nil
 }
 
-// fallback is another question that a tool may answer: run tells what it did when it was asked so.
+// fallback is another question to the tool. run asks the question and returns the result.
 type fallback struct {
 	args   []string
 	method string
@@ -149,8 +149,8 @@ func (s *session) verify(argv []string) error {
 	return s.mend(argv, s.run, fallback{[]string{"--help"}, FallbackHelp, s.run}, fallback{[]string{"-h"}, FallbackH, s.run})
 }
 
-// mend looks for a check that passes: the same command with what it really wrote, then the fallbacks. One that shows
-// that the tool is broken ends it.
+// mend looks for a check that passes: the same command with the output that it really wrote, then the fallbacks. mend
+// stops at a fallback that shows that the tool is broken.
 func (s *session) mend(argv []string, again func([]string) (Run, error), fallbacks ...fallback) error {
 	if s.out.Analysis.Broken || s.out.Analysis.ExitCode == 0 {
 		return nil
@@ -184,7 +184,8 @@ func (s *session) mend(argv []string, again func([]string) (Run, error), fallbac
 	return nil
 }
 
-// candidate runs a section that expects what was seen, and takes it if it passes.
+// candidate runs a section that expects the output just seen. If the section passes, candidate stores it as the
+// repaired section.
 func (s *session) candidate(argv, next []string, a Analysis, f fallback) (bool, error) {
 	v := catalog.Verify{Command: text.Words(next), Mode: a.SuggestedMode, Pattern: a.SuggestedPattern, ExitCode: a.ExitCode,
 		Reason: "repaired: the tool works, and does not answer " + text.Words(argv), Origin: s.out.Verify.Origin}
@@ -207,7 +208,7 @@ func (s *session) candidate(argv, next []string, a Analysis, f fallback) (bool, 
 	return true, nil
 }
 
-// recorded is a run as it is told in a batch. Keys that are not known are the caller's own.
+// recorded is a run as a line of a batch describes it. Unknown keys belong to the caller and are ignored.
 type recorded struct {
 	Args     argList `json:"args"`
 	ExitCode int     `json:"exit_code"`
@@ -223,10 +224,10 @@ func (r *recorded) exit() ExitInfo {
 
 func (r *recorded) run([]string) (Run, error) { return Run{r.Stdout, r.Stderr, r.exit()}, nil }
 
-// signal is the name of a signal, or its number.
+// signal is the name of a signal, or its number as "SIG<n>".
 type signal string
 
-// UnmarshalJSON takes both forms, and 0 for none.
+// UnmarshalJSON accepts a name or a number; the number 0 is no signal.
 func (s *signal) UnmarshalJSON(b []byte) error {
 	var number int
 	if json.Unmarshal(b, &number) == nil {
@@ -241,7 +242,7 @@ func (s *signal) UnmarshalJSON(b []byte) error {
 // argList is a list of arguments, or one text that is split at blanks.
 type argList []string
 
-// UnmarshalJSON takes both forms.
+// UnmarshalJSON accepts a list or a text.
 func (a *argList) UnmarshalJSON(b []byte) error {
 	var text string
 	if json.Unmarshal(b, &text) == nil {
@@ -274,9 +275,9 @@ type batchSection struct {
 	Pattern  string `json:"pattern"`
 }
 
-// Batch judges one recorded verification a line and writes one answer a line, in order. A line that cannot be judged
-// gives its id and an error, and the batch goes on. Nothing is run: the fallbacks are those that were recorded. The
-// error is that of reading or writing.
+// Batch reads one recorded verification per line and writes one answer per line, in the same order. If a line cannot be
+// judged, the answer has its id and an error, and the batch goes on. Batch runs nothing: it uses the recorded
+// fallbacks. The returned error is that of reading or writing.
 func Batch(r io.Reader, w io.Writer) error { return batch.Objects(r, w, batchLine) }
 
 func batchLine(in batchIn) any {
@@ -290,7 +291,7 @@ func batchLine(in batchIn) any {
 	return out
 }
 
-// judge goes the way of Repair over what was recorded, fallbacks in the same order: --help before -h.
+// judge does what Repair does, but with recorded runs. It also tries --help before -h.
 func (in *batchIn) judge() (batchOut, error) {
 	argv, err := split(cmp.Or(in.Command, text.Words([]string{in.Tool})+" --version"))
 	if err != nil {

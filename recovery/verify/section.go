@@ -15,8 +15,9 @@ import (
 	"github.com/superloop/superloop/recovery/catalog"
 )
 
-// Passes says whether an end and an output are what a verify section expects: the exit code, and in the mode "output"
-// also the pattern, which is matched against both streams without regard to case. why is "" if so.
+// Passes reports whether a command's exit and output are as a verify section expects. The exit code must be equal. In
+// the mode "output" the pattern must also match the two streams, without regard to case. why is "" if the command
+// passes.
 func Passes(v catalog.Verify, stdout, stderr string, exit ExitInfo) (ok bool, why string) {
 	switch why := exit.cut(); {
 	case why != "":
@@ -38,7 +39,7 @@ func Passes(v catalog.Verify, stdout, stderr string, exit ExitInfo) (ok bool, wh
 
 var errNoCommand = errors.New("there is no command")
 
-// split takes a verify command apart, as a shell splits words and without any other meaning of a shell.
+// split splits a verify command into words as a shell does. It refuses every other construct of a shell.
 func split(command string) ([]string, error) {
 	p := shellwords.NewParser()
 	argv, err := p.Parse(command)
@@ -56,9 +57,9 @@ func split(command string) ([]string, error) {
 
 var question = pattern.Lazy(`^-{0,2}(?:v|V|vv|vers?|version\S*|help|h|\?)$`)
 
-// asksOnly reports whether a command only asks a tool who it is: it has no argument, or one for the version or the
-// help. Any other check, such as of a service, cannot be replaced by a look at the help. base is the command without
-// the question.
+// asksOnly reports whether a command only asks a tool for its version or help: the command has no argument, or has one
+// for the version or the help. Only such a check can be replaced by a call of the help; the check of a service, for
+// example, cannot. base is the command without the question.
 func asksOnly(argv []string) (base []string, ok bool) {
 	if len(argv) == 1 {
 		return argv, true
@@ -70,18 +71,18 @@ func asksOnly(argv []string) (base []string, ok bool) {
 	return argv[:at+1], true
 }
 
-// harmful are programs whose -h is not help: it halts the machine.
+// harmful are programs for which superloop tries neither --help nor -h, because their -h halts the machine.
 var harmful = []string{"shutdown", "halt", "poweroff", "reboot", "init", "telinit"}
 
 const (
-	maxText = 64 << 10 // bytes of each stream that are looked at, half of them from the end
-	maxSaid = 160      // characters of a line that are told to an operator
-	maxLine = 2000     // bytes of a line that are looked at: no proof is longer
+	maxText = 64 << 10 // bytes of each stream that are examined, half of them from the end
+	maxSaid = 160      // characters of a line that a message to an operator quotes
+	maxLine = 2000     // bytes of a line that are examined; no proof is longer
 )
 
 var overstrike = pattern.Lazy(".\x08")
 
-// clean is a text without terminal control sequences and overstrikes.
+// clean removes terminal control sequences and overstrikes from a text.
 func clean(s string) string {
 	s = text.Uncoloured(s)
 	if strings.Contains(s, "\x08") {
@@ -97,7 +98,7 @@ func clip(s string) string {
 	return s[:maxText/2] + "\n" + s[len(s)-maxText/2:]
 }
 
-// joined is what a pattern is matched against: both streams, the first one ended by a line end.
+// joined returns the text that patterns are matched against: stdout, then stderr on a new line.
 func joined(stdout, stderr string) string {
 	stdout, stderr = clip(stdout), clip(stderr)
 	if stdout != "" && stderr != "" && !strings.HasSuffix(stdout, "\n") {
@@ -115,7 +116,7 @@ func splitLines(s string) []string {
 	return lines
 }
 
-// baseName is the name of a program without its directory.
+// baseName returns the name of a program without its directory.
 func baseName(program string) string {
 	program = strings.Trim(program, `"'`+"`")
 	if program == "" {
@@ -124,10 +125,11 @@ func baseName(program string) string {
 	return strings.TrimSuffix(path.Base(strings.ReplaceAll(program, `\`, "/")), ".exe")
 }
 
-// findWord finds a word, without regard to case, that no letter, digit or _ follows; -1 if there is none.
+// findWord returns the index of a word in text, without regard to case, or -1. No letter, digit or _ may be next to the
+// word.
 func findWord(text, word string) int { return indexWord(lowerASCII(text), lowerASCII(word), "") }
 
-// indexWord is findWord with regard to case. In front of the word stands none of the bytes in notBehind either.
+// indexWord is findWord with regard to case. None of the bytes in notBehind may be directly before the word either.
 func indexWord(text, word, notBehind string) int {
 	for from := 0; word != ""; {
 		i := strings.Index(text[from:], word)
@@ -144,7 +146,8 @@ func indexWord(text, word, notBehind string) int {
 	return -1
 }
 
-// lowerASCII keeps every byte in its place, which strings.ToLower does not.
+// lowerASCII converts ASCII letters to lower case. Every byte keeps its index, which strings.ToLower does not
+// guarantee.
 func lowerASCII(s string) string {
 	b := []byte(s)
 	for i, c := range b {
