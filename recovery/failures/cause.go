@@ -1,21 +1,21 @@
-// Package failures decides what follows when a role has failed: who goes on with the task, when the cause is looked
-// for, and when an operator is asked.
+// Package failures decides what follows when a role has failed: which agent gets the task, when superloop looks for the
+// cause, and when it asks an operator.
 //
 //	RoleOutcome -- Detect --> Event -- Next --> Decision
 //	                            |                  |
-//	                            |                  +-- retry, reassign: another runner has the task
-//	                            |                  +-- wait: nobody can take it before Until
+//	                            |                  +-- retry, reassign: the same or another agent gets the task
+//	                            |                  +-- wait: no agent can take the task before Until
 //	                            |                  +-- root_cause: Analyse, then Analysed
-//	                            |                  +-- escalate: the end; an operator has it
+//	                            |                  +-- escalate: the end; an operator decides
 //	                            +--> History (why), Health (who is fit), Watch (is it more than one task)
 //
-// A failure is classified first, by facts and by the class that an adapter gave it, never by what somebody wrote. Only
-// what can be the fault of whoever did the task goes through the failure policy; a provider that is down is waited for,
-// work that cannot be done is not tried again.
+// Detect classifies a failure by facts and by the class that an adapter gave it, never by text that somebody wrote. A
+// failure does not count as a step of the failure policy if a provider, an account or the runner's settings caused it:
+// then the task waits, another agent gets it, or superloop asks an operator. Nobody tries impossible work again.
 //
-// The failure policy, the history, the breakers, the triggers, the checks and the snapshots are plain values that are
-// written down as JSON. This package has no clock, does no I/O and imports nothing of ours: time and facts come in.
-// Package preflight looks at the system, and keeps values in files.
+// The failure policy, the history, the breakers, the triggers, the checks and the snapshots are plain values that
+// superloop stores as JSON. This package has no clock and does no I/O: the caller passes in time and facts. Package
+// preflight examines the system, and keeps the values in files.
 package failures
 
 import (
@@ -25,10 +25,10 @@ import (
 	"time"
 )
 
-// CauseType is what kind of thing has to change.
+// CauseType says what kind of thing has to change.
 type CauseType string
 
-// The types of root-cause.json, and the kinds of a Fix: who carries it out.
+// These are the types of root-cause.json, and the kinds of a Fix, which say who carries out the fix.
 const (
 	CauseCode           CauseType = "code"
 	CauseConfig         CauseType = "config"
@@ -36,44 +36,44 @@ const (
 	CauseInfrastructure CauseType = "infrastructure"
 	CauseUnknown        CauseType = "unknown"
 
-	FixEnvironment = "environment" // Command, if the one gate lets it run
-	FixCode        = "code"        // Instruction, for the implementer
-	FixConfig      = "config"      // Instruction, a proposal for an operator
-	FixPerson      = "person"      // Instruction, nobody else can
-	FixWait        = "wait"        // time
+	FixEnvironment = "environment" // superloop runs Command, if the recovery policy permits it
+	FixCode        = "code"        // the implementer follows Instruction
+	FixConfig      = "config"      // Instruction is a proposal for an operator
+	FixPerson      = "person"      // only an operator can follow Instruction
+	FixWait        = "wait"        // time fixes the cause
 	FixNone        = "none"
 
-	PromptNote CheckKind = "prompt_note" // the Kind of a Prevented that is no check
+	PromptNote CheckKind = "prompt_note" // the Kind of a Prevented that is a note and not a check
 
-	ByRules     = "rules" // RootCause.By of an analysis by rules
-	maxWhys     = 5       // of a RootCause
+	ByRules     = "rules" // the value of RootCause.By for an analysis by rules
+	maxWhys     = 5       // entries of RootCause.WhyChain
 	maxEvidence = 12
-	sure        = 0.7 // confidence from which a cause is acted on
+	sure        = 0.7 // the confidence from which superloop acts on a cause
 )
 
-// Fix is what would fix a cause.
+// Fix describes how to fix a cause.
 type Fix struct {
 	Kind        string `json:"kind"`
 	Command     string `json:"command,omitempty"`
 	Instruction string `json:"instruction,omitempty"`
 }
 
-// Prevented is what would keep a cause from coming back: a check, or a note for the prompts (Kind "prompt_note").
+// Prevented describes how to keep a cause from coming back: a check, or a note for the prompts (Kind "prompt_note").
 type Prevented struct {
 	Kind CheckKind  `json:"kind"`
 	Spec *CheckSpec `json:"spec,omitempty"`
 	Note string     `json:"note,omitempty"`
 }
 
-// Quote is a line of an output that speaks for something.
+// Quote is a line of an output that serves as evidence.
 type Quote struct {
 	Source string `json:"source,omitempty"` // a log, a report, git, the environment
-	File   string `json:"file,omitempty"`   // that the line names
-	Line   int    `json:"line,omitempty"`   // in File
+	File   string `json:"file,omitempty"`   // the file that the line names
+	Line   int    `json:"line,omitempty"`   // the line number in File
 	Text   string `json:"text"`
 }
 
-// RootCause is what an analysis came to; as JSON it is root-cause.json.
+// RootCause is the result of an analysis. Its JSON is root-cause.json.
 type RootCause struct {
 	Version   int       `json:"version"`
 	ID        string    `json:"id"`
@@ -84,23 +84,23 @@ type RootCause struct {
 	TaskKey   string    `json:"task_key"`
 	Type      CauseType `json:"type"`
 	Category  string    `json:"category"`
-	// ErrorClass is the class of the last failure, Rule the rule that was sure.
+	// ErrorClass is the class of the last failure. Rule is the name of the rule that found the cause.
 	ErrorClass  string     `json:"error_class"`
 	Rule        string     `json:"rule,omitempty"`
 	Description string     `json:"root_cause"`
 	Location    string     `json:"location,omitempty"` // file, or file:line
 	Evidence    []Quote    `json:"evidence"`
-	WhyChain    []string   `json:"why_chain"` // at most maxWhys, from the symptom to the cause
+	WhyChain    []string   `json:"why_chain"` // from the symptom to the cause; at most maxWhys
 	Fix         Fix        `json:"fix"`
 	Prevention  *Prevented `json:"prevention,omitempty"`
 	Confidence  float64    `json:"confidence"`
-	By          string     `json:"by"` // rules, or the runner's name
-	// Others are causes that less speaks for, the likeliest first.
+	By          string     `json:"by"` // "rules", or the runner's name
+	// Others are other possible causes with a lower confidence, the likeliest first.
 	Others   []string `json:"other_causes,omitempty"`
-	Problems []string `json:"problems,omitempty"` // what was wrong with a diagnostician's answer
+	Problems []string `json:"problems,omitempty"` // say what was wrong with the answer of a diagnosing agent
 }
 
-// MarshalJSON keeps the lists lists and the time in whole milliseconds of UTC.
+// MarshalJSON writes empty lists as [], and the time in UTC, truncated to milliseconds.
 func (rc RootCause) MarshalJSON() ([]byte, error) {
 	type plain RootCause
 	rc.Timestamp = rc.Timestamp.UTC().Truncate(time.Millisecond)
@@ -108,7 +108,7 @@ func (rc RootCause) MarshalJSON() ([]byte, error) {
 	return json.Marshal(plain(rc))
 }
 
-// Analysis is the cause for the failure policy.
+// Analysis returns the result in the form that the failure policy uses.
 func (rc RootCause) Analysis() Analysis {
 	if rc.Type == CauseUnknown {
 		return Analysis{}
@@ -126,13 +126,15 @@ func (rc RootCause) Analysis() Analysis {
 	return a
 }
 
-// Check is the prevention as a check to be added; ok is false for none, or when the cause is not sure enough.
+// Check returns the prevention as a check that the caller may add. ok is false if there is none, or if the confidence
+// is too low.
 func (rc RootCause) Check() (p Prevention, ok bool) {
 	p, ok = rc.Suspicion()
 	return p, ok && rc.Confidence >= sure
 }
 
-// Suspicion is the same however sure the cause is: worth adding when a look finds it broken at once.
+// Suspicion returns the prevention as a check, whatever the confidence. The caller adds it only if the check finds a
+// fault at once.
 func (rc RootCause) Suspicion() (p Prevention, ok bool) {
 	if rc.Prevention == nil || rc.Prevention.Spec == nil {
 		return Prevention{}, false
@@ -141,22 +143,23 @@ func (rc RootCause) Suspicion() (p Prevention, ok bool) {
 	return p, p.Valid() == nil
 }
 
-// Case is everything that rules look at.
+// Case holds everything that the rules of an analysis examine.
 type Case struct {
 	RunID     string
 	Iteration int
 	Task      Task
-	History   []Entry // of the task, oldest first
-	// Evidence are lines that stand in the outputs; Captures what the rules of recovery/classify took out of the last
-	// one (pkg, tool, path, port, script).
+	History   []Entry // the failures of the task, oldest first
+	// Evidence are lines of the outputs. Captures are the values that the rules of recovery/classify extracted from the
+	// last output (pkg, tool, path, port, script).
 	Evidence []Quote
 	Captures map[string]string
 	Facts    Facts
-	// Command is a remedy that rules know of for the last failure (remedy's recommended option), "" for none.
+	// Command is the remedy that rules recommend for the last failure (the recommended option of package remedy), or
+	// "".
 	Command string
 }
 
-// clean is the case with every text of others made fit for a record.
+// clean returns the case with all foreign text made fit for a record.
 func (c Case) clean() Case {
 	captures := map[string]string{}
 	for k, v := range c.Captures {
@@ -183,7 +186,7 @@ func each[T any](list []T, do func(T) T) []T {
 	return out
 }
 
-// lastEntry is the failure that is looked at; zero without any.
+// lastEntry returns the last failure, which the analysis is about; zero if there is none.
 func (c Case) lastEntry() Entry {
 	if len(c.History) == 0 {
 		return Entry{}
@@ -191,12 +194,12 @@ func (c Case) lastEntry() Entry {
 	return c.History[len(c.History)-1]
 }
 
-// same is how many of the failures have the last one's signature.
+// same returns the number of failures that have the signature of the last failure.
 func (c Case) same() int {
 	return count(c.History, func(e Entry) bool { return e.Signature == c.lastEntry().Signature })
 }
 
-// providers is how many providers have failures of a sort.
+// providers returns the number of providers that have a failure for which have returns true.
 func (c Case) providers(have func(Entry) bool) int {
 	all := map[string]bool{}
 	for _, e := range c.History {
@@ -207,7 +210,7 @@ func (c Case) providers(have func(Entry) bool) int {
 	return len(all)
 }
 
-// change is the first change of a kind since the last success.
+// change returns the first change of the given kind, and of one of the names if there are any, since the last success.
 func (c Case) change(what string, names ...string) (Change, bool) {
 	for _, ch := range c.Facts.Changes {
 		if ch.What == what && (len(names) == 0 || slices.Contains(names, ch.Name)) {
@@ -217,7 +220,7 @@ func (c Case) change(what string, names ...string) (Change, bool) {
 	return Change{}, false
 }
 
-// fromChange is a change as evidence.
+// fromChange returns a change as evidence.
 func fromChange(ch Change) Quote {
 	q := Quote{Source: "environment", Text: ch.String()}
 	if ch.What == ChangeLock || ch.What == ChangeConfig {
@@ -226,7 +229,7 @@ func fromChange(ch Change) Quote {
 	return q
 }
 
-// fromCommit is a commit as evidence.
+// fromCommit returns a commit as evidence.
 func fromCommit(co CommitFact, file string) Quote {
 	return Quote{Source: "git", File: file, Text: fmt.Sprintf("commit %.12s changed %s: %s", co.SHA, file, clip(co.Subject))}
 }

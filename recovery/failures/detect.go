@@ -8,14 +8,15 @@ import (
 	"time"
 )
 
-// Task is what can fail more than once: the work of a role on an item of the plan, or on the loop's promise.
+// Task is a unit of work that can fail several times: the work of a role on an item of the plan, or on the loop's
+// promise.
 type Task struct {
 	Loop string `json:"loop_id"`
 	Role string `json:"role"`
 	Item string `json:"item,omitempty"`
 }
 
-// Key is the task in one word, as events and root-cause.json have it.
+// Key returns the task as one word, the form in events and root-cause.json.
 func (t Task) Key() string {
 	if t.Item == "" {
 		return t.Loop + "/" + t.Role
@@ -23,15 +24,15 @@ func (t Task) Key() string {
 	return t.Loop + "/" + t.Role + "/" + t.Item
 }
 
-// Agent is who does a task: a runner of the configuration with the model that was asked for (not the one that answered,
-// which may be another word each time).
+// Agent is the runner that does a task, with the provider and the model that the configuration asks for. The model that
+// answered may have another name each time, so it is not part of an Agent.
 type Agent struct {
 	Runner   string `json:"runner"`
 	Provider string `json:"provider,omitempty"`
 	Model    string `json:"model,omitempty"`
 }
 
-// String is the agent for people: "claude (anthropic, opus)".
+// String returns the agent in the form for display: "claude (anthropic, opus)".
 func (a Agent) String() string {
 	more := a.Provider
 	if a.Model != "" {
@@ -43,7 +44,8 @@ func (a Agent) String() string {
 	return a.Runner + " (" + more + ")"
 }
 
-// Classified is what the rules of recovery/classify say of what a role's process printed, where they were asked.
+// Classified is the classification that recovery/classify made of the output of a role's process, if superloop asked
+// for one.
 type Classified struct {
 	Category    string `json:"category"`
 	Handler     string `json:"handler,omitempty"`
@@ -51,11 +53,11 @@ type Classified struct {
 	Infra       bool   `json:"infra,omitempty"`
 	Code        bool   `json:"code,omitempty"`
 	Signature   string `json:"signature,omitempty"`
-	// Repaired: the environment was mended since. The failure does not count.
+	// Repaired says that the environment was repaired since. Then the failure does not count.
 	Repaired bool `json:"repaired,omitempty"`
 }
 
-// RoleOutcome are the facts of one attempt of a role, in the words of role_end, role_failed and role_timeout.
+// RoleOutcome holds the facts about one attempt of a role, in the words of role_end, role_failed and role_timeout.
 type RoleOutcome struct {
 	Task      Task
 	Agent     Agent
@@ -66,15 +68,16 @@ type RoleOutcome struct {
 	Outcome  string // ok, exit, signal, timeout, inactive, not_started, lost, interrupted or error
 	ExitCode int
 	Signal   string
-	OOM      bool // the kernel ended it for memory
-	// Class is that of roles/agent, "" without a failure in the stream. Until is when a limit ends, zero if unknown.
+	OOM      bool // the kernel killed the process because memory was short
+	// Class is a class of package roles/agent/class, "" if the stream reported no failure. Until is the end of a limit,
+	// zero if unknown.
 	Class      string
 	Until      time.Time
-	Error      string // Error is the runner's own word. It is shown and makes a signature; nothing is decided by it.
+	Error      string // Error is the runner's own message. It is shown and is part of the signature; no decision uses it.
 	DurationMS int64
-	// Output is the state of the role's report: fresh, stale, missing, empty; "" is a role without one. Malformed says
-	// what is wrong with what it wrote. MustReport, MustDiffer, MustChange are what is asked of this role: a fresh
-	// report, one that is not the last one over again, a changed repository.
+	// Output is the state of the role's report: fresh, stale, missing, empty; "" for a role without a report. Malformed
+	// says what is wrong with the report. MustReport, MustDiffer and MustChange say what this role must deliver: a
+	// fresh report, a report that differs from the last one, a changed repository.
 	Output     string
 	Malformed  string
 	Digest     string
@@ -84,7 +87,7 @@ type RoleOutcome struct {
 	MustReport bool
 	MustDiffer bool
 	MustChange bool
-	// Impossible says why nobody can do the work, as a gate or a check found out; what an agent claims is no proof.
+	// Impossible says why nobody can do the work, according to a gate or a check. The claim of an agent is no proof.
 	Impossible string
 	Classified *Classified
 
@@ -101,29 +104,32 @@ type Event struct {
 
 	Kind     Kind   `json:"kind"`
 	Class    string `json:"class"`    // transient, environment, permanent, code, usage, impossible, unknown
-	Category string `json:"category"` // of the catalog's closed list
+	Category string `json:"category"` // a category of the catalog
 	Handler  string `json:"handler,omitempty"`
 	Blame    Blame  `json:"blame"`
-	// Counted: it is one step of the failure policy. Repaired: what it died of is mended.
+	// Counted says that the failure is one step of the failure policy. Repaired says that the cause in the environment
+	// is repaired.
 	Counted  bool   `json:"counted"`
 	Repaired bool   `json:"repaired,omitempty"`
 	Severity string `json:"severity"`
-	// Signature is the same for the same failure of the same kind, whoever had it.
+	// Signature is equal for equal failures of the same kind, whichever agent had them.
 	Signature string    `json:"signature"`
 	Why       string    `json:"why"` // one clause for an operator
 	Until     time.Time `json:"until,omitzero"`
 	At        time.Time `json:"at"`
 }
 
-// Waits reports whether time alone fixes it, and who has the task plays no part.
+// Waits reports whether time alone fixes the failure, so that it does not matter which agent has the task.
 func (e Event) Waits() bool { return e.Blame == BlameProvider }
 
-// Signer names a failure so that the same one in another run has the same name, as Signature of recovery/classify does.
-// It is handed in because it needs the rules by which output is normalised, and this package imports none of ours.
+// Signer computes the signature of a failure. The same failure in another run gets the same signature, as by Signature
+// of recovery/classify. The caller supplies the function, because it needs the rules that normalise output, and this
+// package does not import them.
 type Signer func(category, handler string, parts ...string) string
 
-// Detect reports whether an attempt has failed, and how. An attempt that was broken off by superloop itself has not. It
-// decides by the outcome, the class and the other facts; the text in Error changes only Signature and Why.
+// Detect reports whether an attempt has failed, and returns the failure. An attempt that superloop itself interrupted
+// has not failed. Detect decides by the outcome, the class and the other facts. The text in Error affects only
+// Signature and Why.
 func Detect(o RoleOutcome, sign Signer) (Event, bool) {
 	kind, detail := kindOf(o)
 	if kind == "" {
@@ -162,15 +168,16 @@ func Detect(o RoleOutcome, sign Signer) (Event, bool) {
 	return e, true
 }
 
-// byOutput are the kinds of which what the process printed says more than how it ended; byClass are those that a class
-// says by itself: that a stream has no end, or that nobody knows, is no more than how the process ended.
+// byOutput are the kinds of failure for which the output of the process tells more than its exit. byClass are the kinds
+// that are decided by the class alone. A class that only says that the stream has no end, or that the cause is unknown,
+// tells no more than the exit.
 var (
 	byOutput = []Kind{KindExit, KindSignal, KindUnknown, KindNoResult, KindTimeout, KindInactive, KindMissing, KindEmpty}
 	byClass  = []Kind{KindLimit, KindOverloaded, KindNetwork, KindAuth, KindBilling, KindModel, KindContext, KindConfig,
 		KindTurns, KindBudget, KindRefused, KindRequest, KindSession}
 )
 
-// kindOf gives the kind of a failure and what is to be added for an operator; "" is no failure.
+// kindOf returns the kind of a failure and a detail for the operator. The kind "" means no failure.
 func kindOf(o RoleOutcome) (Kind, string) {
 	switch k := Kind(o.Class); {
 	case o.Outcome == "interrupted":
@@ -201,7 +208,7 @@ func kindOf(o RoleOutcome) (Kind, string) {
 	return KindUnknown, o.Error
 }
 
-// reportKind is what may be wrong with a turn that ended well.
+// reportKind returns the kind of fault in the report of a run that ended well, or "".
 func reportKind(o RoleOutcome) (Kind, string) {
 	if k := map[string]Kind{"missing": KindMissing, "empty": KindEmpty, "stale": KindStale}[o.Output]; o.MustReport && k != "" {
 		return k, ""
@@ -221,13 +228,13 @@ func lasted(o RoleOutcome) string {
 	return (time.Duration(o.DurationMS) * time.Millisecond).Round(time.Second).String()
 }
 
-// Kind is one way in which a role fails. Those that a class of roles/agent says have its word.
+// Kind is one way in which a role fails. A kind that a class of roles/agent/class decides has the name of the class.
 type Kind string
 
-// Blame is what caused a failure: the runner, its provider, the account, the task or the environment.
+// Blame names the cause of a failure: the runner, its provider, the account, the settings, the environment or the task.
 type Blame string
 
-// What there is to say of a failure.
+// These are the kinds, classes, causes and severities of failures.
 const (
 	KindExit       Kind = "exit"
 	KindSignal     Kind = "signal"
@@ -258,28 +265,29 @@ const (
 	KindSession    Kind = "no_session"
 	KindNoResult   Kind = "no_result"
 	KindUnknown    Kind = "unknown"
-	// What becomes of a failure if nothing is done. All but the last two are the catalog's words for persistence.
-	Transient   = "transient"   // time may fix it
-	Environment = "environment" // the machine has to be mended
-	Permanent   = "permanent"   // it will be the same next time
-	Code        = "code"        // only a change of the code fixes it
-	Usage       = "usage"       // it was asked in a wrong way
-	Impossible  = "impossible"  // nobody can do it
+	// The following classes say how a failure develops if nobody acts. All but Impossible and Unknown are values of the
+	// catalog's persistence.
+	Transient   = "transient"   // time may fix the failure
+	Environment = "environment" // somebody has to repair the machine
+	Permanent   = "permanent"   // the next attempt will fail in the same way
+	Code        = "code"        // only a change of the code fixes the failure
+	Usage       = "usage"       // the call was wrong
+	Impossible  = "impossible"  // nobody can do the work
 	Unknown     = "unknown"
 
-	BlameRunner      Blame = "runner"   // whoever did it; another one may do better
-	BlameProvider    Blame = "provider" // the service behind it; time fixes that
-	BlameAccount     Blame = "account"  // a login or credit; an operator fixes that
+	BlameRunner      Blame = "runner"   // the runner; another runner may succeed
+	BlameProvider    Blame = "provider" // the service behind the runner; time fixes the failure
+	BlameAccount     Blame = "account"  // a login or credit; an operator fixes the failure
 	BlameSettings    Blame = "settings" // superloop's configuration of the runner
 	BlameEnvironment Blame = "ground"   // the machine or the repository's environment
-	BlameTask        Blame = "task"     // what was asked for
+	BlameTask        Blame = "task"     // the work that was asked for
 	BlameNobody      Blame = "nobody"   // chance, or superloop itself
 
 	Blocking = "blocking"
-	Degraded = "degraded" // something was done, not what was asked
+	Degraded = "degraded" // the role did something, but not what was asked for
 )
 
-// kindRule is what a kind means when nothing more is known.
+// kindRule holds the properties of a kind of failure, without a classification of the output.
 type kindRule struct {
 	kind            Kind
 	class, category string
@@ -289,7 +297,7 @@ type kindRule struct {
 	says            string
 }
 
-// kindRules has one line for each kind. The last one is that of every kind that has no other.
+// kindRules returns one rule for each kind. The last rule applies to every kind that has no rule of its own.
 func kindRules() []kindRule {
 	const no, yes = false, true
 	return []kindRule{

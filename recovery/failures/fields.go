@@ -2,8 +2,8 @@ package failures
 
 import "time"
 
-// The names of the events that this package's values are written as. Their fields are the structs below; what a fold
-// reads of other events, Figures says.
+// These are the names of the events that this package's values are written as. The structs below are the fields of the
+// events. The doc comment of Fold lists the other events whose fields this package reads.
 const (
 	EventDetected   = "failure_detected"    // DetectedFields
 	EventReassigned = "runner_reassigned"   // ReassignedFields
@@ -14,7 +14,7 @@ const (
 	EventSystemic   = "systemic_alert"      // Alert
 )
 
-// DetectedFields tell of a failure, and of the decision that followed at once.
+// DetectedFields describe a failure and the decision that followed immediately.
 type DetectedFields struct {
 	TaskKey string `json:"task_key"`
 	Role    string `json:"role"`
@@ -31,20 +31,21 @@ type DetectedFields struct {
 	Error     string `json:"error,omitempty"`
 	Step      Step   `json:"rung"`
 	Reason    string `json:"reason"`
-	Failures  int    `json:"failures"` // counted so far, this one included
-	// DetectMS is from the process's end to the event; ClassifyUS and RespondUS are for classifying and deciding.
+	Failures  int    `json:"failures"` // counted so far, including this failure
+	// DetectMS is the time from the end of the process to the event. ClassifyUS and RespondUS are the times that
+	// superloop needed to classify the failure and to decide.
 	DetectMS   int64 `json:"detect_ms"`
 	ClassifyUS int64 `json:"classify_us"`
 	RespondUS  int64 `json:"respond_us"`
 }
 
-// Fields are those of a failure and the decision about it. Its times are the caller's to fill in.
+// Fields returns the fields of a failure and the decision about it. The caller fills in the times.
 func Fields(e Event, s State, d Decision) DetectedFields {
 	return DetectedFields{TaskKey: e.Task.Key(), Role: e.Task.Role, Agent: e.Agent, Attempt: e.Attempt, Kind: e.Kind, Class: e.Class, Category: e.Category, Handler: e.Handler, Blame: e.Blame, Counted: e.Counted,
 		Severity: e.Severity, Signature: e.Signature, Error: e.Why, Step: d.Step, Reason: d.Reason, Failures: s.Counted}
 }
 
-// ReassignedFields tell who has a task now. Step is reassign, or resume after a wait or an analysis.
+// ReassignedFields say which agent has a task now. Step is reassign, or resume after a wait or an analysis.
 type ReassignedFields struct {
 	TaskKey string `json:"task_key"`
 	Role    string `json:"role"`
@@ -55,7 +56,7 @@ type ReassignedFields struct {
 	Error   string `json:"error,omitempty"`
 }
 
-// TrippedFields tell that an agent became unfit.
+// TrippedFields say that an agent became unfit.
 type TrippedFields struct {
 	Runner   string    `json:"runner"`
 	Provider string    `json:"provider,omitempty"`
@@ -63,15 +64,15 @@ type TrippedFields struct {
 	Kind     Kind      `json:"kind"`
 	Reason   string    `json:"reason"`
 	Trips    int       `json:"trips"`
-	Until    time.Time `json:"until,omitzero"` // absent: until an operator has mended it
+	Until    time.Time `json:"until,omitzero"` // zero: until an operator resets the agent
 }
 
-// Tripped are the fields of a breaker that has just opened.
+// Tripped returns the fields of a breaker that has just opened.
 func (b Breaker) Tripped() TrippedFields {
 	return TrippedFields{b.Agent.Runner, b.Agent.Provider, b.Agent.Model, b.Kind, b.Why, b.Trips, b.Until}
 }
 
-// AnalysedFields tell of an analysis.
+// AnalysedFields describe the result of an analysis.
 type AnalysedFields struct {
 	TaskKey    string    `json:"task_key"`
 	Role       string    `json:"role"`
@@ -80,14 +81,14 @@ type AnalysedFields struct {
 	Category   string    `json:"category"`
 	RootCause  string    `json:"root_cause"`
 	Location   string    `json:"location,omitempty"`
-	Fix        string    `json:"fix"` // its kind
+	Fix        string    `json:"fix"` // the kind of the fix
 	Check      string    `json:"check,omitempty"`
 	Confidence float64   `json:"confidence"`
 	By         string    `json:"by"`
 	DurationMS int64     `json:"duration_ms"`
 }
 
-// Fields are those of an analysis of a role's task.
+// Fields returns the fields of an analysis of a role's task.
 func (rc RootCause) Fields(role string, took time.Duration) AnalysedFields {
 	f := AnalysedFields{TaskKey: rc.TaskKey, Role: role, ID: rc.ID, Type: rc.Type, Category: rc.Category, RootCause: rc.Description,
 		Location: rc.Location, Fix: rc.Fix.Kind, Confidence: rc.Confidence, By: rc.By, DurationMS: took.Milliseconds()}
@@ -97,7 +98,7 @@ func (rc RootCause) Fields(role string, took time.Duration) AnalysedFields {
 	return f
 }
 
-// PreventionFields tell of a check that was added.
+// PreventionFields describe a check that was added.
 type PreventionFields struct {
 	ID       string    `json:"id"`
 	Check    CheckKind `json:"check"`
@@ -107,7 +108,7 @@ type PreventionFields struct {
 	Cause    string    `json:"root_cause_id,omitempty"`
 }
 
-// PreflightFields tell that the environment was found broken before a role ran.
+// PreflightFields say that the environment checks found the environment broken before a role ran.
 type PreflightFields struct {
 	Findings []Finding `json:"findings"`
 	Action   string    `json:"action"` // recover, pause, operator

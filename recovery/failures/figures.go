@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Record is an event of a journal.
+// Record is an event of a journal, as Fold reads it.
 type Record struct {
 	Event  string
 	LoopID string
@@ -16,7 +16,7 @@ type Record struct {
 	Fields json.RawMessage
 }
 
-// Rate is how often something ended badly.
+// Rate counts runs of one kind and those that failed.
 type Rate struct {
 	Name     string  `json:"name"`
 	Runs     int     `json:"runs"`
@@ -24,7 +24,7 @@ type Rate struct {
 	Rate     float64 `json:"rate"`
 }
 
-// Spread are times in milliseconds.
+// Spread describes a set of times, in milliseconds.
 type Spread struct {
 	Count  int   `json:"count"`
 	Median int64 `json:"median_ms"`
@@ -32,19 +32,21 @@ type Spread struct {
 	Worst  int64 `json:"worst_ms"`
 }
 
-// Figures are what the journals say of failures and responses. A rate of nothing is 0; its count tells.
+// Figures are the figures about failures and responses, computed from journals. A rate of nothing is 0; its count shows
+// that it is of nothing.
 type Figures struct {
 	From time.Time `json:"from,omitzero"`
 	To   time.Time `json:"to,omitzero"`
 
 	Total    Rate   `json:"total"`
-	ByHour   []Rate `json:"by_hour"` // named 2026-01-23T05, UTC, at most maxHours, the latest
+	ByHour   []Rate `json:"by_hour"` // named 2026-01-23T05, in UTC; the latest maxHours
 	ByRunner []Rate `json:"by_runner"`
 	ByRole   []Rate `json:"by_role"`
 
-	Failures int `json:"failures"` // detected
+	Failures int `json:"failures"` // all detected failures
 	Counted  int `json:"counted"`
-	// Reassigned, Analysed and Escalated are how many failures were answered so; the rates are their shares.
+	// Reassigned, Analysed, Escalated and Waited count the failures that got this response. The rates are the shares of
+	// the first three in Failures.
 	Reassigned      int     `json:"reassigned"`
 	Analysed        int     `json:"analysed"`
 	Escalated       int     `json:"escalated"`
@@ -52,35 +54,36 @@ type Figures struct {
 	ReassignRate    float64 `json:"reassignment_rate"`
 	AnalysisRate    float64 `json:"analysis_rate"`
 	EscalationRate  float64 `json:"escalation_rate"`
-	FirstReassigned Rate    `json:"first_reassignments"` // Failures: did not help
-	Fixes           Rate    `json:"fixes"`               // analyses that named one; Failures: the role failed again
-	Causes          []Rate  `json:"causes"`              // analyses by type: Runs
-	// Detection is from a process's end to the event, Response the deciding, Recovery from first failure to success.
+	FirstReassigned Rate    `json:"first_reassignments"` // Failures counts first reassignments after which the task failed again
+	Fixes           Rate    `json:"fixes"`               // analyses that named a fix; Failures counts those after which the role failed again
+	Causes          []Rate  `json:"causes"`              // Runs counts the analyses of a type
+	// Detection is the time from the end of a process to the event. Response is the time that the decision took.
+	// Recovery is the time from a task's first failure to its success.
 	Detection Spread `json:"detection"`
 	Response  Spread `json:"response"`
 	Recovery  Spread `json:"recovery"`
 
 	Tripped     int    `json:"runners_tripped"`
 	Preventions int    `json:"preventions_added"`
-	Prevented   int    `json:"preflight_stops"` // times that a broken environment was found before a role ran
-	Alerts      []Rate `json:"alerts"`          // by severity: Runs
+	Prevented   int    `json:"preflight_stops"` // how often checks found a broken environment before a role ran
+	Alerts      []Rate `json:"alerts"`          // Runs counts the alerts of a severity
 }
 
-// Bounds of a Fold's memory, and what it counts by and takes the times of.
+// These constants bound a Fold's memory, and number its groups and its sets of times.
 const (
 	maxHours = 48
-	maxTimes = 10_000 // of each Spread; later ones replace the oldest
+	maxTimes = 10_000 // times in each Spread; new times replace the oldest
 	maxNames = 500
 
 	byHour, byRunner, byRole, byCause, byAlert = 0, 1, 2, 3, 4
 	detection, response, recovery              = 0, 1, 2
 )
 
-// Fold adds up journals, event by event; those of several loops may be mixed, if each is in order. Its zero value has
-// seen nothing.
+// Fold adds up the events of journals. Events of several loops may be mixed if those of each loop are in order. The
+// zero value is ready to use.
 //
-// Of the loop's own events it reads role_end, role_failed and role_timeout (role, runner, outcome; interrupted ones are
-// no runs), and recovery_escalated (type).
+// Of the loop's own events Fold reads role_end, role_failed and role_timeout (role, runner, outcome). Fold does not
+// count an interrupted role as a run. loop_start drops the open tasks of its loop.
 type Fold struct {
 	f      Figures
 	groups [5]map[string]*Rate
@@ -88,15 +91,15 @@ type Fold struct {
 	times  [3][]int64
 }
 
-// mending is a task between its first failure and its success.
+// mending describes a task between its first failure and its success.
 type mending struct {
 	since         time.Time
 	reassigned    int
-	judgeReassign bool // the next end tells whether the first reassignment has helped
+	judgeReassign bool // the end of the next run shows whether the first reassignment has helped
 	judgeFix      bool
 }
 
-// fields are all that is read of any event.
+// fields holds all fields that Fold reads of any event.
 type fields struct {
 	Role      string  `json:"role"`
 	Runner    string  `json:"runner"`
@@ -110,7 +113,7 @@ type fields struct {
 	RespondUS float64 `json:"respond_us"`
 }
 
-// Add takes the next event. What cannot be read of one counts as nothing.
+// Add takes the next event. Add ignores an event of a run whose fields it cannot decode.
 func (f *Fold) Add(r Record) {
 	var x fields
 	switch r.Event {
@@ -125,7 +128,7 @@ func (f *Fold) Add(r Record) {
 	case EventPreflight:
 		f.f.Prevented++
 	case "loop_start":
-		for key := range f.open { // a new run owes nothing
+		for key := range f.open { // a new run starts without open tasks
 			if strings.HasPrefix(key, r.LoopID+"\x00") {
 				delete(f.open, key)
 			}
@@ -246,7 +249,7 @@ func (f *Fold) time(which int, n int64) {
 	*t = append(*t, n)
 }
 
-// Figures are those of what was added so far.
+// Figures returns the figures of all events added so far.
 func (f *Fold) Figures() Figures {
 	out := f.f
 	for _, g := range []struct {
@@ -271,7 +274,7 @@ func (r Rate) done() Rate {
 	return r
 }
 
-// ratio is the share of n, 0 of nothing.
+// ratio returns n divided by of, or 0 if of is 0.
 func ratio(n, of int) float64 {
 	if of == 0 {
 		return 0

@@ -10,27 +10,29 @@ import (
 // Circuit is the state of a breaker.
 type Circuit string
 
-// The circuits, and the bounds of a Health.
+// These are the states of a breaker, and the bounds of a Health.
 const (
-	Closed   Circuit = "closed"    // fit
-	OpenCut  Circuit = "open"      // not to be used before Until
-	HalfOpen Circuit = "half_open" // one run may show whether it is fit again
+	Closed   Circuit = "closed"    // the agent is fit
+	OpenCut  Circuit = "open"      // no task may use the agent before Until
+	HalfOpen Circuit = "half_open" // one run may show whether the agent is fit again
 
 	maxRecent = 50
 	maxAgents = 100
-	probeTime = time.Hour // after which another probe is allowed, so that one that was lost blocks nothing
+	probeTime = time.Hour // the time after which another probe is allowed, so that a lost probe blocks nothing
 )
 
-// BreakerLimits say when an agent is unfit. A zero field is its default.
+// BreakerLimits say when an agent becomes unfit. A zero field stands for its default.
 type BreakerLimits struct {
-	// Trip is how many failures in a row that speak against the agent, over at least two tasks, make it unfit: 3.
+	// Trip is the number of consecutive failures, over at least two tasks, that make an agent unfit. Only failures that
+	// the runner is to blame for count. The default is 3.
 	Trip int `json:"trip,omitempty"`
-	// FirstMS is how long it is unfit then, doubled each time a probe fails, at most MostMS: 1 minute and 30 minutes.
+	// FirstMS is the time for which the agent is unfit at first. Each failed probe doubles the time, up to MostMS. The
+	// defaults are 1 minute and 30 minutes.
 	FirstMS int64 `json:"first_ms,omitempty"`
 	MostMS  int64 `json:"most_ms,omitempty"`
 }
 
-// WithDefaults is l with its zero fields set.
+// WithDefaults returns l with the default in each zero field.
 func (l BreakerLimits) WithDefaults() BreakerLimits {
 	set(&l.Trip, 3)
 	set(&l.FirstMS, time.Minute.Milliseconds())
@@ -38,23 +40,24 @@ func (l BreakerLimits) WithDefaults() BreakerLimits {
 	return l
 }
 
-// Breaker is what is known of one agent.
+// Breaker records the health of one agent.
 type Breaker struct {
 	Agent   Agent   `json:"agent"`
 	Circuit Circuit `json:"circuit"`
-	// InRow are the failures that speak against it since its last success, Tasks the first two tasks of these.
+	// InRow counts the failures since the last success that the runner is to blame for. Tasks are the first two tasks
+	// of these failures.
 	InRow int      `json:"in_row,omitempty"`
 	Tasks []string `json:"tasks,omitempty"`
-	// Trips counts how often it became unfit since its last success. Until is when it may be probed; zero while it is
-	// open: when an operator has mended it (Reset).
+	// Trips counts how often the agent became unfit since its last success. Until is the time of the next probe. If
+	// Until is zero and the breaker is open, the agent stays unfit until an operator has it reset (see Reset).
 	Trips    int       `json:"trips,omitempty"`
 	OpenedAt time.Time `json:"opened_at,omitzero"`
 	Until    time.Time `json:"until,omitzero"`
-	ProbeAt  time.Time `json:"probe_at,omitzero"` // when the probe began that has no outcome yet
-	Kind     Kind      `json:"kind,omitempty"`    // it became unfit of
+	ProbeAt  time.Time `json:"probe_at,omitzero"` // the start of a probe without an outcome
+	Kind     Kind      `json:"kind,omitempty"`    // the kind of the failure that made the agent unfit
 	Why      string    `json:"why,omitempty"`
-	// Figures of all runs. Recent are the last outcomes, oldest first, "+" and "-", at most maxRecent. Unpriced counts
-	// the runs that did not tell their cost.
+	// The figures cover all runs. Recent holds the last outcomes, oldest first, as "+" and "-", at most maxRecent.
+	// Unpriced counts the runs without a known cost.
 	Runs        int       `json:"runs"`
 	Successes   int       `json:"successes"`
 	Recent      string    `json:"recent,omitempty"`
@@ -64,7 +67,7 @@ type Breaker struct {
 	LastFailure time.Time `json:"last_failure,omitzero"`
 }
 
-// SuccessRate is that of the recent runs; ok is false without any.
+// SuccessRate returns the rate of success of the recent runs. ok is false without any run.
 func (b Breaker) SuccessRate() (rate float64, ok bool) {
 	if b.Recent == "" {
 		return 0, false
@@ -72,7 +75,8 @@ func (b Breaker) SuccessRate() (rate float64, ok bool) {
 	return float64(strings.Count(b.Recent, "+")) / float64(len(b.Recent)), true
 }
 
-// CostPerSuccess is what one success has cost, failures included; ok is false without a success or a known cost.
+// CostPerSuccess returns the cost of all runs per success, failures included. ok is false without a success or a known
+// cost.
 func (b Breaker) CostPerSuccess() (usd float64, ok bool) {
 	if b.Successes == 0 || b.Unpriced >= b.Runs {
 		return 0, false
@@ -80,7 +84,8 @@ func (b Breaker) CostPerSuccess() (usd float64, ok bool) {
 	return b.CostUSD / float64(b.Successes), true
 }
 
-// Health is what is known of all agents, in the order in which they were first seen. An agent that is not in it is fit.
+// Health records the health of all agents, in the order in which superloop first used them. An agent without a record
+// is fit.
 type Health struct {
 	Limits   BreakerLimits `json:"limits,omitzero"`
 	Breakers []Breaker     `json:"breakers,omitempty"`
@@ -90,7 +95,7 @@ func (h Health) index(a Agent) int {
 	return slices.IndexFunc(h.Breakers, func(b Breaker) bool { return b.Agent == a })
 }
 
-// Of is what is known of an agent.
+// Of returns the record of an agent.
 func (h Health) Of(a Agent) Breaker {
 	if i := h.index(a); i >= 0 {
 		return h.Breakers[i]
@@ -98,7 +103,8 @@ func (h Health) Of(a Agent) Breaker {
 	return Breaker{Agent: a, Circuit: Closed}
 }
 
-// at is the breaker of an agent, made if need be; the one that was used longest ago is dropped when there are too many.
+// at returns the record of an agent, and makes it if there is none. When there are too many records, at drops the one
+// that was used least recently.
 func (h *Health) at(a Agent) *Breaker {
 	if i := h.index(a); i >= 0 {
 		return &h.Breakers[i]
@@ -120,8 +126,8 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// Look is an agent as a candidate: fit, on probation, or unfit until a time. limit is when a limit that all loops share
-// ends, zero for none. It changes nothing.
+// Look describes an agent as a candidate: fit, on probation, or unfit until a time. limit is the end of a limit that
+// all loops share, zero for none. Look changes nothing.
 func (h Health) Look(a Agent, tier int, limit, now time.Time) Candidate {
 	b := h.Of(a)
 	c := Candidate{Agent: a, Tier: tier, LastSuccess: b.LastSuccess}
@@ -148,7 +154,7 @@ func (h Health) Look(a Agent, tier int, limit, now time.Time) Candidate {
 	return c
 }
 
-// Started notes that an agent was given a task. Of one that was unfit it is the probe.
+// Started records that an agent was given a task. If the agent was unfit, this run is the probe.
 func (h *Health) Started(a Agent, now time.Time) {
 	b := h.at(a)
 	if b.Circuit == OpenCut && !b.Until.IsZero() && !b.Until.After(now) {
@@ -159,15 +165,16 @@ func (h *Health) Started(a Agent, now time.Time) {
 	}
 }
 
-// Result is how a run ended: a success, or a failure as Detect gives it.
+// Result says how a run ended: with a success, or with a failure from Detect.
 type Result struct {
 	Agent   Agent
-	Failure *Event   // nil: it succeeded
-	CostUSD *float64 // nil: nobody knows
+	Failure *Event   // nil: the run succeeded
+	CostUSD *float64 // nil: the cost is unknown
 }
 
-// Ended notes how a run ended. It reports whether the agent became unfit by it, or stays so because it was a probe. A
-// success that is told after a later failure only counts. A run that superloop broke off is Broken off.
+// Ended records how a run ended. Ended reports whether the agent became unfit, or stays unfit because the run was a
+// failed probe. If the success is older than the last recorded failure, it only counts in the figures. For a run that
+// superloop broke off the caller calls Broken instead.
 func (h *Health) Ended(r Result, now time.Time) (tripped bool) {
 	b := h.at(r.Agent)
 	probe := b.Circuit == HalfOpen
@@ -204,7 +211,7 @@ func (h *Health) Ended(r Result, now time.Time) (tripped bool) {
 		return true
 	case BlameRunner:
 	default:
-		return false // the task, the environment and chance do not speak against it
+		return false // failures by the task, the environment or chance do not make the agent unfit
 	}
 	b.InRow++
 	if key := e.Task.Key(); len(b.Tasks) < 2 && !slices.Contains(b.Tasks, key) {
@@ -217,14 +224,14 @@ func (h *Health) Ended(r Result, now time.Time) (tripped bool) {
 	return true
 }
 
-// Broken notes that a run was broken off by superloop: it says nothing of the agent.
+// Broken records that superloop broke off a run, which says nothing about the agent.
 func (h *Health) Broken(a Agent) {
 	if i := h.index(a); i >= 0 {
 		h.Breakers[i].ProbeAt = time.Time{}
 	}
 }
 
-// Reset forgets what speaks against an agent: an operator has mended it. The figures stay.
+// Reset makes an agent fit again, because an operator has removed the reason. The figures stay.
 func (h *Health) Reset(a Agent) { h.at(a).forgive() }
 
 func (b *Breaker) forgive() {
@@ -232,7 +239,7 @@ func (b *Breaker) forgive() {
 	b.OpenedAt, b.Until, b.ProbeAt = time.Time{}, time.Time{}, time.Time{}
 }
 
-// open makes an agent unfit until a time that was told, or for the backoff.
+// open makes an agent unfit until the given time or, if there is none, for the backoff.
 func (h *Health) open(b *Breaker, e Event, until, now time.Time) {
 	l := h.Limits.WithDefaults()
 	wait := l.FirstMS
@@ -251,26 +258,26 @@ func recent(s string) string { return s[max(0, len(s)-maxRecent):] }
 
 func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// Candidate is an agent that might take a task, as the config, Health and the shared limits see it now.
+// Candidate is an agent that may take a task, as the config, Health and the shared limits describe it now.
 type Candidate struct {
 	Agent
-	Tier int `json:"tier,omitempty"` // how strong its model is, larger is stronger; 0 where nobody said
-	// Fit: nothing speaks against giving it a task. Probe: it was unfit, and its next run shows whether it is fit
-	// again; it is taken when nobody is fit.
+	Tier int `json:"tier,omitempty"` // the strength of its model, larger is stronger; 0 if the config sets none
+	// Fit says that the agent may get a task. Probe says that the agent was unfit, and that its next run shows whether
+	// it is fit again. Choose takes such an agent only if no agent is fit.
 	Fit   bool `json:"fit,omitempty"`
 	Probe bool `json:"probe,omitempty"`
-	// Until is when an unfit one is looked at again; zero: not by itself.
+	// Until is the time at which an unfit agent may be usable again; zero if no time is known.
 	Until       time.Time `json:"until,omitzero"`
-	Why         string    `json:"why,omitempty"`         // it is unfit
-	LastSuccess time.Time `json:"last_success,omitzero"` // of any task
+	Why         string    `json:"why,omitempty"`         // why the agent is unfit
+	LastSuccess time.Time `json:"last_success,omitzero"` // in any task
 }
 
-// usable reports whether it can be given a task now.
+// usable reports whether the agent may be given a task now.
 func (c Candidate) usable() bool { return c.Fit || c.Probe }
 
-// Choose picks who takes over from an agent of the given tier: a fit one before one that is on probation, then of a
-// provider that has not failed the task, then of a tier that is no lower (of the same provider: that is higher), then
-// as listed. It never picks one of failed, or one that is not fit.
+// Choose picks the agent that takes over a task from an agent of the given tier. Choose prefers, in this order: a fit
+// agent to one on probation, a provider that has not failed the task, a tier that is not lower (for a provider that has
+// failed: a higher one), and the order of the list. Choose never picks an agent of failed, or one that is not usable.
 func Choose(list []Candidate, failed []Agent, tier int) (Candidate, bool) {
 	ok := slices.DeleteFunc(slices.Clone(list), func(c Candidate) bool { return !c.usable() || slices.Contains(failed, c.Agent) })
 	if len(ok) == 0 {
@@ -282,7 +289,7 @@ func Choose(list []Candidate, failed []Agent, tier int) (Candidate, bool) {
 	rank := func(c Candidate) int {
 		switch {
 		case c.Tier < tier:
-			return 2 + tier - c.Tier // the nearest first
+			return 2 + tier - c.Tier // the nearest lower tier first
 		case c.Tier == tier && blamed(c):
 			return 1
 		}
@@ -293,10 +300,10 @@ func Choose(list []Candidate, failed []Agent, tier int) (Candidate, bool) {
 	}), true
 }
 
-// provider is what agents share a fate by.
+// provider names the provider whose outages and limits the agent shares; without a provider, the runner.
 func (a Agent) provider() string { return cmp.Or(a.Provider, a.Runner) }
 
-// last orders what is false before what is true.
+// last orders false before true.
 func last(a, b bool) int {
 	switch {
 	case a == b:
@@ -307,7 +314,8 @@ func last(a, b bool) int {
 	return -1
 }
 
-// soonest is when the first of the list but failed may be usable again; zero when none comes back by itself.
+// soonest returns the earliest time at which an agent of the list that is not in failed may be usable again. It returns
+// zero if no such time is known.
 func soonest(list []Candidate, failed []Agent) time.Time {
 	var at time.Time
 	for _, c := range list {

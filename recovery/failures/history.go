@@ -7,20 +7,20 @@ import (
 	"github.com/superloop/superloop/internal/text"
 )
 
-// Bounds of a History, and outcomes of an Entry.
+// These constants bound a History, and name the outcomes of an Entry.
 const (
-	MaxTasks   = 20  // the one that failed longest ago is dropped
-	MaxEntries = 12  // of one task; the oldest is dropped
+	MaxTasks   = 20  // Add drops the task that failed least recently
+	MaxEntries = 12  // entries of one task; Add drops the oldest
 	maxWhy     = 300 // characters of a sentence
 
-	Open     = ""         // nobody knows yet
-	Repaired = "repaired" // its environment was mended; it does not count any more
-	Solved   = "solved"   // the response to it made the task succeed
+	Open     = ""         // the outcome is not known yet
+	Repaired = "repaired" // the environment was repaired; the failure no longer counts
+	Solved   = "solved"   // the task succeeded after the response
 	Again    = "again"    // the task failed again after the response
-	GivenUp  = "given_up" // an operator has it
+	GivenUp  = "given_up" // superloop asked an operator
 )
 
-// Entry is one failure of a task and what was done about it.
+// Entry is one failure of a task and the response to it.
 type Entry struct {
 	At        time.Time `json:"at"`
 	Agent     Agent     `json:"agent"`
@@ -38,19 +38,19 @@ type Entry struct {
 	Outcome   string    `json:"outcome,omitempty"`
 }
 
-// TaskHistory are the failures of one task, oldest first.
+// TaskHistory holds the failures of one task, oldest first.
 type TaskHistory struct {
 	Task    Task    `json:"task"`
 	Entries []Entry `json:"entries"`
-	Dropped int     `json:"dropped,omitempty"` // Dropped counts the entries that were too many
+	Dropped int     `json:"dropped,omitempty"` // Dropped counts the entries that Add has dropped
 }
 
-// History is what failed lately, by task; the task that failed last is the last.
+// History holds recent failures, by task. The task that failed last is the last.
 type History struct {
 	Tasks []TaskHistory `json:"tasks,omitempty"`
 }
 
-// Clone is a copy that shares nothing that changes.
+// Clone returns a copy that shares no mutable data with h.
 func (h History) Clone() History {
 	out := History{Tasks: slices.Clone(h.Tasks)}
 	for i := range out.Tasks {
@@ -59,7 +59,7 @@ func (h History) Clone() History {
 	return out
 }
 
-// Of are a task's entries, oldest first. They are not to be changed.
+// Of returns the entries of a task, oldest first. The caller must not change them.
 func (h History) Of(t Task) []Entry {
 	if i := h.index(t); i >= 0 {
 		return h.Tasks[i].Entries
@@ -71,7 +71,8 @@ func (h History) index(t Task) int {
 	return slices.IndexFunc(h.Tasks, func(x TaskHistory) bool { return x.Task == t })
 }
 
-// Add notes a failure and the response to it. The task's entry before it was not solved then.
+// Add records a failure and the response to it. If the previous entry of the task has no outcome yet, Add sets it to
+// Again.
 func (h *History) Add(e Event, response Step) {
 	th := TaskHistory{Task: e.Task}
 	if i := h.index(e.Task); i >= 0 {
@@ -98,7 +99,7 @@ func (h *History) Add(e Event, response Step) {
 	h.Tasks = slices.Delete(h.Tasks, 0, max(0, len(h.Tasks)-MaxTasks))
 }
 
-// Succeeded notes that a task was done: the last response to it has helped.
+// Succeeded records that a task succeeded: the last response to its failure has helped.
 func (h *History) Succeeded(t Task) {
 	if i := h.index(t); i >= 0 {
 		es := h.Tasks[i].Entries
@@ -108,8 +109,8 @@ func (h *History) Succeeded(t Task) {
 	}
 }
 
-// Repair notes that the environment was mended of what a task failed of: its entries of that signature do not count any
-// more. It says how many that are.
+// Repair records that the environment was repaired of the fault behind a signature. The task's entries with this
+// signature no longer count. Repair returns their number.
 func (h *History) Repair(t Task, signature string) int {
 	i, n := h.index(t), 0
 	if i < 0 {
@@ -134,5 +135,5 @@ func count(es []Entry, of func(Entry) bool) (n int) {
 	return n
 }
 
-// clip makes a text of anybody fit for a record.
+// clip makes foreign text fit for a record.
 func clip(s string) string { return text.Line(s, maxWhy) }

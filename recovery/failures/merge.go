@@ -13,21 +13,21 @@ import (
 	"unicode"
 )
 
-// Output is a text that an agent was shown, and that it may quote from.
+// Output is a text that superloop showed to a diagnosing agent. The agent may quote evidence from it.
 type Output struct {
 	Source string
 	Text   string
 }
 
-// Bounds of a diagnostician's answer.
+// These constants bound the answer of a diagnosing agent.
 const (
-	maxAnswer  = 64 << 10 // bytes of it
-	maxSaid    = 0.9      // confidence: nobody who cannot try it is surer
-	leastText  = 12       // bytes of a quote that proves anything
+	maxAnswer  = 64 << 10 // bytes of the answer
+	maxSaid    = 0.9      // the highest confidence of an agent, since it cannot try out its claim
+	leastText  = 12       // bytes of the shortest quote that counts as evidence
 	maxCommand = 1000     // bytes of a proposed command
 )
 
-// answer is what a diagnostician writes: the same words as root-cause.json.
+// answer is the answer of a diagnosing agent, with the keys of root-cause.json.
 type answer struct {
 	Type       CauseType         `json:"type"`
 	RootCause  string            `json:"root_cause"`
@@ -39,10 +39,11 @@ type answer struct {
 	Confidence json.RawMessage   `json:"confidence"`
 }
 
-// Merge takes a diagnostician's answer (root-cause.json, or a text with one JSON object in it) into an analysis by
-// rules. Only evidence that really stands in the outputs or the case's facts counts; an answer without any is not
-// believed. The surer of the two stays, the other one is remembered. Problems say what was wrong with the answer.
-// Nothing in it may run by itself: a command is a proposal for the one gate.
+// Merge merges the answer of a diagnosing agent into an analysis by rules. The answer is a root-cause.json, or a text
+// with one JSON object in it. Evidence counts only if it is a quote from the outputs or from the facts of the case.
+// Merge rejects an answer without such evidence. Otherwise the analysis with the higher confidence stays, and Others
+// names the other one. Problems say what was wrong with the answer. Nothing in the answer may run by itself: a command
+// is a proposal, which the recovery policy judges.
 func Merge(rc RootCause, data []byte, by string, outputs []Output, c Case) RootCause {
 	a, err := parseAnswer(data)
 	if err != nil {
@@ -124,7 +125,7 @@ func parseAnswer(data []byte) (answer, error) {
 	return a, nil
 }
 
-// quoteOf takes a quote as an object or as a string.
+// quoteOf decodes a quote, which may be an object or a string.
 func quoteOf(raw json.RawMessage) (Quote, error) {
 	var q struct {
 		Quote
@@ -139,7 +140,7 @@ func quoteOf(raw json.RawMessage) (Quote, error) {
 	return Quote{Source: clip(q.Source), File: clip(q.File), Line: max(0, q.Line), Text: cmp.Or(q.Text, q.Also)}, nil
 }
 
-// quotable are the texts that evidence may come from, spaces made one.
+// quotable returns the texts that evidence may be quoted from, after squeeze.
 func quotable(outputs []Output, c Case) []Output {
 	var out []Output
 	for _, o := range outputs {
@@ -157,7 +158,7 @@ func quotable(outputs []Output, c Case) []Output {
 	return out
 }
 
-// squeeze makes texts comparable: control codes are dropped, spaces made one.
+// squeeze makes texts comparable: it drops control characters and reduces white space to single spaces.
 func squeeze(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && !unicode.IsSpace(r) {
@@ -168,7 +169,7 @@ func squeeze(s string) string {
 	return strings.Join(strings.Fields(s), " ")
 }
 
-// stands reports whether a quote is long enough to prove something, and is there.
+// stands reports whether a quote is long enough to count as evidence and occurs in one of the texts.
 func stands(q Quote, texts []Output) bool {
 	text := squeeze(q.Text)
 	if len(text) < leastText || strings.IndexFunc(text, unicode.IsLetter) < 0 {
@@ -177,7 +178,7 @@ func stands(q Quote, texts []Output) bool {
 	return slices.ContainsFunc(texts, func(o Output) bool { return strings.Contains(o.Text, text) })
 }
 
-// mentioned reports whether one of the texts names a file, as a whole word; a full stop may follow it.
+// mentioned reports whether one of the texts names a file, as a whole word. A full stop may follow the name.
 func mentioned(file string, texts []Output) bool {
 	file = strings.TrimPrefix(file, "./")
 	if len(file) < 2 || strings.ContainsAny(file, " \n\t") {
@@ -187,14 +188,14 @@ func mentioned(file string, texts []Output) bool {
 	return err == nil && slices.ContainsFunc(texts, func(o Output) bool { return whole.MatchString(o.Text) })
 }
 
-// confidence takes a number or a word, 0.3 where there is neither.
+// confidence decodes a number or one of the words high and medium. The confidence is 0.3 if the value is neither.
 func confidence(raw json.RawMessage) float64 {
 	var v float64
 	if json.Unmarshal(raw, &v) == nil && v >= 0 && v <= 1 {
 		return v
 	}
 	var word string
-	_ = json.Unmarshal(raw, &word) // what is no word has no value either
+	_ = json.Unmarshal(raw, &word) // a value that is not a string leaves word empty
 	return cmp.Or(map[string]float64{"high": 0.9, "medium": 0.6}[strings.ToLower(word)], 0.3)
 }
 
@@ -229,7 +230,7 @@ func fixOf(raw json.RawMessage, typ CauseType) (Fix, error) {
 	return f, nil
 }
 
-// preventedOf takes a check that can be looked at inside the repository, or a note.
+// preventedOf decodes a check that superloop can make inside the repository, or a note.
 func preventedOf(raw json.RawMessage) (*Prevented, error) {
 	var text string
 	if len(raw) == 0 || string(raw) == "null" {

@@ -7,23 +7,24 @@ import (
 	"time"
 )
 
-// outagesTaken is how many outages of a provider that works for other tasks do not count as failures of this one.
+// outagesTaken is the number of outages that do not count as failures of the task although the provider works for other
+// tasks.
 const outagesTaken = 3
 
-// Next is what follows from a failure of the agent that holds the task.
+// Next returns the state and the decision that follow from a failure of the agent that holds the task.
 //
-//	it cannot be done, or two providers refuse it,
+//	the work is impossible, or two providers refuse it,
 //	or the runner's settings are wrong             -> an operator
 //	the same failure for the third time            -> an operator
 //	a provider is down or limited, a login missing -> another agent, or wait, or an operator; not counted
-//	repaired, lost, a conversation that is gone    -> the same agent again; not counted
-//	1st counted failure                            -> another agent; as the 2nd when nobody is left,
-//	                                                  or when another one would meet the same: the
-//	                                                  environment is broken, or the code
-//	2nd                                            -> the cause is looked for
+//	repaired, lost, the conversation is gone       -> the same agent again; not counted
+//	1st counted failure                            -> another agent; as the 2nd when no agent is left,
+//	                                                  or when another agent would fail in the same way:
+//	                                                  the environment is broken, or the code
+//	2nd                                            -> an analysis of the cause
 //	3rd                                            -> an operator
 //
-// An event that does not fit (the failure policy has ended, or nobody holds the task) changes nothing: StepNone.
+// An event that does not fit changes nothing (StepNone): the failure policy has ended, or no agent holds the task.
 func Next(s State, e Event, list []Candidate, now time.Time) (State, Decision) {
 	if s.Phase != Working {
 		return s, Decision{Agent: s.Agent, Why: "nobody holds the task"}
@@ -34,7 +35,7 @@ func Next(s State, e Event, list []Candidate, now time.Time) (State, Decision) {
 	return m.s, m.d
 }
 
-// move is the decision about one input while it is worked out.
+// move computes the decision about one input.
 type move struct {
 	s    State
 	e    Event
@@ -44,7 +45,7 @@ type move struct {
 	d    Decision
 }
 
-// note takes the failure into the books; from here on nobody holds the task.
+// note records the failure in the state. From here on no agent holds the task.
 func (m *move) note() {
 	s := &m.s
 	if s.FirstAt.IsZero() {
@@ -57,7 +58,7 @@ func (m *move) note() {
 	s.Agent = Agent{}
 	if m.e.Waits() {
 		if slices.ContainsFunc(m.list, func(c Candidate) bool { return c.Agent == m.from && c.LastSuccess.After(s.FirstAt) }) {
-			s.Outages++ // it has succeeded since this task failed first: its provider is not down
+			s.Outages++ // the agent has succeeded since this task failed first, so its provider is not down
 		}
 		m.e.Counted = m.e.Counted || s.Outages > outagesTaken
 	}
@@ -124,7 +125,7 @@ func (m *move) answer() {
 	}
 }
 
-// climb answers a failure that counts.
+// climb decides about a failure that counts.
 func (m *move) climb() {
 	s := &m.s
 	switch {
@@ -143,7 +144,7 @@ func (m *move) climb() {
 	}
 }
 
-// again gives the task to the one who had it, if that is possible.
+// again gives the task to the agent that had it, if that agent is usable. Otherwise place decides.
 func (m *move) again() {
 	reason := ReasonChance
 	if m.e.Repaired {
@@ -156,8 +157,9 @@ func (m *move) again() {
 	m.place(StepReassign, reason, m.e.Why)
 }
 
-// down marks the agent whose provider has just failed it, whatever the list says. Who is fit by the list and down by
-// experience, one after the other, is a list that is wrong: after two rounds it is waited for a while.
+// down marks the agent whose provider has just failed as unfit, whatever the list says. If every agent of the list
+// fails in turn although the list calls it fit, the list is wrong. After two rounds down marks all agents as unfit, so
+// that the task waits for a while.
 func (m *move) down() {
 	m.s.Downs++
 	m.list = slices.Clone(m.list)
@@ -177,16 +179,16 @@ func (m *move) down() {
 	}
 }
 
-// restAfterDowns is the wait where no other time is known.
+// restAfterDowns is the wait if no other time is known.
 const restAfterDowns = 15 * time.Second
 
-// without takes an agent out of the list: whatever it says, it cannot do it.
+// without removes an agent from the list, because the agent cannot do the task, whatever the list says.
 func (m *move) without(a Agent) {
 	m.list = slices.DeleteFunc(slices.Clone(m.list), func(c Candidate) bool { return c.Agent == a })
 }
 
-// place finds somebody who can take the task now. Who has failed it may have it again only after an analysis, which has
-// changed what they are told.
+// place finds an agent that can take the task now. An agent that has failed the task gets it again only after an
+// analysis, which has changed the agent's instructions, or when no failure counts.
 func (m *move) place(step Step, reason, why string) {
 	s := &m.s
 	if c, ok := Choose(m.list, s.Failed, s.LastTier); ok {
@@ -211,7 +213,7 @@ func (m *move) place(step Step, reason, why string) {
 	}
 }
 
-// leastWait keeps a time that is just over from becoming a storm of looks.
+// leastWait is the shortest wait. It prevents a rapid series of attempts when the time of a candidate is already over.
 const leastWait = time.Second
 
 func (m *move) wait(at time.Time, reason, why string) {
@@ -228,7 +230,7 @@ func (m *move) wait(at time.Time, reason, why string) {
 	s.Until = at
 	m.decide(StepWait, Agent{}, reason, why)
 	m.d.Until = at
-	// One runner alone that is limited is a matter of course; that all are down is not.
+	// An operator expects that a single runner meets a limit. That all of several runners are down is worth an alert.
 	if !s.Alerted && len(m.list) > 1 {
 		s.Alerted, m.d.Alert, m.d.Type = true, true, TypeRunner
 	}
@@ -268,7 +270,7 @@ func ordinal(n int) string {
 	return fmt.Sprintf("%dth", n)
 }
 
-// failures counts them in words.
+// failures returns a number of failures in words.
 func failures(n int) string {
 	words := [...]string{"no", "one", "two", "three", "four", "five", "six"}
 	switch {
@@ -280,29 +282,31 @@ func failures(n int) string {
 	return fmt.Sprintf("%d failures", n)
 }
 
-// WaitOver goes on after a wait: its time has come, or somebody is fit before it. In another phase it changes nothing.
+// WaitOver returns the state and the decision after a wait: its time has come, or an agent has become fit earlier. In
+// any other phase WaitOver changes nothing.
 func WaitOver(s State, list []Candidate, now time.Time) (State, Decision) {
 	if s.Phase != Waiting {
 		return s, Decision{Agent: s.Agent, Why: "nothing is waited for"}
 	}
 	m := move{s: s.clone(), list: list, now: now}
-	m.s.enter(Waiting, now) // place looks at what was waited so far
+	m.s.enter(Waiting, now) // counts the time that the task has waited so far, which place compares with the limit
 	m.place(StepResume, ReasonBackAgain, s.Why)
 	return m.s, m.d
 }
 
-// Analysis is what an analysis came to, for the failure policy.
+// Analysis is the result of an analysis, in the form that the failure policy uses.
 type Analysis struct {
 	Summary string `json:"summary"`
-	// Instruction is what the next agent is told to do about it.
+	// Instruction tells the next agent what to do about the cause.
 	Instruction string `json:"instruction,omitempty"`
-	// Person: only an operator can fix it, and that is sure. Why says what.
+	// Person says that certainly only an operator can fix the cause. Why says what the operator has to fix.
 	Person bool   `json:"person,omitempty"`
 	Why    string `json:"why,omitempty"`
 }
 
-// Analysed goes on after an analysis, its environment fix (if the gate let one run) included. An empty Analysis is one
-// that found nothing, or took too long. Who has failed the task may have it again now, if nobody else is fit.
+// Analysed returns the state and the decision after an analysis. The environment fix that the analysis proposed has run
+// before, if the recovery policy permitted it. An empty Analysis stands for an analysis that found nothing, or that
+// took too long. An agent that has failed the task may now get it again, if no other agent is fit.
 func Analysed(s State, a Analysis, list []Candidate, now time.Time) (State, Decision) {
 	if s.Phase != Analysing {
 		return s, Decision{Agent: s.Agent, Why: "no analysis is awaited"}
@@ -321,12 +325,13 @@ func Analysed(s State, a Analysis, list []Candidate, now time.Time) (State, Deci
 		m.ask(TypeRole, ReasonTooLong, fmt.Sprintf("the task has failed for %s", time.Duration(m.s.worked(now))*time.Millisecond))
 	default:
 		m.place(StepResume, ReasonAnalysed, s.Why)
-		m.d.NewSession = m.d.Step == StepResume // the conversation that failed twice is no help
+		m.d.NewSession = m.d.Step == StepResume // the conversation that failed twice does not help the next agent
 	}
 	return m.s, m.d
 }
 
-// Answered goes on after an operator's answer: the policy begins anew, with what was told and the operator's note.
+// Answered returns the state and the decision after an operator's answer. The failure policy starts again, and keeps
+// the lines of Tell and adds the operator's note.
 func Answered(s State, note string, list []Candidate, now time.Time) (State, Decision) {
 	if s.Phase != WithHuman {
 		return s, Decision{Agent: s.Agent, Why: "no operator was asked"}
@@ -342,8 +347,8 @@ func Answered(s State, note string, list []Candidate, now time.Time) (State, Dec
 	return m.s, m.d
 }
 
-// Mended takes back failures that an environment caused which was mended since: signature names them, n how many
-// (History.Repair says). It can only be less.
+// Mended subtracts n from the number of counted failures, because their cause in the environment was repaired since. n
+// is the result of History.Repair for the signature.
 func Mended(s State, signature string, n int) State {
 	if s.Phase.Ended() || n <= 0 {
 		return s

@@ -15,33 +15,34 @@ import (
 	"time"
 )
 
-// CheckKind is what a check looks at.
+// CheckKind names the kind of fact that a check examines.
 type CheckKind string
 
-// The kinds.
+// These are the kinds of checks, with the condition that each one requires.
 const (
-	CheckPath       CheckKind = "path"            // Path is there (Want: file, dir, or anything)
-	CheckPermission CheckKind = "permission"      // Path may be Want: read, write, execute
-	CheckDeps       CheckKind = "dependency_sync" // what is installed in Path is what its lock file says (Manager: "" for all)
-	CheckDisk       CheckKind = "disk"            // FreeMB are free where Path is
-	CheckPort       CheckKind = "port"            // Port is Want: free, or open
+	CheckPath       CheckKind = "path"            // Path exists (Want: file, dir, or "" for either)
+	CheckPermission CheckKind = "permission"      // superloop has the right Want to Path: read, write, execute
+	CheckDeps       CheckKind = "dependency_sync" // the packages installed in Path match their lock file (Manager: "" for every manager)
+	CheckDisk       CheckKind = "disk"            // FreeMB are free on the file system of Path
+	CheckPort       CheckKind = "port"            // Port is in the state Want: free, or open
 	CheckTool       CheckKind = "tool"            // Name is on PATH
-	CheckService    CheckKind = "service"         // Address answers: a port of this machine, or a socket's path
-	CheckAuth       CheckKind = "auth"            // Name, a runner, has a login
-	CheckLimit      CheckKind = "limit"           // Name, a provider, is not limited
+	CheckService    CheckKind = "service"         // Address accepts a connection: a port of this machine, or the path of a socket
+	CheckAuth       CheckKind = "auth"            // the runner Name has a login
+	CheckLimit      CheckKind = "limit"           // the provider Name is not limited
 )
 
-// CheckKinds lists every kind.
+// CheckKinds lists every kind of check.
 func CheckKinds() []CheckKind {
 	return []CheckKind{CheckPath, CheckPermission, CheckDeps, CheckDisk, CheckPort, CheckTool, CheckService, CheckAuth, CheckLimit}
 }
 
-// Managers lists the package managers whose lock files can be compared with what is installed: see CheckSpec.Manager.
+// Managers lists the package managers whose lock files superloop can compare with the installed packages: see
+// CheckSpec.Manager.
 func Managers() []string {
 	return []string{"npm", "pnpm", "yarn", "bun", "pip", "go", "cargo", "bundler"}
 }
 
-// CheckSpec is what exactly a check looks at; which fields count, its kind says.
+// CheckSpec holds the parameters of a check. The kind of the check decides which fields count.
 type CheckSpec struct {
 	Path    string `json:"path,omitempty"` // relative to the repository, or absolute
 	Want    string `json:"want,omitempty"`
@@ -52,49 +53,51 @@ type CheckSpec struct {
 	Address string `json:"address,omitempty"`
 }
 
-// Prevention is one check that is made before an iteration, so that no role runs into a known fault of the environment.
+// Prevention is one check that superloop makes before an iteration, so that no role runs into a known fault of the
+// environment.
 type Prevention struct {
-	ID      string    `json:"id"` // of the kind and the spec
+	ID      string    `json:"id"` // made of the kind and the spec
 	Kind    CheckKind `json:"kind"`
 	Spec    CheckSpec `json:"spec"`
 	Reason  string    `json:"reason"`
 	AddedBy string    `json:"added_by"` // rules, superloop, a runner, an operator
 	AddedAt time.Time `json:"added_at"`
-	// Runs counts looks, Hits those that found it broken, Prevented the role runs that were not spent because of that,
-	// Overruled the hits after which the role went well all the same.
+	// Runs counts how often superloop made the check. Hits counts the runs of the check that found the fault. Prevented
+	// counts the role runs that were saved by this. Overruled counts the hits after which the role succeeded all the
+	// same.
 	Runs      int       `json:"runs"`
 	Hits      int       `json:"hits"`
 	Prevented int       `json:"prevented"`
 	Overruled int       `json:"overruled,omitempty"`
 	LastHit   time.Time `json:"last_hit,omitzero"`
-	Retired   time.Time `json:"retired,omitzero"` // when it was given up, "" why not
+	Retired   time.Time `json:"retired,omitzero"` // when the check was retired; zero while it is active
 	RetiredOf string    `json:"retired_because,omitempty"`
 }
 
-// Active reports whether it is made.
+// Active reports whether superloop makes the check.
 func (p Prevention) Active() bool { return p.Retired.IsZero() }
 
-// Preventions are all checks of a repository or loop.
+// Preventions are all checks of a repository or a loop.
 type Preventions struct {
 	Version int          `json:"version"`
 	Checks  []Prevention `json:"checks"`
 }
 
-// Bounds of Preventions, when a check is given up, and what a look found.
+// These constants bound Preventions, say when a check is retired, and name the states of a Finding.
 const (
 	maxChecks   = 100
-	idleRuns    = 500                 // looks without a single hit
-	idleAfter   = 60 * 24 * time.Hour // without a hit, and at least quietRuns looks since it was added
+	idleRuns    = 500                 // runs of a check without a single hit
+	idleAfter   = 60 * 24 * time.Hour // time without a hit, with at least quietRuns runs since the check was added
 	quietRuns   = 100
-	overruledAt = 2 // false alarms, when they are more than what was prevented
+	overruledAt = 2 // false alarms, if they are more than the prevented runs
 
 	CheckOK      = "ok"
 	CheckBroken  = "broken"
-	CheckUnknown = "unknown" // it cannot be told here; counts as ok
+	CheckUnknown = "unknown" // the check cannot be made here; counts as ok
 )
 
-// Add takes a check in, or wakes the one that looks at the same. It reports whether anything is new. A spec that cannot
-// be looked at is an error that says what is wrong.
+// Add adds a check, or reactivates the retired check of the same kind and spec. Add reports whether it changed
+// anything. The error says what is wrong with a spec that cannot be checked.
 func (ps *Preventions) Add(p Prevention, now time.Time) (Prevention, bool, error) {
 	if err := p.Valid(); err != nil {
 		return Prevention{}, false, fmt.Errorf("adding a check of kind %q: %w", p.Kind, err)
@@ -121,7 +124,7 @@ func (ps *Preventions) Add(p Prevention, now time.Time) (Prevention, bool, error
 	return p, true, nil
 }
 
-// Note takes in what a look found, and retires what has proved useless. It gives the checks that were retired.
+// Note records findings, and retires the checks that have proved useless. Note returns the retired checks.
 func (ps *Preventions) Note(found []Finding, now time.Time) (retired []Prevention) {
 	for _, f := range found {
 		p := ps.find(f.ID)
@@ -140,14 +143,14 @@ func (ps *Preventions) Note(found []Finding, now time.Time) (retired []Preventio
 	return retired
 }
 
-// Saved notes that a check kept a role from running over a broken environment.
+// Saved records that a check kept a role from running in a broken environment.
 func (ps *Preventions) Saved(id string) {
 	if p := ps.find(id); p != nil {
 		p.Prevented++
 	}
 }
 
-// Overrule notes that a role did its work although a check said that it could not.
+// Overrule records that a role succeeded although the check had found a fault.
 func (ps *Preventions) Overrule(id string, now time.Time) {
 	if p := ps.find(id); p != nil && p.Active() {
 		p.Overruled++
@@ -155,13 +158,13 @@ func (ps *Preventions) Overrule(id string, now time.Time) {
 	}
 }
 
-// Retire gives a check up because an operator says so. It reports whether it was active.
+// Retire retires a check on the request of an operator. Retire reports whether the check was active.
 func (ps *Preventions) Retire(id, why string, now time.Time) bool {
 	p := ps.find(id)
 	return p != nil && p.Active() && p.retire(clip(why), now)
 }
 
-// find is the check of that ID, nil without one.
+// find returns the check with an ID, or nil.
 func (ps *Preventions) find(id string) *Prevention {
 	if i := slices.IndexFunc(ps.Checks, func(p Prevention) bool { return p.ID == id }); i >= 0 {
 		return &ps.Checks[i]
@@ -169,7 +172,7 @@ func (ps *Preventions) find(id string) *Prevention {
 	return nil
 }
 
-// retire gives a check up for a reason; "" is none, and then it reports false.
+// retire retires a check for a reason. For the reason "" it does nothing and returns false.
 func (p *Prevention) retire(why string, now time.Time) bool {
 	if why != "" {
 		p.Retired, p.RetiredOf = now, why
@@ -177,7 +180,7 @@ func (p *Prevention) retire(why string, now time.Time) bool {
 	return why != ""
 }
 
-// useless says why a check is not worth its look, "" while it is.
+// useless says why a check should be retired, or "" if it should not.
 func (p Prevention) useless(now time.Time) string {
 	since := later(p.AddedAt, p.LastHit)
 	switch {
@@ -197,7 +200,7 @@ func (p Prevention) id() string {
 	return string(p.Kind) + "-" + hex.EncodeToString(sum[:4])
 }
 
-// Valid says what is wrong with a check, nil when it can be looked at.
+// Valid returns nil if superloop can make the check, or an error that says what is wrong with it.
 func (p Prevention) Valid() error {
 	s := p.Spec
 	for _, text := range []string{s.Path, s.Want, s.Manager, s.Name, s.Address} {
@@ -247,9 +250,9 @@ func (p Prevention) Valid() error {
 	return nil
 }
 
-// localAddress accepts what can be asked in an instant: this machine, by localhost or by an address without a zone. It
-// splits as net.SplitHostPort does. Package net is not imported because it brings the resolver and its start-up into
-// every program that only decides.
+// localAddress accepts addresses that superloop can query at once: a socket's path, or a port of this machine given as
+// localhost or as a loopback address without a zone. It splits an address as net.SplitHostPort does. This package does
+// not import package net, because net brings the resolver and its start-up into every program that only decides.
 func localAddress(addr string) error {
 	at := strings.LastIndexByte(addr, ':')
 	whole, port := addr[:max(0, at)], addr[at+1:]
@@ -269,15 +272,15 @@ func localAddress(addr string) error {
 }
 
 const (
-	// Who adds a check that nobody has learned: Prevention.AddedBy.
-	AddedBySuperloop = "superloop"     // it is always made
-	AddedByConfig    = "configuration" // the owner has written it down
-	// leastFreeMB is how much must be free in the repository: below it tests, git and the journal fail half way.
+	// AddedBySuperloop and AddedByConfig are values of Prevention.AddedBy for checks that no analysis has added.
+	AddedBySuperloop = "superloop"     // superloop always makes the check
+	AddedByConfig    = "configuration" // the operator has configured the check
+	// leastFreeMB is the space that the repository needs. With less, tests, git and the journal fail half way.
 	leastFreeMB = 200
 )
 
-// Builtin are the checks that are made before every iteration, whatever was learned: space and the right to write in
-// the directory that is looked at. They are in no Store, so they are never retired.
+// Builtin returns the checks that superloop makes before every iteration: free space, and the right to write, in the
+// repository. No Store holds them, so they are never retired.
 func Builtin() []Prevention {
 	return []Prevention{
 		NewCheck(CheckDisk, CheckSpec{Path: ".", FreeMB: leastFreeMB}, "without space tests, git and the journal fail half way", AddedBySuperloop),
@@ -285,32 +288,33 @@ func Builtin() []Prevention {
 	}
 }
 
-// NewCheck is an active check with the ID that Add would give it. It may be one that cannot be looked at: see Valid.
+// NewCheck returns an active check with the ID that Add would give it. The check may be invalid: see Valid.
 func NewCheck(kind CheckKind, spec CheckSpec, reason, by string) Prevention {
 	p := Prevention{Kind: kind, Spec: spec, Reason: clip(reason), AddedBy: by}
 	p.ID = p.id()
 	return p
 }
 
-// Finding is what one look found.
+// Finding is the result of one run of a check.
 type Finding struct {
 	ID       string    `json:"id"`
 	Kind     CheckKind `json:"kind"`
 	State    string    `json:"state"`
-	Category string    `json:"category"` // of the catalog, for what would fix it
+	Category string    `json:"category"` // category of the catalog, to look up remedies
 	Why      string    `json:"why,omitempty"`
-	// Command fixes it, where a rule knows one: a proposal, to be judged by the gate as any other.
+	// Command repairs the fault, if a rule knows a command. It is a proposal, which the recovery policy judges like any
+	// other.
 	Command string    `json:"command,omitempty"`
-	Until   time.Time `json:"until,omitzero"` // when it is over by itself, zero where nobody knows
+	Until   time.Time `json:"until,omitzero"` // when the fault ends by itself; zero if unknown
 	TookUS  int64     `json:"took_us"`
 }
 
-// Problems are the findings that speak against a run.
+// Problems returns the findings that are broken.
 func Problems(found []Finding) []Finding {
 	return slices.DeleteFunc(slices.Clone(found), func(f Finding) bool { return f.State != CheckBroken })
 }
 
-// Category is the one that a broken check belongs to.
+// Category returns the category of a failure that a broken check of this kind stands for.
 func (k CheckKind) Category() string {
 	return cmp.Or(map[CheckKind]string{CheckPath: "file_not_found", CheckPermission: "permission_denied", CheckDeps: "dependency",
 		CheckDisk: "disk_full", CheckPort: "port_in_use", CheckTool: "command_not_found", CheckAuth: "auth",

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Analyse looks for the cause of a task's failures by rules. The rule that is surest wins; where none applies the type
-// is unknown, and the confidence 0. Everything it says is taken from the case: evidence is quoted, never made up.
+// Analyse looks for the cause of a task's failures by rules. The rule with the highest confidence wins. If no rule
+// applies, the type is unknown and the confidence is 0. All evidence is quoted from the case.
 func Analyse(c Case, now time.Time) RootCause {
 	c = c.clean()
 	e := c.lastEntry()
@@ -41,7 +41,7 @@ func Analyse(c Case, now time.Time) RootCause {
 	f := found[0]
 	rc.Rule, rc.Type, rc.Description, rc.Location, rc.Fix, rc.Confidence = f.Rule, f.Type, f.Description, f.Location, f.Fix, f.Confidence
 	if p := f.Prevention; p == nil || p.Spec == nil || (Prevention{Kind: p.Kind, Spec: *p.Spec}).Valid() == nil {
-		rc.Prevention = p // else it is of a capture that is no name
+		rc.Prevention = p // an invalid prevention comes from a capture that is not a name
 	}
 	rc.Evidence = bounded(slices.Concat(f.Evidence, c.Evidence))
 	rc.WhyChain = slices.Compact(slices.Concat([]string{clip(symptom)}, f.WhyChain, []string{f.Description}))
@@ -54,7 +54,7 @@ func Analyse(c Case, now time.Time) RootCause {
 	return rc
 }
 
-// bounded drops quotes that say the same, and those that are too many.
+// bounded shortens quotes, and drops duplicates and the quotes above maxEvidence.
 func bounded(qs []Quote) []Quote {
 	var out []Quote
 	for _, q := range qs {
@@ -76,14 +76,15 @@ func times(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// rule finds one kind of cause in failures of its categories and its blame, "" for any. Confidence 0 is no finding.
+// rule finds one kind of cause in failures of its categories and its blame; "" stands for any. Confidence 0 means that
+// the rule found nothing.
 type rule struct {
 	name, categories string
 	blame            Blame
 	look             func(Case, Entry) RootCause
 }
 
-// rules in the order in which they win when two are equally sure.
+// rules returns the rules. Of two rules with equal confidence the earlier one wins.
 func rules() []rule {
 	return []rule{
 		{"disk", "", "", diskRule}, {"settings", "", BlameSettings, settingsRule}, {"account", "", BlameAccount, accountRule},
@@ -134,7 +135,7 @@ func clockRule(c Case, e Entry) RootCause {
 	}
 	f := RootCause{Type: CauseInfrastructure, Confidence: 0.4, Description: "the clock of this machine " + ch.After, Evidence: []Quote{fromChange(ch)},
 		Fix: Fix{Kind: FixPerson, Instruction: "set the clock, and keep it in step with a time server"}}
-	if e.Category == "network_error" || e.Category == "auth" { // certificates and tokens have times
+	if e.Category == "network_error" || e.Category == "auth" { // certificates and tokens are valid for a limited time
 		f.Confidence = 0.75
 	}
 	return f
@@ -164,11 +165,11 @@ func toolRule(c Case, e Entry) RootCause {
 	return withPerson(f, "install it")
 }
 
-// withPerson: where no rule knows a command an operator is told.
+// withPerson replaces a fix without a command by an instruction for an operator.
 func withPerson(f RootCause, what string) RootCause {
 	if f.Fix.Kind == FixEnvironment && f.Fix.Command == "" {
 		f.Fix = Fix{Kind: FixPerson, Instruction: what}
-		f.Confidence = min(f.Confidence, sure-0.05) // nobody knows a remedy: the next agent may find one
+		f.Confidence = min(f.Confidence, sure-0.05) // no remedy is known, but the next agent may find one
 	}
 	return f
 }
@@ -206,7 +207,7 @@ func dependencyRule(c Case, e Entry) RootCause {
 	return withPerson(f, "install the project's dependencies")
 }
 
-// remedyRule: whatever it is, rules know what mends it here.
+// remedyRule applies when rules know a remedy for the failure, whatever its category.
 func remedyRule(c Case, e Entry) RootCause {
 	if c.Command == "" {
 		return RootCause{}
@@ -234,7 +235,8 @@ func fileRule(c Case, e Entry) RootCause {
 		Prevention: &Prevented{Kind: CheckPath, Spec: &CheckSpec{Path: p}}}
 }
 
-// touches reports whether a commit changed the file that a path names, however it is written.
+// touches reports whether a commit changed the file that a path names, in any spelling of the path. It returns the name
+// of the file.
 func touches(co CommitFact, p string) (string, bool) {
 	p = path.Clean(strings.ReplaceAll(p, `\`, "/"))
 	if p == "." || p == "/" {
@@ -248,7 +250,7 @@ func touches(co CommitFact, p string) (string, bool) {
 	return "", false
 }
 
-// commitRule: what failed stands in a file that was changed since the last success.
+// commitRule applies when the evidence names a file that a commit has changed since the last success.
 func commitRule(c Case, e Entry) RootCause {
 	if e.Blame == BlameProvider || e.Blame == BlameAccount || e.Blame == BlameSettings {
 		return RootCause{}
@@ -278,7 +280,7 @@ func commitRule(c Case, e Entry) RootCause {
 	return RootCause{}
 }
 
-// codeRule: the output names a place in the code, and nothing else is known of it.
+// codeRule applies when the class of the failure is Code. It names the place that the output names, if there is one.
 func codeRule(c Case, e Entry) RootCause {
 	if e.Class != Code {
 		return RootCause{}
@@ -346,7 +348,7 @@ func refusedRule(c Case, e Entry) RootCause {
 	return f
 }
 
-// everywhereRule: other loops have the same failure, so it is not this task's.
+// everywhereRule applies when other loops have the same failure, so that this task is not the cause.
 func everywhereRule(c Case, e Entry) RootCause {
 	if e.Signature == "" {
 		return RootCause{}
@@ -374,7 +376,7 @@ func everywhereRule(c Case, e Entry) RootCause {
 	return f
 }
 
-// runnerRule: one agent alone has failed, and of different things.
+// runnerRule applies when one agent alone has failed, and each time in another way.
 func runnerRule(c Case, e Entry) RootCause {
 	other := slices.ContainsFunc(c.History, func(x Entry) bool { return x.Agent != e.Agent })
 	if other || len(c.History) < 2 || e.Class == Code || c.same() == len(c.History) {

@@ -10,20 +10,21 @@ import (
 	"time"
 )
 
-// Snapshot is the environment as it was at one time, small enough to be kept with every success.
+// Snapshot describes the environment at one time. It is small enough to be kept with every success.
 type Snapshot struct {
 	At time.Time `json:"at"`
-	// Tools are versions by name; Files digests of lock files and configurations, by path from the repository's root.
+	// Tools maps names of tools to versions. Files maps paths of lock files and configurations, relative to the
+	// repository, to digests.
 	Tools map[string]string `json:"tools,omitempty"`
 	Files map[string]string `json:"files,omitempty"`
-	// FreeMB and FreeInodes are of the repository's file system, -1 where nobody could tell. UptimeMS tells jumps of
-	// the clock, 0 where nobody could tell.
+	// FreeMB and FreeInodes are the free space of the repository's file system, -1 if unknown. UptimeMS, compared with
+	// At, reveals jumps of the clock; it is 0 if unknown.
 	FreeMB     int64 `json:"free_mb"`
 	FreeInodes int64 `json:"free_inodes"`
 	UptimeMS   int64 `json:"uptime_ms,omitempty"`
 }
 
-// What a Change is of, and the thresholds of Compare.
+// These are the values of Change.What, and the thresholds of Compare.
 const (
 	ChangeTool   = "tool"
 	ChangeLock   = "lockfile"
@@ -31,20 +32,20 @@ const (
 	ChangeDisk   = "disk"
 	ChangeClock  = "clock"
 
-	lowMB     = 200             // free, below that a disk is a suspect
-	lowInodes = 1000            // free
-	clockSlip = 2 * time.Minute // between the wall clock and the uptime
+	lowMB     = 200             // MB of free space; below it Compare reports the disk
+	lowInodes = 1000            // free inodes; below it Compare reports the disk
+	clockSlip = 2 * time.Minute // difference between the wall clock and the uptime
 )
 
 // Change is one difference between two snapshots.
 type Change struct {
 	What   string `json:"what"`
 	Name   string `json:"name,omitempty"`
-	Before string `json:"before,omitempty"` // "" was not there
-	After  string `json:"after,omitempty"`  // "" is not there any more
+	Before string `json:"before,omitempty"` // "" if it did not exist
+	After  string `json:"after,omitempty"`  // "" if it no longer exists
 }
 
-// String is the change as evidence.
+// String returns the change as a sentence for evidence.
 func (c Change) String() string {
 	switch {
 	case c.Before == "":
@@ -56,7 +57,7 @@ func (c Change) String() string {
 }
 
 // Compare lists what has changed since an earlier snapshot, in a fixed order: tools, files, disk, clock. Without an
-// earlier one only a disk that is nearly full is told.
+// earlier snapshot Compare reports only a disk that is nearly full.
 func Compare(before, after Snapshot) []Change {
 	var out []Change
 	if !before.At.IsZero() {
@@ -95,7 +96,7 @@ func differences(before, after map[string]string, what func(string) string) []Ch
 	return out
 }
 
-// fileChange says what a file is: dependencies are pinned in it, or something is configured.
+// fileChange says whether a file pins dependencies (ChangeLock) or configures something (ChangeConfig).
 func fileChange(name string) string {
 	base := filepath.Base(name)
 	if strings.Contains(base, "lock") || slices.Contains([]string{"package.json", "requirements.txt", "pyproject.toml", "go.mod", "go.sum", "Cargo.toml", "Gemfile", "npm-shrinkwrap.json"}, base) {
@@ -104,12 +105,12 @@ func fileChange(name string) string {
 	return ChangeConfig
 }
 
-// CommitFact is a commit, as the loop's git says.
+// CommitFact is a commit of the loop's repository.
 type CommitFact struct {
 	SHA     string    `json:"sha"`
 	At      time.Time `json:"at"`
 	Subject string    `json:"subject"`
-	Files   []string  `json:"files,omitempty"` // from the repository's root
+	Files   []string  `json:"files,omitempty"` // relative to the root of the repository
 }
 
 // Elsewhere is a failure of another loop.
@@ -121,11 +122,11 @@ type Elsewhere struct {
 	At        time.Time `json:"at"`
 }
 
-// Facts are what is known of the environment when a cause is looked for.
+// Facts are the facts about the environment that an analysis of the cause uses.
 type Facts struct {
-	Changes []Change     `json:"changes,omitempty"` // since the task's role succeeded last
-	Commits []CommitFact `json:"commits,omitempty"` // since then, the newest first
+	Changes []Change     `json:"changes,omitempty"` // since the last success of the task's role
+	Commits []CommitFact `json:"commits,omitempty"` // since the same time, the newest first
 	Others  []Elsewhere  `json:"others,omitempty"`
-	// Exists says of paths that the evidence names whether they are there.
+	// Exists says whether the paths that the evidence names exist.
 	Exists map[string]bool `json:"exists,omitempty"`
 }

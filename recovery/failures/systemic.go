@@ -7,31 +7,35 @@ import (
 	"time"
 )
 
-// Sample is how one role run of any loop ended.
+// Sample says how one role run of any loop ended.
 type Sample struct {
 	At       time.Time `json:"at"`
-	Task     string    `json:"task"` // Task.Key
+	Task     string    `json:"task"` // the result of Task.Key
 	Loop     string    `json:"loop_id"`
 	Agent    Agent     `json:"agent"`
 	Failed   bool      `json:"failed,omitempty"`
 	Category string    `json:"category,omitempty"`
 }
 
-// Thresholds say when failures are more than one task's. Zero is the default; a negative value switches a trigger off.
+// Thresholds say when failures concern more than one task. Zero stands for the default; a negative value disables a
+// trigger.
 type Thresholds struct {
-	// WindowMS is the time that is looked at: 1 hour. MinRuns is how many runs it takes for a rate to count: 5.
+	// WindowMS is the period that Watch examines; the default is 1 hour. MinRuns is the least number of runs for a
+	// failure rate to count; the default is 5.
 	WindowMS int64 `json:"window_ms,omitempty"`
 	MinRuns  int   `json:"min_runs,omitempty"`
-	// WarnRate and CriticalRate are failure rates that are passed: 0.2 and 0.5.
+	// WarnRate and CriticalRate are failure rates; a higher rate fires. The defaults are 0.2 and 0.5.
 	WarnRate     float64 `json:"warn_rate,omitempty"`
 	CriticalRate float64 `json:"critical_rate,omitempty"`
-	// SameCategory is how many failures of one category there may be, over at least two tasks: 5.
+	// SameCategory is the allowed number of failures of one category, over at least two tasks or loops. The default is
+	// 5.
 	SameCategory int `json:"same_category,omitempty"`
-	// SilentRuns is how many failed runs make an emergency, without a success for the whole window: 3.
+	// SilentRuns is the number of failed runs that make an emergency if no run succeeded in the whole window. The
+	// default is 3.
 	SilentRuns int `json:"silent_runs,omitempty"`
 }
 
-// WithDefaults is t with its zero fields set.
+// WithDefaults returns t with the default in each zero field.
 func (t Thresholds) WithDefaults() Thresholds {
 	t.WindowMS, t.MinRuns = cmp.Or(t.WindowMS, time.Hour.Milliseconds()), cmp.Or(t.MinRuns, 5)
 	t.WarnRate, t.CriticalRate = cmp.Or(t.WarnRate, 0.2), cmp.Or(t.CriticalRate, 0.5)
@@ -39,7 +43,7 @@ func (t Thresholds) WithDefaults() Thresholds {
 	return t
 }
 
-// The triggers, and the severities of an Alert (those of the published design).
+// These are the triggers, and the severities of an Alert. The severities are those of the published design.
 const (
 	TriggerRate     = "failure_rate"
 	TriggerCategory = "same_category"
@@ -66,21 +70,21 @@ type Alert struct {
 	Loops    []string  `json:"loops,omitempty"`
 	Since    time.Time `json:"since"`
 	At       time.Time `json:"at"`
-	// Analyse: the cause is to be looked for across tasks, not only told.
+	// Analyse asks for an analysis of the cause across tasks, besides the message.
 	Analyse bool   `json:"analyse,omitempty"`
-	Cause   string `json:"cause,omitempty"` // what was found then, "" for nothing
+	Cause   string `json:"cause,omitempty"` // the cause that the analysis found; "" for none
 }
 
-// Watch looks at the ends of the role runs of all loops. Each trigger fires once in a window.
+// Watch examines how the role runs of all loops end. Each trigger fires once per window.
 type Watch struct {
 	Thresholds  Thresholds           `json:"thresholds,omitzero"`
 	Samples     []Sample             `json:"samples,omitempty"`
 	Fired       map[string]time.Time `json:"fired,omitempty"`
-	LastSuccess time.Time            `json:"last_success,omitzero"` // LastSuccess and FirstSeen are of all time
+	LastSuccess time.Time            `json:"last_success,omitzero"` // LastSuccess and FirstSeen are not limited to the window
 	FirstSeen   time.Time            `json:"first_seen,omitzero"`
 }
 
-// Note takes an end in. Samples may come a little out of order; what is older than the window plays no part.
+// Note adds a sample. Samples may come slightly out of order. Look ignores samples that are older than the window.
 func (w *Watch) Note(s Sample) {
 	if w.FirstSeen.IsZero() {
 		w.FirstSeen = s.At
@@ -92,7 +96,7 @@ func (w *Watch) Note(s Sample) {
 	w.Samples = slices.Delete(w.Samples, 0, max(0, len(w.Samples)-maxSamples))
 }
 
-// Look gives the alerts of now: also silence tells something.
+// Look returns the alerts that are due now. Silence can fire a trigger, so Look may return alerts without a new sample.
 func (w *Watch) Look(now time.Time) []Alert {
 	t := w.Thresholds.WithDefaults()
 	from := now.Add(-ms(t.WindowMS))
