@@ -1,6 +1,6 @@
-// Package learn remembers, for one repository and one user, which remedies helped against which failures: from outcomes
-// that the tests have verified, never from a command's own exit code. What it remembers orders options that are
-// otherwise equal and suggests commands for auto_approve; it approves nothing. An operator can read its file.
+// Package learn records, for one repository and one user, which remedies helped against which failures. Remedies count
+// as helpful only if the tests have confirmed it, never by a command's own exit code. The records order options that
+// are otherwise equal, and suggest commands for auto_approve. They approve nothing. An operator can read the file.
 package learn
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/superloop/superloop/internal/durable"
 )
 
-// Bounds of what is remembered.
+// These constants bound the records.
 const (
 	maxEntries = 2000
 	maxAge     = 90 * 24 * time.Hour
@@ -24,7 +24,8 @@ const (
 	version    = 1
 )
 
-// Results of a remedy, as recovery_verified has them, and failed: its command did not end well.
+// These are the results of a remedy: the verdicts of the event recovery_verified, and Failed for a command that did not
+// succeed.
 const (
 	Verified    = "verified"
 	Ineffective = "ineffective"
@@ -32,17 +33,17 @@ const (
 	Failed      = "failed"
 )
 
-// Outcome is one remedy that was tried.
+// Outcome is the result of one remedy that was tried.
 type Outcome struct {
-	Signature string // of the failure; "" if nothing was known of it
-	Option    string // its key; "" of a command that no rule proposed
+	Signature string // signature of the failure; "" if unknown
+	Option    string // key of the option; "" for a command that no rule proposed
 	Command   string
 	Result    string
-	ByPerson  bool // an operator has approved it
+	ByPerson  bool // an operator has approved the command
 	At        time.Time
 }
 
-// Entry is what is known of one remedy for one failure.
+// Entry counts the results of one remedy for one failure.
 type Entry struct {
 	Signature string    `json:"signature,omitempty"`
 	Option    string    `json:"option,omitempty"`
@@ -55,7 +56,7 @@ type Entry struct {
 	Last      time.Time `json:"last"`
 }
 
-// Memory is all that is remembered.
+// Memory holds all records.
 type Memory struct {
 	Version int     `json:"version"`
 	Entries []Entry `json:"entries"`
@@ -67,7 +68,7 @@ type Store struct {
 	Path string
 }
 
-// Load reads what is remembered; nothing yet is an empty Memory.
+// Load reads the records. Without a file it returns an empty Memory.
 func (s Store) Load() (Memory, error) {
 	data, err := durable.Read(s.Path, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -86,13 +87,14 @@ func (s Store) Load() (Memory, error) {
 	return m, nil
 }
 
-// Record adds an outcome. Supervisors of one repository take turns; ctx bounds the wait.
+// Record adds an outcome to the file, under a lock that all supervisors of the repository share. ctx bounds the wait
+// for the lock.
 func (s Store) Record(ctx context.Context, o Outcome) error {
 	lock, err := s.lock(ctx)
 	if err != nil {
 		return fmt.Errorf("recording an outcome: %w", err)
 	}
-	defer func() { _ = lock.Unlock() }() // it ends with the process anyway
+	defer func() { _ = lock.Unlock() }() // the lock ends with the process anyway
 	m, err := s.Load()
 	if err != nil {
 		return err
@@ -122,7 +124,7 @@ func (s Store) lock(ctx context.Context) (*durable.Lock, error) {
 	}
 }
 
-// Reset forgets everything.
+// Reset removes all records.
 func (s Store) Reset() error {
 	if err := s.Disk.Remove("learned", s.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("forgetting what was learned: %w", err)
@@ -130,7 +132,7 @@ func (s Store) Reset() error {
 	return nil
 }
 
-// Add takes an outcome, and drops what is old.
+// Add adds an outcome, and drops entries that are too old or too many.
 func (m *Memory) Add(o Outcome) {
 	m.Version = version
 	m.Entries = slices.DeleteFunc(m.Entries, func(e Entry) bool { return o.At.Sub(e.Last) > maxAge })
@@ -161,8 +163,9 @@ func (m *Memory) Add(o Outcome) {
 	}
 }
 
-// Score is how well an option did, from -1 to 1, 0 where nothing is known: against this very failure if it was tried
-// against it, else against any. One outcome moves it by a third, so that an accident decides nothing.
+// Score rates how well an option did, from -1 to 1; 0 if nothing is known. Results against this failure count, if there
+// are any. Otherwise half the rating against all failures counts. One outcome changes a rating by at most about a
+// third, so that an accident decides nothing. A harmful outcome counts twice, so it changes a rating by about a half.
 func (m Memory) Score(signature, option string) float64 {
 	var here, all Entry
 	for _, e := range m.Entries {
@@ -183,7 +186,7 @@ func (m Memory) Score(signature, option string) float64 {
 
 func balance(e Entry) float64 { return float64(e.Helped-e.Failed) / float64(e.Helped+e.Failed+2) }
 
-// Suggestion is a command that might be listed.
+// Suggestion is a command that an operator may add to auto_approve.
 type Suggestion struct {
 	Command  string    `json:"command"`
 	Helped   int       `json:"helped"`
@@ -194,11 +197,12 @@ type Suggestion struct {
 	harmful  bool
 }
 
-// Least is how often a command must have helped to be suggested.
+// Least is the number of times that a command must have helped before Suggest returns it.
 const Least = 2
 
-// Suggest are the commands that have helped at least Least times, at least twice as often as not, and never made
-// anything worse; the most helpful first. Those that listed says are listed already are left out.
+// Suggest returns the commands that have helped at least Least times and at least twice as often as they failed, and
+// that never did harm. The most helpful command is the first. Suggest leaves out the commands for which listed returns
+// true.
 func (m Memory) Suggest(listed func(command string) bool) []Suggestion {
 	by := map[string]Suggestion{}
 	for _, e := range m.Entries {
