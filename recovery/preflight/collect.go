@@ -18,7 +18,8 @@ import (
 	"github.com/superloop/superloop/recovery/failures"
 )
 
-// watched are the files whose change may be a cause. It is a function so that nobody can change it.
+// watched returns the files of a repository whose change may be a cause of failures. It is a function so that no caller
+// can change the list.
 func watched() []string {
 	return []string{"package.json", "package-lock.json", "npm-shrinkwrap.json", "pnpm-lock.yaml", "yarn.lock", "bun.lock", "bun.lockb",
 		"requirements.txt", "pyproject.toml", "poetry.lock", "uv.lock", "Pipfile.lock", "go.mod", "go.sum", "Cargo.toml", "Cargo.lock",
@@ -26,14 +27,14 @@ func watched() []string {
 		".tool-versions", ".npmrc", "Makefile", ".superloop/config.json"}
 }
 
-// Bounds of what Collect reads.
+// These constants bound what Collect reads.
 const (
 	maxWatched = 60
-	maxDigest  = 16 << 20 // larger files are told by size and time
+	maxDigest  = 16 << 20 // bytes; for a larger file the digest is its size and time
 )
 
-// Collect takes a snapshot of the environment of dir: the files that are usually to blame, and more of the caller's
-// choice (paths from dir). It reads, starts no process, and reads at most 60 files of 16 MiB.
+// Collect takes a snapshot of the environment of dir: the files that are usually to blame, and the files in more (paths
+// relative to dir). Collect only reads and starts no process. It reads at most 60 files of at most 16 MiB each.
 func Collect(dir string, tools map[string]string, more []string, now time.Time) failures.Snapshot {
 	s := failures.Snapshot{At: now, Tools: maps.Clone(tools), Files: map[string]string{}, FreeMB: -1, FreeInodes: -1, UptimeMS: uptime()}
 	names := append(watched(), more...)
@@ -51,7 +52,7 @@ func Collect(dir string, tools map[string]string, more []string, now time.Time) 
 	return s
 }
 
-// digest names a file's content, "" when there is none that can be read.
+// digest identifies the content of a file. It returns "" if the file is missing or unreadable.
 func digest(path string) string {
 	f, err := durable.Open(path)
 	if err != nil {
@@ -72,18 +73,18 @@ func digest(path string) string {
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// uptime is since the machine began, in milliseconds; 0 where /proc is not there.
+// uptime returns the time since the machine started, in milliseconds, or 0 on a system without /proc.
 func uptime() int64 {
 	data, _ := os.ReadFile("/proc/uptime")
 	first, _, _ := strings.Cut(string(data), " ")
-	sec, _ := strconv.ParseFloat(first, 64) // 0 of what is no number
+	sec, _ := strconv.ParseFloat(first, 64) // 0 if the text is not a number
 	return int64(sec * 1000)
 }
 
-// maxExists bounds how many paths LookFor looks at.
+// maxExists bounds the number of paths that LookFor examines.
 const maxExists = 50
 
-// LookFor says which paths of quotes are there, seen from dir.
+// LookFor reports which of the files that quotes name exist. Relative paths start at dir.
 func LookFor(dir string, quotes []failures.Quote) map[string]bool {
 	out := map[string]bool{}
 	for _, q := range quotes {

@@ -13,21 +13,22 @@ import (
 	"github.com/superloop/superloop/recovery/failures"
 )
 
-// Step says whether what is installed is what a lock file says.
+// Step says whether the installed packages match a lock file.
 type Step struct {
-	State   string // ok, broken, unknown
+	State   string // a state of failures.Finding: ok, broken, unknown
 	Why     string
-	Command string // brings it in step, as the catalog's project recipes have it
+	Command string // makes the packages match the lock file, as in the catalog's project recipes
 }
 
-// ecosystem is a package manager, its lock file, and how what is installed is compared with that.
+// ecosystem is a package manager with its lock file, and a function that compares the installed packages with the lock
+// file.
 type ecosystem struct {
 	manager, lock string
 	inStep        func(dir string) (state, why string)
 	command       string
 }
 
-// ecosystems are those of failures.Managers, in the same order.
+// ecosystems returns the package managers of failures.Managers, in the same order.
 func ecosystems() []ecosystem {
 	return []ecosystem{
 		{"npm", "package-lock.json", npmInStep, "npm ci"},
@@ -41,8 +42,9 @@ func ecosystems() []ecosystem {
 	}
 }
 
-// inStep compares what is installed in dir with its lock file. manager "" is every one whose lock file is there; the
-// first that is broken is told. What is not used in dir, or cannot be judged without running its tool, is unknown.
+// inStep compares the packages installed in dir with the lock file of a package manager. The manager "" stands for
+// every manager whose lock file exists; inStep returns the first mismatch. The state is unknown if dir does not use the
+// manager, or if only the package manager itself could tell.
 func inStep(dir, manager string) Step {
 	best := Step{State: failures.CheckUnknown, Why: "no lock file that is known"}
 	for _, e := range ecosystems() {
@@ -74,10 +76,10 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// maxLock bounds the lock files that are read, in bytes: larger ones would take too long.
+// maxLock bounds the size of the lock files that superloop reads, in bytes. Larger files would take too long.
 const maxLock = 8 << 20
 
-// readLock reads a file of a repository, nil when there is none to read.
+// readLock reads a file of a repository. It returns nil if the file is missing, unreadable or too large.
 func readLock(path ...string) []byte {
 	b, err := durable.Read(filepath.Join(path...), maxLock)
 	if err != nil {
@@ -86,7 +88,8 @@ func readLock(path ...string) []byte {
 	return b
 }
 
-// verdict is broken if names are missing, and says the first few, and how many more.
+// verdict returns broken if there are names. why lists the first few names, says how many more there are, and ends with
+// what.
 func verdict(what string, names []string) (state, why string) {
 	const show = 3
 	slices.Sort(names)
@@ -99,12 +102,12 @@ func verdict(what string, names []string) (state, why string) {
 	return failures.CheckBroken, strings.Join(names[:min(len(names), show)], ", ") + " " + what
 }
 
-// pipInStep looks in the project's virtual environment for what requirements.txt pins or names. Requirements with
-// markers, of other files or from elsewhere are not judged.
+// pipInStep looks in the project's virtual environment for the packages that requirements.txt names or pins. It ignores
+// requirements with markers, of other files or from URLs.
 func pipInStep(dir string) (state, why string) {
 	want := map[string]string{}
 	for _, line := range manifest.Requirements(readLock(dir, "requirements.txt")) {
-		line, _, _ = strings.Cut(line, " -") // --hash and the like
+		line, _, _ = strings.Cut(line, " -") // removes --hash and similar options
 		if line[0] == '-' || strings.ContainsAny(line, ";@/") {
 			continue
 		}
@@ -125,7 +128,7 @@ func pipInStep(dir string) (state, why string) {
 	}
 	var sites []string
 	for _, venv := range []string{".venv", "venv"} {
-		found, _ := filepath.Glob(filepath.Join(dir, venv, "lib", "python*", "site-packages")) // the pattern is a constant
+		found, _ := filepath.Glob(filepath.Join(dir, venv, "lib", "python*", "site-packages")) // Glob fails only if the pattern is malformed
 		sites = append(sites, found...)
 	}
 	if len(sites) == 0 {
@@ -155,7 +158,7 @@ func pipInStep(dir string) (state, why string) {
 	return t.verdict()
 }
 
-// goInStep looks for every module that go.mod requires in go.sum, and in vendor/modules.txt where there is one.
+// goInStep looks for every module that go.mod requires in go.sum, and in vendor/modules.txt if the file exists.
 func goInStep(dir string) (state, why string) {
 	want := goRequires(readLock(dir, "go.mod"))
 	if len(want) == 0 {
@@ -190,7 +193,7 @@ func goInStep(dir string) (state, why string) {
 	return state, why
 }
 
-// goRequires gives the versions of the modules that a go.mod requires, but for those that it replaces.
+// goRequires returns the versions of the modules that a go.mod requires, without the modules that it replaces.
 func goRequires(text []byte) map[string]string {
 	all := manifest.GoMod(text)
 	out := map[string]string{}
@@ -224,7 +227,8 @@ func cargoInStep(dir string) (state, why string) {
 	return verdict("not in Cargo.lock", slices.Collect(maps.Keys(missing)))
 }
 
-// bundlerInStep looks for the Gemfile's gems in Gemfile.lock, and for those of the lock in vendor/bundle if it exists.
+// bundlerInStep looks for the gems of Gemfile in Gemfile.lock. If vendor/bundle exists, it also looks there for the
+// gems of Gemfile.lock.
 func bundlerInStep(dir string) (state, why string) {
 	lock := string(readLock(dir, "Gemfile.lock"))
 	declared, specs := map[string]bool{}, map[string][]string{} // a gem may be locked for several platforms
@@ -255,7 +259,7 @@ func bundlerInStep(dir string) (state, why string) {
 	if len(missing) > 0 {
 		return verdict("not in Gemfile.lock", missing)
 	}
-	homes, _ := filepath.Glob(filepath.Join(dir, "vendor", "bundle", "ruby", "*", "gems")) // the pattern is a constant
+	homes, _ := filepath.Glob(filepath.Join(dir, "vendor", "bundle", "ruby", "*", "gems")) // Glob fails only if the pattern is malformed
 	if len(homes) == 0 {
 		return failures.CheckUnknown, "the gems are not kept in the project"
 	}

@@ -19,17 +19,17 @@ type npmPackage struct {
 	DevOptional     bool              `json:"devOptional"`
 	Peer            bool              `json:"peer"`
 	Link            bool              `json:"link"`
-	Dependencies    map[string]string `json:"dependencies"` // Of the project itself
+	Dependencies    map[string]string `json:"dependencies"` // Dependencies and DevDependencies are set for the project itself
 	DevDependencies map[string]string `json:"devDependencies"`
 }
 
 const (
-	maxDirect    = 60 // packages that are opened to see their version
+	maxDirect    = 60 // packages whose package.json is read for the version
 	notInstalled = "not installed"
 )
 
-// npmInStep compares package-lock.json with the record of what npm has installed. Optional packages may be missing, and
-// all that are only for development may be (npm ci --omit=dev), but not some of those.
+// npmInStep compares package-lock.json with npm's record of the installed packages. Optional packages may be missing.
+// The packages for development may be missing if all of them are (npm ci --omit=dev).
 func npmInStep(dir string) (state, why string) {
 	var want, have struct {
 		Packages map[string]npmPackage `json:"packages"`
@@ -67,7 +67,7 @@ func npmInStep(dir string) (state, why string) {
 		}
 		got, ok := have.Packages[path]
 		if _, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(path))); ok && err != nil {
-			ok = false // npm has installed it, and somebody has taken it away
+			ok = false // npm has installed the package, and somebody has removed it
 		}
 		if ok && direct[path] && opened < maxDirect { // npm --package-lock-only writes its record without installing
 			opened++
@@ -81,10 +81,10 @@ func npmInStep(dir string) (state, why string) {
 	return t.verdict()
 }
 
-// tally is what was found of the packages of a lock file.
+// tally collects the results for the packages of a lock file.
 type tally struct {
-	missing, other, dev []string // dev: those for development that are missing
-	devs                int      // those for development that are there
+	missing, other, dev []string // dev: the missing packages for development
+	devs                int      // the number of installed packages for development
 }
 
 func (t *tally) add(name string, there, dev, other bool) {
@@ -101,7 +101,8 @@ func (t *tally) add(name string, there, dev, other bool) {
 	}
 }
 
-// verdict counts packages for development as missing if there are some of them: else all were left out on purpose.
+// verdict counts missing packages for development only if some of them are installed. If none is, they were left out on
+// purpose.
 func (t *tally) verdict() (state, why string) {
 	if t.devs > 0 {
 		t.missing = append(t.missing, t.dev...)
@@ -112,13 +113,13 @@ func (t *tally) verdict() (state, why string) {
 	return state, why
 }
 
-// nodeVersion is the version of an installed package, "" where it does not say.
+// nodeVersion returns the version of an installed package, or "" if its package.json names none.
 func nodeVersion(dir string) string {
 	p, _ := manifest.PackageJSON(readLock(dir, "package.json"))
 	return p.Version
 }
 
-// pnpmInStep compares the packages of pnpm-lock.yaml with those of the copy that pnpm keeps of what it has installed.
+// pnpmInStep compares the packages of pnpm-lock.yaml with pnpm's copy of the lock file of its last installation.
 func pnpmInStep(dir string) (state, why string) {
 	want, ok := pnpmPackages(readLock(dir, "pnpm-lock.yaml"))
 	if !ok {
@@ -144,8 +145,8 @@ func pnpmInStep(dir string) (state, why string) {
 	return t.verdict()
 }
 
-// pnpmPackages are the names with versions under packages, with what they are for ("", dev, optional); the flags of
-// newer files stand under snapshots.
+// pnpmPackages returns the packages of a lock file, as name and version, with their purpose ("", dev, optional). In
+// newer files the flags are in the section snapshots.
 func pnpmPackages(data []byte) (map[string]string, bool) {
 	if len(data) == 0 {
 		return nil, false
@@ -165,7 +166,7 @@ func pnpmPackages(data []byte) (map[string]string, bool) {
 			key = strings.TrimSuffix(text, " {}")
 			key = strings.Trim(strings.TrimSuffix(key, ":"), `'"`)
 			key = strings.TrimPrefix(key, "/")
-			if section == "snapshots" { // with the peers that it was resolved with
+			if section == "snapshots" { // the key also names the peers of the package
 				key, _, _ = strings.Cut(key, "(")
 			}
 			if _, known := out[key]; !known && section == "packages" {
@@ -184,7 +185,8 @@ func pnpmPackages(data []byte) (map[string]string, bool) {
 	return out, true
 }
 
-// bunInStep looks for what package.json declares, since bun writes nothing down.
+// bunInStep looks in node_modules for the packages that package.json declares, because bun keeps no record of what it
+// has installed.
 func bunInStep(dir string) (state, why string) {
 	m, ok := manifest.PackageJSON(readLock(dir, "package.json"))
 	if !ok {
@@ -209,7 +211,8 @@ func bunInStep(dir string) (state, why string) {
 	return t.verdict()
 }
 
-// bunVersions are the versions of the top-level packages of a bun.lock: lines like "name": ["name@1.2.3", ...].
+// bunVersions returns the versions of the top-level packages of a bun.lock, from lines like "name": ["name@1.2.3",
+// ...].
 func bunVersions(lock string) map[string]string {
 	out := map[string]string{}
 	for line := range strings.Lines(lock) {
@@ -226,7 +229,8 @@ func bunVersions(lock string) map[string]string {
 	return out
 }
 
-// yarnInStep compares yarn.lock with what yarn has written down: .yarn-integrity (version 1) or .yarn-state.yml.
+// yarnInStep compares yarn.lock with yarn's record of the installed packages: .yarn-integrity (version 1) or
+// .yarn-state.yml.
 func yarnInStep(dir string) (state, why string) {
 	lock := string(readLock(dir, "yarn.lock"))
 	if strings.Contains(lock, "\n__metadata:") || strings.HasPrefix(lock, "__metadata:") {
@@ -304,11 +308,11 @@ func yarnBerry(dir, lock string) (state, why string) {
 // berryBlock is one entry of a yarn.lock of version 2 or later.
 type berryBlock struct {
 	locator     string
-	conditional bool     // only for other systems, perhaps
-	needs       []string // descriptors, without those that are optional
+	conditional bool     // the package may be for other systems only
+	needs       []string // descriptors, without optional dependencies
 }
 
-// berryBlocks are the entries by descriptor: name@npm:range.
+// berryBlocks returns the entries of a yarn.lock by descriptor (name@npm:range).
 func berryBlocks(lock string) map[string]*berryBlock {
 	out := map[string]*berryBlock{}
 	for _, text := range strings.Split(lock, "\n\n") {
@@ -348,7 +352,7 @@ func berryBlocks(lock string) map[string]*berryBlock {
 	return out
 }
 
-// reachable are the locators that the project's own packages need on every system.
+// reachable returns the locators of the packages that the project's own packages need on every system.
 func reachable(blocks map[string]*berryBlock) []string {
 	var todo []*berryBlock
 	seen := map[*berryBlock]bool{}
@@ -373,7 +377,7 @@ func reachable(blocks map[string]*berryBlock) []string {
 	return out
 }
 
-// plainLocator is name@npm:version without the hash of its peers.
+// plainLocator returns name@npm:version, without the hash of the peers.
 func plainLocator(s string) string {
 	name, ref, ok := strings.Cut(s, "@virtual:")
 	if !ok {

@@ -1,12 +1,13 @@
-// Package preflight looks at the machine and the repository before a role is given work, and keeps what package
-// failures decides with.
+// Package preflight makes the environment checks before a role gets work, and stores the values that package failures
+// decides with.
 //
-// Check makes the checks of failures.Preventions: paths, rights, free space, ports, tools, logins, limits, and whether
-// what is installed is what a lock file says. Collect takes a snapshot of the environment; failures.Compare says what
-// has changed since an earlier one. Looking only reads, starts no process, and is bounded.
+// Check makes the checks of failures.Preventions: paths, permissions, free space, ports, tools, logins, limits, and
+// whether the installed packages match a lock file. Collect takes a snapshot of the environment; failures.Compare lists
+// the changes since an earlier snapshot. Check and Collect only read, start no process, and are bounded in time and
+// memory.
 //
-// Store keeps a value of package failures in a private file. Decisions are made in package failures, which does no I/O,
-// so that a machine that only decides does not need this package.
+// Store keeps a value of package failures in a private file. Package failures makes the decisions and does no I/O, so a
+// machine that only decides does not need package preflight.
 package preflight
 
 import (
@@ -24,20 +25,21 @@ import (
 	"github.com/superloop/superloop/recovery/failures"
 )
 
-// Look is what a look needs to know besides the repository.
+// Look holds the facts that Check needs besides the repository.
 type Look struct {
-	Path string // searched for tools; "" is that of this process
-	// Limits are the ends of the limits that are known, by provider; NoLogin says of runners why they have none.
+	Path string // the list of directories to search for tools; "" is the PATH of this process
+	// Limits maps a provider to the end of its limit, if a limit is known. NoLogin maps a runner without a login to the
+	// reason.
 	Limits  map[string]time.Time
 	NoLogin map[string]string
 	Now     time.Time
 }
 
-// patience is how long a socket may take to answer.
+// patience is the time that a socket may take to answer.
 const patience = 15 * time.Millisecond
 
-// Check makes every active one of checks in dir, in order. It only reads, starts no process, and takes a few
-// milliseconds a check; when ctx ends, what was not looked at yet is unknown.
+// Check makes each active check of checks in dir, in order. Check only reads, starts no process, and takes a few
+// milliseconds per check. When ctx ends, the state of the remaining checks is unknown.
 func Check(ctx context.Context, checks []failures.Prevention, dir string, l Look) []failures.Finding {
 	var out []failures.Finding
 	for _, p := range checks {
@@ -97,7 +99,7 @@ func (l Look) at(ctx context.Context, dir string, p failures.Prevention, f *fail
 		case inodes == 0:
 			broken("no inode is free where %s is", path)
 		}
-	case failures.CheckPort: // looked at without connecting where the system lets it
+	case failures.CheckPort: // the probe connects only if the system has no other way
 		port := strconv.Itoa(p.Spec.Port)
 		got := classify.System{}.Probe(ctx, classify.ProbeService, map[string]string{"port": port}, &classify.Input{})
 		open := got.Holds == classify.Yes || got.Holds == classify.Unknown && answers(ctx, net.JoinHostPort("localhost", port))
@@ -142,11 +144,11 @@ func answers(ctx context.Context, addr string) bool {
 	if err != nil {
 		return false
 	}
-	_ = c.Close() // it was only asked whether it answers
+	_ = c.Close() // the connection only shows that the service answers
 	return true
 }
 
-// within is a path in a directory; an absolute one stays.
+// within returns a path inside a directory. An absolute path stays as it is.
 func within(dir, path string) string {
 	if filepath.IsAbs(path) {
 		return path
@@ -154,7 +156,9 @@ func within(dir, path string) string {
 	return filepath.Join(dir, path)
 }
 
-// freeSpace is what an ordinary user may still write, in bytes and inodes. Without a count of inodes one is free.
+// freeSpace returns the bytes and inodes that an ordinary user may still use on the file system of path. If path does
+// not exist, freeSpace uses the nearest parent that exists. On a file system without a count of inodes it returns one
+// inode.
 func freeSpace(path string) (bytes, inodes uint64, err error) {
 	for {
 		var st unix.Statfs_t

@@ -12,7 +12,7 @@ import (
 	"github.com/superloop/superloop/internal/durable"
 )
 
-// maxStore bounds a Store's file, in bytes.
+// maxStore bounds the file of a Store, in bytes.
 const maxStore = 4 << 20
 
 // Store keeps a value in a private file, as JSON. Supervisors that share the file take turns.
@@ -21,7 +21,7 @@ type Store[T any] struct {
 	Path string
 }
 
-// DamagedError says that a Store's file cannot be believed.
+// DamagedError says that the file of a Store is not valid.
 type DamagedError struct {
 	Path string
 	Err  error
@@ -33,7 +33,8 @@ func (e *DamagedError) Error() string {
 
 func (e *DamagedError) Unwrap() error { return e.Err }
 
-// Load reads the value; nothing yet is the zero value. It needs no lock: a reader sees the old value or the new one.
+// Load reads the value. Without a file it returns the zero value. Load needs no lock: a reader gets the old value or
+// the new one.
 func (s Store[T]) Load() (T, error) {
 	var v T
 	f, err := durable.Open(s.Path)
@@ -58,14 +59,15 @@ func (s Store[T]) Load() (T, error) {
 	return v, nil
 }
 
-// Update changes the value under the file's lock; ctx bounds the wait. Without news nothing is written.
+// Update changes the value under the lock of the file; ctx bounds the wait for the lock. If change returns false,
+// Update writes nothing.
 func (s Store[T]) Update(ctx context.Context, change func(*T) bool) (T, error) {
 	var zero T
 	lock, err := s.lock(ctx)
 	if err != nil {
 		return zero, fmt.Errorf("updating %s: %w", s.Path, err)
 	}
-	defer func() { _ = lock.Unlock() }() // it ends with the process anyway
+	defer func() { _ = lock.Unlock() }() // the lock ends with the process anyway
 	v, err := s.Load()
 	if err != nil {
 		return zero, err
