@@ -21,28 +21,29 @@ import (
 	"github.com/superloop/superloop/schemas"
 )
 
-// Bounds of a Store.
+// These constants bound a Store, and name its files.
 const (
-	maxEnded = 50  // chains that have ended and are kept
-	maxOpen  = 200 // chains that have not; the oldest go first
+	maxEnded = 50  // ended chains that the store keeps
+	maxOpen  = 200 // open chains that the store keeps; prune removes the oldest first
 
 	lockName     = "chains.lock"
 	lockPatience = time.Second
 	suffix       = ".json"
-	idTime       = "20060102T150405.000" // the beginning of an id, in UTC
+	idTime       = "20060102T150405.000" // the format of the beginning of an id, in UTC
 )
 
-// Store keeps chains in files, <Dir>/<id>.json, valid against chain.schema.json. Reading needs no lock. Whoever writes
-// holds that of the store: Walk and Change take it.
+// Store keeps chains in files, <Dir>/<id>.json, which are valid against chain.schema.json. Readers need no lock.
+// Writers hold the store's lock: Walk and Change take it.
 type Store struct {
 	Disk durable.Disk
 	Dir  string
 }
 
-// BrokenError says that a file is no chain: cut, or somebody else's. It was moved to Kept, unless that is "".
+// BrokenError says that a file is not a valid chain: it is cut, or another program wrote it. Load has moved the file to
+// Kept; "" if it was not moved.
 type BrokenError struct {
 	Path         string
-	Line, Column int // Line and Column say where, from 1; 0 where there is no place
+	Line, Column int // the place of the fault, from 1; 0 if there is no place
 	Why          string
 	Kept         string
 }
@@ -61,12 +62,12 @@ func (e *BrokenError) Error() string {
 // Entry is one chain of a List.
 type Entry struct {
 	Chain plan.Chain
-	Err   error // it cannot be read; then Chain has an ID only
+	Err   error // why the chain is unreadable; then Chain has only an ID
 }
 
 func (s Store) path(id string) string { return filepath.Join(s.Dir, id+suffix) }
 
-// Lock keeps other writers out; if there is one, the error is a *durable.LockedError that says who.
+// Lock keeps other writers out. If another writer holds the lock, the error is a *durable.LockedError that names it.
 func (s Store) Lock() (*durable.Lock, error) {
 	var l *durable.Lock
 	err := s.Disk.MkdirAll("chain-dir", s.Dir, 0o700)
@@ -82,8 +83,8 @@ func (s Store) Lock() (*durable.Lock, error) {
 	return l, nil
 }
 
-// lock takes the lock. One that its holder has given up can live on for a moment in a process that was being forked
-// then, until that is the program that it is to be; it names nobody any more, and is worth waiting for.
+// lock takes the lock. A process that was forked while the holder had the lock keeps it for a moment, until the process
+// becomes its own program. Such a lock names no holder, so lock waits for it, at most lockPatience.
 func (s Store) lock() (*durable.Lock, error) {
 	for deadline := time.Now().Add(lockPatience); ; {
 		l, err := s.Disk.Lock(filepath.Join(s.Dir, lockName), fmt.Appendf(nil, "superloop, pid %d", os.Getpid()))
@@ -95,7 +96,8 @@ func (s Store) lock() (*durable.Lock, error) {
 	}
 }
 
-// Save replaces the chain's file. A kill leaves the old file or the new one; after nil it survives a power cut.
+// Save replaces the file of a chain. After a kill the file is the old one or the new one. After Save has returned nil,
+// the new file survives a power cut.
 func (s Store) Save(c plan.Chain) error {
 	if err := c.Check(); err != nil {
 		return fmt.Errorf("saving chain %q: %w", c.ID, err)
@@ -116,7 +118,8 @@ func (s Store) Save(c plan.Chain) error {
 	return nil
 }
 
-// Load reads a chain. One that is not there is fs.ErrNotExist, one that is no chain a *BrokenError, and set aside.
+// Load reads a chain. If there is no such chain, the error is fs.ErrNotExist. If the file is not a valid chain, Load
+// moves it aside, and the error is a *BrokenError.
 func (s Store) Load(id string) (plan.Chain, error) {
 	c, err := s.read(id)
 	var broken *BrokenError
@@ -185,7 +188,7 @@ func parse(id, path string, data []byte) (plan.Chain, error) {
 	return c, nil
 }
 
-// List gives all chains, the newest id last. It changes nothing.
+// List returns all chains, sorted by id, so that the newest is the last. List changes nothing.
 func (s Store) List() ([]Entry, error) {
 	files, err := os.ReadDir(s.Dir)
 	if err != nil {
@@ -202,7 +205,7 @@ func (s Store) List() ([]Entry, error) {
 		}
 		c, err := s.read(id)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // it has been removed since
+			continue // another process has removed the file since
 		}
 		if err != nil {
 			c = plan.Chain{ID: id}
@@ -213,7 +216,8 @@ func (s Store) List() ([]Entry, error) {
 	return out, nil
 }
 
-// Change loads a chain that nobody walks, has change work on it, and saves it if that gives nil.
+// Change loads a chain, calls change with it, and saves the chain if change returns nil. Change holds the store's lock,
+// so no Walk can be active.
 func (s Store) Change(id string, change func(*plan.Chain) error) (plan.Chain, error) {
 	l, err := s.Lock()
 	if err != nil {
@@ -229,13 +233,13 @@ func (s Store) Change(id string, change func(*plan.Chain) error) (plan.Chain, er
 	return c, errors.Join(err, l.Unlock())
 }
 
-// prune removes the oldest chains that are too many, never that one.
+// prune removes the oldest chains above the bounds of the store, but never the chain keep.
 func (s Store) prune(keep string) error {
 	all, err := s.List()
 	if err != nil {
 		return err
 	}
-	left := map[bool]int{true: maxOpen, false: maxEnded} // by whether a chain is open
+	left := map[bool]int{true: maxOpen, false: maxEnded} // the key says whether a chain is open
 	for _, e := range slices.Backward(all) {
 		if e.Err != nil || e.Chain.ID == keep {
 			continue
@@ -250,9 +254,9 @@ func (s Store) prune(keep string) error {
 	return nil
 }
 
-// NewID is an id for a chain that is opened now. Ids sort by time; two of the same millisecond are different.
+// NewID returns an id for a chain that is opened now. Ids sort by time. Two ids of the same millisecond differ.
 func NewID(now time.Time) string {
 	var b [4]byte
-	_, _ = rand.Read(b[:]) // never fails
+	_, _ = rand.Read(b[:]) // rand.Read never fails
 	return now.UTC().Format(idTime) + "-" + hex.EncodeToString(b[:])
 }

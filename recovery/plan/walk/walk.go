@@ -1,5 +1,6 @@
-// Package walk walks a chain outside of a loop, with files as the truth: a chain is on the disk before and after each
-// move, so that a killed walker finds its place. Whoever walks hands in a Doer, which judges, waits and runs.
+// Package walk walks a remediation plan (a chain) outside of a loop. The files of the chain are the truth: Walk saves
+// the chain before and after each move, so that after a kill the next Walk goes on at the same place. The caller passes
+// a Doer, which judges, waits and runs.
 package walk
 
 import (
@@ -15,29 +16,31 @@ import (
 	"github.com/superloop/superloop/recovery/plan"
 )
 
-// Outcome is what came of a command.
+// Outcome is the result of a command.
 type Outcome struct {
 	OK      bool
 	Text    string       // what went wrong: the exit, and the end of the output
-	Failure plan.Failure // Failure and Options are what it failed of, and what may fix that
+	Failure plan.Failure // Failure is the failure of the command; Options are the remedies for it
 	Options []plan.Choice
 }
 
-// Doer carries out the moves of a Walk. An error of Run or Verify means that how the command ended is not known, or
-// that it was ended from outside: the walk ends, and the chain asks. A command that could not be started is an Outcome.
+// Doer carries out the moves of a Walk. An error of Run or Verify means that the end of the command is unknown, or that
+// the command was ended from outside. Then Walk returns, and the next Walk returns a *LostError. A command that could
+// not be started is an Outcome.
 type Doer interface {
-	// Judge is the gate: only action.Auto lets a move run. An operator has chosen a move whose Picked is set.
+	// Judge is the policy's judgement: only action.Auto lets a move run. If Move.Picked is set, an operator has chosen
+	// the move.
 	Judge(m plan.Move) (verdict action.Decision, why string)
-	// Wait returns when the time is over, or with the context's error.
+	// Wait returns after the duration d, or with the context's error.
 	Wait(ctx context.Context, d time.Duration) error
-	// Run carries out m.Command. The chain is on the disk with the move in it.
+	// Run carries out m.Command. Walk has saved the chain, with the move in it, before.
 	Run(ctx context.Context, m plan.Move) (Outcome, error)
 	// Verify runs the goal's command once more.
 	Verify(ctx context.Context) (Outcome, error)
 }
 
-// LostError is a question: this was begun, and how it ended is not known. It is never begun again by itself. Lost or
-// Again, by way of Store.Change, answers it.
+// LostError says that a move was begun and that its outcome is unknown. superloop never begins the move again by
+// itself. An operator decides by plan.Chain.Lost or Again, through Store.Change.
 type LostError struct {
 	ID   string
 	Move plan.Move
@@ -48,17 +51,18 @@ func (e *LostError) Error() string {
 		text.Display(e.Move.Command), text.Word(e.ID), text.Word(e.ID))
 }
 
-// ChangedError says that a chain is not what its file has: somebody else has worked on it since it was loaded.
+// ChangedError says that a chain differs from its file, because somebody else has changed the chain since it was
+// loaded.
 type ChangedError struct{ ID string }
 
 func (e *ChangedError) Error() string {
 	return fmt.Sprintf("chain %s has changed since it was looked at: look again with superloop chain show %s", e.ID, text.Word(e.ID))
 }
 
-// Walk does one move after the other until the chain ends, with the chain saved before and after each. Killed at any
-// point it is walked on from its file: what had an outcome is not done again, and what was begun and has none ends the
-// walk with a *LostError, each time until an operator says Lost or Again. It holds the store's lock the whole time. When
-// it returns nil, c has ended: see its Status.
+// Walk carries out one move after the other until the chain ends, and saves the chain before and after each move. After
+// a kill at any point, a new Walk continues with the chain from its file. It does not repeat a move that has an
+// outcome. If a move was begun and has no outcome, Walk returns a *LostError, each time until an operator decides by
+// Lost or Again. Walk holds the store's lock the whole time. When Walk returns nil, the chain has ended: see c.Status.
 func Walk(ctx context.Context, c *plan.Chain, s Store, do Doer, now func() time.Time) (err error) {
 	lock, err := s.Lock()
 	if err != nil {
@@ -95,7 +99,7 @@ func Walk(ctx context.Context, c *plan.Chain, s Store, do Doer, now func() time.
 	}
 }
 
-// step does one move.
+// step carries out one move.
 func step(ctx context.Context, c *plan.Chain, m plan.Move, s Store, do Doer, now func() time.Time) error {
 	if m.Kind == plan.Run {
 		if verdict, why := do.Judge(m); verdict != action.Auto {
@@ -104,7 +108,7 @@ func step(ctx context.Context, c *plan.Chain, m plan.Move, s Store, do Doer, now
 		}
 	}
 	if m.WaitMS > 0 {
-		if err := s.Save(*c); err != nil { // since when it waits
+		if err := s.Save(*c); err != nil { // records when the wait began
 			return err
 		}
 		if err := do.Wait(ctx, time.Duration(m.WaitMS)*time.Millisecond); err != nil {
@@ -138,7 +142,7 @@ func step(ctx context.Context, c *plan.Chain, m plan.Move, s Store, do Doer, now
 	return s.Save(*c)
 }
 
-// same reports whether two chains would be written down alike.
+// same reports whether two chains have the same record.
 func same(a, b plan.Chain) bool {
 	x, errX := plan.Record(a)
 	y, errY := plan.Record(b)
