@@ -9,44 +9,45 @@ import (
 	"github.com/superloop/superloop/recovery/action"
 )
 
-// Kind is what a move is.
+// Kind says what a move does.
 type Kind string
 
-// The kinds of moves, and remedyOf, which begins the goal of a level that is to fix what an option failed of.
+// These are the kinds of moves. remedyOf begins the goal of a level that must fix the failure of an option.
 const (
 	remedyOf = "option/"
 
-	Run    Kind = "run"    // run Command, through the gate
+	Run    Kind = "run"    // run Command, if the policy permits it
 	Retry  Kind = "retry"  // wait, then run the goal's command again
-	Verify Kind = "verify" // run the goal's command again: did the remedy help?
+	Verify Kind = "verify" // run the goal's command again, to see whether the remedy has helped
 	Stop   Kind = "stop"   // the chain has ended; see Status and Why
-	Held   Kind = "held"   // something was begun and its outcome is not known: an operator decides
+	Held   Kind = "held"   // a move was begun and its outcome is not known: an operator decides
 )
 
-// Move is what is to be done next.
+// Move is the next action of a chain's walker.
 type Move struct {
 	Kind   Kind   `json:"kind"`
 	Depth  int    `json:"depth,omitempty"`
-	Option string `json:"option,omitempty"` // its key
-	ID     string `json:"id,omitempty"`     // and its id
+	Option string `json:"option,omitempty"` // the key of the option
+	ID     string `json:"id,omitempty"`     // the id of the option
 	action.Draft
 	WaitMS int64 `json:"wait_ms,omitempty"`
-	Picked bool  `json:"picked,omitempty"` // Picked: an operator has chosen it
-	// Above: the command is that of the option on the level above, once more.
+	Picked bool  `json:"picked,omitempty"` // Picked: an operator has chosen the option
+	// Above says that the command is that of the option on the level above, which runs once more.
 	Above bool `json:"above,omitempty"`
 }
 
-// Turn is something that happened to the stack on the way to a move, for events.
+// Turn is a change of the stack of levels on the way to a move, for events.
 type Turn struct {
 	Pushed bool   `json:"pushed"`
 	Depth  int    `json:"depth"`
 	Goal   string `json:"goal"`
 	Label  string `json:"label,omitempty"`
-	Option string `json:"option,omitempty"` // whose need it is
+	Option string `json:"option,omitempty"` // the option that the level serves
 	Status string `json:"status"`
 }
 
-// Advance brings the chain to where something is to be done, and says what. It changes nothing when it is asked twice.
+// Advance brings the chain to its next move and returns the move. A second call without a change in between returns the
+// same move and changes nothing.
 func (c *Chain) Advance(now time.Time) (Move, []Turn) {
 	var turns []Turn
 	for {
@@ -67,7 +68,7 @@ func (c *Chain) Advance(now time.Time) (Move, []Turn) {
 			continue
 		}
 		o, _ := l.Option(l.Chosen)
-		// A sibling may have got it in the meantime.
+		// Another option of the chain may have provided a need in the meantime.
 		l.Needs = slices.DeleteFunc(l.Needs, func(n Need) bool { return slices.Contains(c.Reached, n.Goal) })
 		if len(l.Needs) > 0 {
 			c.UpdatedAt = now
@@ -81,7 +82,8 @@ func (c *Chain) Advance(now time.Time) (Move, []Turn) {
 	}
 }
 
-// announce says when the chosen option is due, if the bounds let it be at all.
+// announce sets the time at which the chosen option is due. It returns false if a bound of the chain forbids the
+// option.
 func (c *Chain) announce(l *Level, o Choice, now time.Time) bool {
 	c.UpdatedAt = now
 	if why := c.over(now); why != "" {
@@ -109,12 +111,12 @@ func (c *Chain) move(l *Level, o Choice, now time.Time) Move {
 	m.Kind, m.Command, m.WorkingDir = Retry, c.Goal.Command, c.Goal.Dir
 	if up, ok := c.above(); ok {
 		m.Kind, m.Above, m.Draft = Run, true, up.Draft
-		m.Confidence = o.Confidence // what the rule is sure of is the waiting
+		m.Confidence = o.Confidence // the confidence of the rule concerns the wait, not the command
 	}
 	return m
 }
 
-// above is the option whose failure the level is about.
+// above returns the option whose failure or need the deepest level serves.
 func (c *Chain) above() (Choice, bool) {
 	if len(c.Levels) < 2 {
 		return Choice{}, false
@@ -123,7 +125,7 @@ func (c *Chain) above() (Choice, bool) {
 	return up.Option(up.Chosen)
 }
 
-// over says which bound is reached.
+// over says which bound of the chain is reached, or "".
 func (c *Chain) over(now time.Time) string {
 	switch {
 	case c.Attempts >= c.Limit:
@@ -134,12 +136,13 @@ func (c *Chain) over(now time.Time) string {
 	return ""
 }
 
-// tries counts how often a retrying option was begun.
+// tries returns how often an option that waits was begun.
 func (c *Chain) tries(key string) int {
 	return len(slices.DeleteFunc(slices.Clone(c.Tried), func(k string) bool { return k != key }))
 }
 
-// choose takes the first option that may be tried without an operator, or with one who picked what the level is for.
+// choose takes the first option that superloop may try without an operator. If an operator has picked the option that
+// the level serves a need of, choose takes any option that can run.
 func (c *Chain) choose(l *Level) bool {
 	picked := l.Picked && !l.Remedy
 	for _, o := range l.Options {
@@ -155,10 +158,10 @@ func (c *Chain) choose(l *Level) bool {
 // fresh reports whether an option of a level could be begun for the first time.
 func (c *Chain) fresh(l Level, o Choice) bool {
 	return o.Availability != impossible && l.runnable(o) && !slices.Contains(c.Tried, o.Key) &&
-		!slices.ContainsFunc(c.Levels, func(l Level) bool { return l.Chosen == o.Key }) // it cannot be its own remedy
+		!slices.ContainsFunc(c.Levels, func(l Level) bool { return l.Chosen == o.Key }) // an option cannot be its own remedy
 }
 
-// giveUp leaves a level that has nothing left.
+// giveUp leaves a level that has no option left.
 func (c *Chain) giveUp(l *Level) []Turn {
 	if l.Depth == 1 {
 		c.end(Exhausted, "nothing is left that may be tried without an operator")
@@ -185,7 +188,7 @@ func (c *Chain) fail(l *Level, text string) {
 	c.take(l, Choice{})
 }
 
-// blame notes down what went wrong with an option.
+// blame records what went wrong with an option.
 func (c *Chain) blame(depth int, o Choice, command, text string) {
 	if n := len(text) - maxText; n > 0 {
 		text = strings.ToValidUTF8("..."+text[n+3:], "")
@@ -193,7 +196,7 @@ func (c *Chain) blame(depth int, o Choice, command, text string) {
 	c.Errors = append(c.Errors, Error{Depth: depth, Option: o.ID, Key: o.Key, Command: command, Text: text})
 }
 
-// push goes one level deeper for what the chosen option needs, or ends the option when that may not be.
+// push opens a level for a need of the chosen option. If no level may be opened, push ends the option.
 func (c *Chain) push(l *Level, n Need) []Turn {
 	if why := c.refuses(n.Goal); why != "" {
 		c.fail(l, fmt.Sprintf("it needs %s, and %s", n.Label, why))
@@ -203,7 +206,7 @@ func (c *Chain) push(l *Level, n Need) []Turn {
 		Failure: Failure{Category: "dependency", Why: n.Label + " is missing"}, Options: n.Options})
 }
 
-// deeper adds a level.
+// deeper adds a level to the stack.
 func (c *Chain) deeper(l Level) []Turn {
 	l.Depth = len(c.Levels) + 1
 	c.Levels = append(c.Levels, l)
@@ -211,7 +214,7 @@ func (c *Chain) deeper(l Level) []Turn {
 	return []Turn{{Pushed: true, Depth: l.Depth, Goal: l.Goal, Label: l.Label, Option: l.For, Status: "executing"}}
 }
 
-// refuses says why there can be no level for a goal.
+// refuses says why there can be no level for a goal, or "".
 func (c *Chain) refuses(goal string) string {
 	if i := slices.IndexFunc(c.Levels, func(l Level) bool { return l.Goal == goal }); i >= 0 {
 		return fmt.Sprintf("that is what level %d is already about (%s): a circle", i+1, c.Levels[i].Label)
@@ -222,7 +225,8 @@ func (c *Chain) refuses(goal string) string {
 	return ""
 }
 
-// Begin notes down that a move is being carried out; it is to be on the disk before the command is started.
+// Begin records that the walker is carrying out a move. The walker must save the chain after Begin, before it starts
+// the command.
 func (c *Chain) Begin(m Move, now time.Time) {
 	c.UpdatedAt, c.Running = now, &m
 	if m.Kind == Verify {
@@ -233,12 +237,13 @@ func (c *Chain) Begin(m Move, now time.Time) {
 	l.Due = time.Time{}
 	if m.Kind == Run && l.Again && slices.Contains(c.Tried, m.Option) {
 		l.Again = false
-		return // the second time is no other option
+		return // the second run of the same option is not another option
 	}
 	c.Tried = append(c.Tried, m.Option)
 }
 
-// Succeeded: the command that was begun has succeeded. Whether it helped is known when the goal's has run again.
+// Succeeded records that the command of the running move has succeeded. Whether it helped is known only after the
+// goal's command has run again.
 func (c *Chain) Succeeded(now time.Time) []Turn {
 	if c.Status != Open || c.Running != nil && c.Running.Kind == Verify {
 		return nil
@@ -258,15 +263,15 @@ func (c *Chain) Succeeded(now time.Time) []Turn {
 	c.Left = slices.DeleteFunc(c.Left, func(left Level) bool { return left.Goal == l.Goal })
 	c.Levels = c.Levels[:len(c.Levels)-1]
 	turns := []Turn{{Depth: l.Depth, Goal: l.Goal, Label: l.Label, Status: "done"}}
-	if up := c.level(); again { // what is above has succeeded with it
+	if up := c.level(); again { // the command of the option above has succeeded, too
 		up.Again = false
 		turns = append(turns, c.Succeeded(now)...)
 	}
 	return turns
 }
 
-// Failed: the command that was begun has failed, of f, for which there are options. What it failed of is fixed first
-// where that may be; else the next option of its level is due.
+// Failed records that the command of the running move has failed with failure f. options are the remedies for f. If the
+// chain may open a level for f, it fixes f first. Otherwise the next option of the present level follows.
 func (c *Chain) Failed(text string, f Failure, options []Choice, now time.Time) []Turn {
 	m := c.Running
 	l := c.level()
@@ -295,15 +300,15 @@ func (c *Chain) Failed(text string, f Failure, options []Choice, now time.Time) 
 	return c.deeper(below)
 }
 
-// waited is what came of a command that ran once more: the same failure is waited for again, as often as the option
-// says; another one is a step forward.
+// waited records that a command has run once more and failed. After the same failure the option waits again, as often
+// as WaitsMS says. A different failure is progress: it replaces the failure of the level, with its own options.
 func (c *Chain) waited(l *Level, o Choice, command, text string, f Failure, options []Choice) {
 	same := l.Failure.same(f)
 	if l.Chosen != "" {
 		c.blame(l.Depth, o, command, text)
 	}
 	if same && len(o.WaitsMS) > c.tries(o.Key) {
-		return // it is due again, after a longer wait
+		return // the option is due again, after the next wait
 	}
 	c.take(l, Choice{})
 	if !same {
@@ -313,7 +318,7 @@ func (c *Chain) waited(l *Level, o Choice, command, text string, f Failure, opti
 
 func (f Failure) same(g Failure) bool { return f.Signature == g.Signature && f.Handler == g.Handler }
 
-// Skipped: the gate does not let the chosen option run by itself.
+// Skipped records that the policy does not let the chosen option run by itself.
 func (c *Chain) Skipped(why string, now time.Time) {
 	l := c.level()
 	if c.Status != Open || c.Running != nil || c.Verifying || l.Chosen == "" {
@@ -323,8 +328,9 @@ func (c *Chain) Skipped(why string, now time.Time) {
 	c.fail(l, "not run: "+why)
 }
 
-// Verified: the goal's command ran again. If it failed, f is what of and options what might fix that: the same failure
-// has the next option, another one is a step forward, with options of its own.
+// Verified records the result of running the goal's command again. If the command has failed, f is its failure and
+// options are the remedies for f. After the same failure the next option of the level follows. A different failure is
+// progress, and brings its own options.
 func (c *Chain) Verified(ok bool, f Failure, options []Choice, now time.Time) {
 	if c.Status != Open {
 		return

@@ -1,21 +1,25 @@
-// Package plan is the state of fixing one failed command: a stack of levels, since a remedy can itself need a remedy.
+// Package plan holds the state of the remediation of one failed command: a chain. A chain is a stack of levels, since a
+// remedy can itself need a remedy.
 //
 //	goal: npm test fails (level 1: missing dependency)
 //	   chosen: npm ci, which fails too (level 2: the cache is damaged)
 //	      chosen: npm cache verify, succeeds: back to level 1
 //	   npm ci again, succeeds: the goal's command runs again, and passes: done
 //
-// Three levels at most, no option twice, no level whose goal is that of an unfinished one above it, a bound on attempts
-// and on time. Whoever walks the chain asks Advance for the next move, carries it out, and says what came of it: Begin
-// before, then Succeeded, Failed, Skipped or Verified. There is no clock and no I/O in it: a Chain is a plain value
-// that is written down before and after each move, so that a killed walker finds its place, and what was begun and has
-// no outcome is never begun again by itself.
+// A chain has at most three levels, and bounds on its attempts and its time. It tries no option twice. No level has the
+// goal of an unfinished level above it.
 //
-// An operator may Pick an option on any level, Retry a level, Cancel, and answer for what has no outcome with Lost or
-// Again. Describe and Response show a chain.
+// The walker of a chain (a loop, or package walk) calls Advance for the next move and carries the move out. The walker
+// calls Begin before the command starts, and afterwards Succeeded, Failed, Skipped or Verified. Package plan has no
+// clock and does no I/O: a Chain is a plain value. The walker saves the value before and after each move, so that after
+// a kill the next walker goes on at the same place. A move that was begun and has no outcome is never begun again by
+// itself.
 //
-// A loop walks a chain within its own state. Outside of one, package walk does, with files as the truth. remedy.Choices
-// makes the options of a plan into those of a level.
+// An operator may Pick an option on any level, Retry a level or Cancel the chain. For a move without an outcome the
+// operator decides by Lost or Again. Describe and Response show a chain.
+//
+// A loop keeps its chain in its own state. Outside of a loop package walk keeps chains in files. remedy.Choices turns
+// the options of package remedy into the options of a level.
 package plan
 
 import (
@@ -28,65 +32,67 @@ import (
 	"github.com/superloop/superloop/recovery/action"
 )
 
-// Status is where a chain, or one of its levels, stands.
+// Status is the state of a chain.
 type Status string
 
-// Bounds, the availabilities of package remedy, and the statuses.
+// These constants bound chains, and name the availabilities of package remedy and the statuses.
 const (
-	MaxDepth        = 3 // levels that there may be
-	DefaultAttempts = 6 // of a chain that sets no bound itself
-	DefaultTime     = 10 * time.Minute
+	MaxDepth        = 3                // the maximum number of levels
+	DefaultAttempts = 6                // attempts of a chain that sets no bound
+	DefaultTime     = 10 * time.Minute // for a chain that sets no bound
 
 	maxLeft = 6
-	maxText = 4096 // bytes of an error's text, its end
+	maxText = 4096 // bytes of an error's text; a longer text is cut at its beginning
 	maxID   = 100  // bytes of an id
 
 	locked     = "locked"
 	impossible = "impossible"
 
-	Open      Status = "open"      // something may still be tried
-	Done      Status = "done"      // the goal is reached
-	Exhausted Status = "exhausted" // nothing is left that may be tried without an operator
+	Open      Status = "open"      // superloop may still try something
+	Done      Status = "done"      // the goal's command passes
+	Exhausted Status = "exhausted" // no option is left that superloop may try without an operator
 	Cancelled Status = "cancelled" // an operator has ended it
 )
 
-// Chain is the remedy of one failed command.
+// Chain is the remediation plan of one failed command.
 type Chain struct {
 	ID     string  `json:"chain_id"`
 	Goal   Goal    `json:"original_goal"`
-	Levels []Level `json:"levels"` // the present ones, the outermost first
-	// Left are the latest levels that were left without success, the newest last: an operator may still choose there.
+	Levels []Level `json:"levels"` // the present levels, the outermost first
+	// Left are levels that the chain has left without success, the latest maxLeft, the newest last. An operator may
+	// still choose one of their options.
 	Left []Level `json:"left,omitempty"`
-	// Reached are the goals of levels that were left successfully: who needs one of them again has it.
+	// Reached are the goals of levels that have succeeded. An option that needs such a goal has it.
 	Reached []string `json:"reached,omitempty"`
-	// Tried are the keys of options that were begun, or left out, on any level.
+	// Tried are the keys of options that were begun or skipped, on any level.
 	Tried []string `json:"tried,omitempty"`
-	// Worked are the keys of options whose command succeeded, whether that helped or not.
+	// Worked are the keys of options whose command succeeded, whether it helped or not.
 	Worked []string `json:"worked,omitempty"`
 	Status Status   `json:"status"`
-	Why    string   `json:"why,omitempty"` // of an end
-	// Attempts counts the commands that were begun, but for verifying. Limit bounds them, Until the time of the last.
+	Why    string   `json:"why,omitempty"` // why the chain has ended
+	// Attempts counts the commands that were begun, except runs that verify a remedy. Limit bounds Attempts. Until is
+	// the latest time at which a command may become due.
 	Attempts int       `json:"attempts"`
 	Limit    int       `json:"max_attempts"`
 	Until    time.Time `json:"until,omitzero"`
-	Running  *Move     `json:"running,omitempty"` // what was begun and has no outcome yet
-	// Verifying: a remedy has succeeded, and whether it helped is not known yet.
+	Running  *Move     `json:"running,omitempty"` // the move that was begun and has no outcome yet
+	// Verifying says that a remedy has succeeded, and that it is not known yet whether it helped.
 	Verifying bool      `json:"verifying,omitempty"`
-	Errors    []Error   `json:"errors,omitempty"`      // those of all levels, in order
-	Crumbs    []Crumb   `json:"breadcrumbs,omitempty"` // Crumbs are the levels that there were, in order.
+	Errors    []Error   `json:"errors,omitempty"`      // the errors of all levels, in order
+	Crumbs    []Crumb   `json:"breadcrumbs,omitempty"` // Crumbs are all levels that the chain has had, in order.
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
-// Goal is the command that is to succeed.
+// Goal is the command that must succeed.
 type Goal struct {
 	Command string `json:"command"`
 	Dir     string `json:"working_dir,omitempty"`
 	Key     string `json:"key"`
-	Source  string `json:"source,omitempty"` // what ran it: test_command, command
+	Source  string `json:"source,omitempty"` // the origin of the command: test_command, command
 }
 
-// Failure is what a level is about.
+// Failure is the failure that a level must fix.
 type Failure struct {
 	Category  string `json:"category"`
 	Handler   string `json:"handler,omitempty"`
@@ -94,25 +100,26 @@ type Failure struct {
 	Why       string `json:"why,omitempty"`
 }
 
-// Level is one goal that is not reached, and what might reach it.
+// Level is one goal that is not reached yet, with the options that may reach it.
 type Level struct {
 	Depth int    `json:"depth"` // 1 is the outermost
 	Goal  string `json:"goal"`
-	// For is the key of the option above that the level is there for. Remedy: that option has failed, and of what it
-	// failed is to be fixed; else it needs Goal.
+	// For is the key of the option above that this level serves. If Remedy is set, that option has failed, and this
+	// level fixes its failure. Otherwise that option needs Goal.
 	For     string   `json:"for,omitempty"`
 	Remedy  bool     `json:"cure,omitempty"`
 	Label   string   `json:"label"`
 	Failure Failure  `json:"failure"`
 	Options []Choice `json:"options"`
-	// Chosen is the key of the option that is dealt with, "" when the next one is to be chosen.
+	// Chosen is the key of the option that the chain is trying, or "" if Advance must choose the next one.
 	Chosen string `json:"chosen,omitempty"`
-	Needs  []Need `json:"needs,omitempty"` // what the chosen option still needs, the next one first
-	// Again: the chosen option failed, what it failed of was fixed on the level below, so it is due once more.
+	Needs  []Need `json:"needs,omitempty"` // the needs of the chosen option that are still missing, the next one first
+	// Again says that the chosen option has failed and that the level below fixes its failure, so that the option may
+	// run a second time.
 	Again  bool `json:"again,omitempty"`
-	Picked bool `json:"picked,omitempty"` // Picked: it is an operator who has chosen it
-	// Due is when the chosen option's command may begin; zero before Advance has said so. What was due in time is not
-	// withdrawn when it is begun late.
+	Picked bool `json:"picked,omitempty"` // Picked: an operator has chosen the option
+	// Due is the earliest start of the chosen option's command; zero until Advance has set it. A command whose Due is
+	// not after Chain.Until may begin after Chain.Until.
 	Due time.Time `json:"due,omitzero"`
 }
 
@@ -123,28 +130,29 @@ type Choice struct {
 	Label        string `json:"label"`
 	Strategy     string `json:"strategy"`
 	Availability string `json:"availability"`     // ready, locked, impossible
-	Reason       string `json:"reason,omitempty"` // why locked or impossible
+	Reason       string `json:"reason,omitempty"` // why the option is locked or impossible
 	action.Draft
 	Executor     string  `json:"executor"`
 	Risk         string  `json:"risk,omitempty"`
-	WaitsMS      []int64 `json:"waits_ms,omitempty"` // before each try of the goal's own command; then there is no Command
-	Needs        []Need  `json:"needs,omitempty"`    // of a locked one
+	WaitsMS      []int64 `json:"waits_ms,omitempty"` // the wait before each new run of the goal's command; such an option has no Command
+	Needs        []Need  `json:"needs,omitempty"`    // the needs of a locked option
 	Handler      string  `json:"handler,omitempty"`
-	Dep          string  `json:"dep,omitempty"` // the recipe that it installs or renews
+	Dep          string  `json:"dep,omitempty"` // the recipe of the dependency that the option installs or renews
 	Instructions string  `json:"instructions,omitempty"`
-	// ByItself: the engine may carry it out without an operator, if the policy lets it; Withheld says why not.
+	// ByItself says that superloop may carry out the option without an operator, if the policy permits it. Withheld
+	// says why not.
 	ByItself bool   `json:"by_itself"`
 	Withheld string `json:"withheld,omitempty"`
 }
 
-// Need is what must be there before a locked option can run, and the ways to get it here.
+// Need is something that a locked option requires before it can run, with the options that provide it here.
 type Need struct {
-	Goal    string   `json:"goal"` // tool/pipx
+	Goal    string   `json:"goal"` // for example tool/pipx
 	Label   string   `json:"label"`
 	Options []Choice `json:"options"`
 }
 
-// Crumb is one level of the way, for people.
+// Crumb describes one level that the chain has had, for display.
 type Crumb struct {
 	Depth  int    `json:"depth"`
 	Goal   string `json:"goal"`
@@ -152,16 +160,17 @@ type Crumb struct {
 	Status string `json:"status"` // executing, done, failed, skipped
 }
 
-// Error is what went wrong on a level.
+// Error says what went wrong with an option.
 type Error struct {
 	Depth   int    `json:"depth"`
 	Option  string `json:"option"`
-	Key     string `json:"key,omitempty"` // of the option
+	Key     string `json:"key,omitempty"` // the key of the option
 	Command string `json:"command,omitempty"`
 	Text    string `json:"text"`
 }
 
-// New opens a chain for a failed command with what might fix it. limit and patience are bounds, 0 for the defaults.
+// New opens a chain for a failed command with the options that may fix the failure. limit and patience bound the number
+// of attempts and the time; 0 stands for the defaults.
 func New(id string, goal Goal, f Failure, options []Choice, limit int, patience time.Duration, now time.Time) Chain {
 	if limit <= 0 {
 		limit = DefaultAttempts
@@ -174,7 +183,7 @@ func New(id string, goal Goal, f Failure, options []Choice, limit int, patience 
 		Crumbs: []Crumb{{Depth: 1, Goal: goal.Key, Label: goal.Command, Status: "executing"}}}
 }
 
-// Clone is a copy that shares nothing that changes.
+// Clone returns a copy that shares no mutable data with c.
 func (c Chain) Clone() Chain {
 	c.Levels, c.Left = cloneLevels(c.Levels), cloneLevels(c.Left)
 	c.Reached, c.Tried, c.Worked = slices.Clone(c.Reached), slices.Clone(c.Tried), slices.Clone(c.Worked)
@@ -194,13 +203,13 @@ func cloneLevels(in []Level) []Level {
 	return out
 }
 
-// Depth is that of the level that is dealt with.
+// Depth returns the depth of the deepest level.
 func (c Chain) Depth() int { return len(c.Levels) }
 
-// level is the deepest one.
+// level returns the deepest level.
 func (c *Chain) level() *Level { return &c.Levels[len(c.Levels)-1] }
 
-// Option finds an option of a level by its key or, if that is no key, by its id.
+// Option finds an option of a level by its key or, if no key is equal to name, by its id.
 func (l Level) Option(name string) (Choice, bool) {
 	i := slices.IndexFunc(l.Options, func(o Choice) bool { return o.Key == name })
 	if i < 0 {
@@ -212,13 +221,13 @@ func (l Level) Option(name string) (Choice, bool) {
 	return l.Options[i], true
 }
 
-// runnable reports whether there is something to run in an option of the level. Waiting is for what has failed; what
-// was never there does not come of it.
+// runnable reports whether superloop can run something for an option of the level. An option that waits can help only
+// where a command has failed. It cannot provide a need that never existed.
 func (l Level) runnable(o Choice) bool {
 	return o.Command != "" || len(o.WaitsMS) > 0 && (l.Depth == 1 || l.Remedy)
 }
 
-// take has the level deal with an option, or with none.
+// take makes o the chosen option of the level. The zero Choice stands for none.
 func (c *Chain) take(l *Level, o Choice) {
 	l.Chosen, l.Needs, l.Again, l.Picked, l.Due = o.Key, nil, false, false, time.Time{}
 	if o.Availability == locked {
@@ -233,7 +242,7 @@ func (c *Chain) end(s Status, why string) {
 	}
 }
 
-// leave keeps a level that is left without success.
+// leave adds a level that the chain leaves without success to Left.
 func (c *Chain) leave(l Level, status string) {
 	c.crumb(l, status)
 	c.take(&l, Choice{})
@@ -251,7 +260,7 @@ func (c *Chain) leaveBelow(depth int) {
 	}
 }
 
-// crumb marks the last crumb of a level.
+// crumb sets the status of the last crumb of a level. The status "" stands for "failed".
 func (c *Chain) crumb(l Level, status string) {
 	status = cmp.Or(status, "failed")
 	for i, k := range slices.Backward(c.Crumbs) {
@@ -263,7 +272,8 @@ func (c *Chain) crumb(l Level, status string) {
 	c.Crumbs = append(c.Crumbs, Crumb{Depth: l.Depth, Goal: l.Goal, Label: l.Label, Status: status})
 }
 
-// Check says what is wrong with a chain that was read from somewhere; what passes can be walked.
+// Check returns an error that says what is wrong with a chain that was read from a file. A chain that passes can be
+// walked.
 func (c Chain) Check() error {
 	switch {
 	case !IsID(c.ID):
@@ -302,7 +312,7 @@ func (c Chain) Check() error {
 	return nil
 }
 
-// IsID reports whether a name can be that of a chain, and so of its file.
+// IsID reports whether s can be the id of a chain, and so the name of its file.
 func IsID(s string) bool {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 	return s != "" && len(s) <= maxID && strings.Trim(s, letters+"._-") == "" && strings.Contains(letters, s[:1]) &&

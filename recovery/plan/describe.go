@@ -11,13 +11,14 @@ import (
 )
 
 const (
-	minWidth   = 40 // of a description
-	errorLines = 4  // of the end of an error's text
+	minWidth   = 40 // columns of a description
+	errorLines = 4  // lines of an error's text that Describe shows, the last ones
 )
 
-// Describe is the chain for an operator, in plain ASCII: the goal, the way to where it stands, the options of each level
-// with marks, all errors of all levels, and what can be typed next. Lines are folded at width columns (0: 80); words,
-// and so paths, are never cut. Nothing in it that a tool or a command wrote can mean anything to a terminal.
+// Describe describes the chain for an operator, in plain ASCII: the goal, the path to the present level, the options of
+// each level with marks, all errors of all levels, and the commands that the operator can type next. Describe folds
+// lines at width columns (0 stands for 80). It cuts no word, and so no path. Text of tools and commands cannot contain
+// control sequences for a terminal.
 func Describe(c Chain, width int) string {
 	if width <= 0 {
 		width = 80
@@ -55,7 +56,7 @@ func Describe(c Chain, width int) string {
 	return p.b.String()
 }
 
-// standing is where the chain stands, in a sentence.
+// standing returns the state of the chain, in a sentence.
 func (c *Chain) standing() string {
 	switch {
 	case c.Status == Done:
@@ -72,7 +73,7 @@ func (c *Chain) standing() string {
 	return fmt.Sprintf("it is being fixed: level %d of at most %d, %d of %d commands", len(c.Levels), MaxDepth, c.Attempts, c.Limit)
 }
 
-// way is the path from the goal to the level that is worked on.
+// way returns the path from the goal to the option that the chain is trying.
 func (c *Chain) way() []string {
 	var out []string
 	for _, l := range c.Levels {
@@ -144,7 +145,7 @@ func dirOf(dir string) string {
 	return " (in " + text.Display(dir) + ")"
 }
 
-// mark is one word for where an option stands.
+// mark returns one word for the state of an option.
 func (c *Chain) mark(o Choice) string {
 	switch {
 	case c.Running != nil && c.Running.Option == o.Key:
@@ -155,7 +156,7 @@ func (c *Chain) mark(o Choice) string {
 	return text.Display(o.Availability)
 }
 
-// reason says why an option has not run, or what came of it.
+// reason says why an option has not run, or how it ended.
 func (c *Chain) reason(l Level, o Choice) string {
 	switch {
 	case c.result(o) == "succeeded" && l.Chosen != o.Key:
@@ -174,7 +175,8 @@ func (c *Chain) reason(l Level, o Choice) string {
 	return o.Withheld
 }
 
-// name is what an option is chosen by: its id where that is no other's.
+// name returns the name by which an operator chooses an option: its id or, if the id belongs to another option, too,
+// its key.
 func (c *Chain) name(l Level, o Choice) string {
 	if found, ok := l.Option(o.ID); ok && found.Key == o.Key {
 		return o.ID
@@ -182,7 +184,7 @@ func (c *Chain) name(l Level, o Choice) string {
 	return o.Key
 }
 
-// next is what an operator can type.
+// next returns the commands that an operator can type.
 func (c *Chain) next() []string {
 	var out []string
 	add := func(words ...string) {
@@ -195,11 +197,11 @@ func (c *Chain) next() []string {
 		return nil
 	}
 	if c.Running != nil {
-		add("retry", c.ID) // Again
+		add("retry", c.ID) // superloop chain retry calls Again then
 	} else {
 		for _, l := range slices.Backward(slices.Concat(c.Left, c.Levels)) {
 			for _, o := range l.Options {
-				path, _, err := c.find(0, c.name(l, o)) // where Pick finds it without a depth
+				path, _, err := c.find(0, c.name(l, o)) // the level on which Pick finds the option without a depth
 				if l.runnable(o) && o.Availability != impossible && l.Chosen != o.Key && err == nil && len(path) == l.Depth {
 					add("choose", c.ID, c.name(l, o))
 				}
@@ -214,7 +216,7 @@ func (c *Chain) next() []string {
 	return out
 }
 
-// lastLines are the last lines of a text that say anything, each harmless.
+// lastLines returns the last lines of a text that are not blank, made safe to display.
 func lastLines(s string) []string {
 	var out []string
 	for _, l := range slices.Backward(strings.Split(strings.ReplaceAll(s, "\r", "\n"), "\n")) {
@@ -237,7 +239,7 @@ type page struct {
 	width int
 }
 
-// line adds one line, folded between words; what follows the first is indented.
+// line adds one line, folded between words. Continuation lines are indented.
 func (p *page) line(indent, text string) {
 	text = strings.TrimRight(text, " ")
 	for len(text) > p.width {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Lost: an operator has looked at what was begun and has no outcome, and it is not to be waited for any more. A remedy
-// counts as failed; whether the goal's command passes is to be seen again. See Again.
+// Lost records that an operator has given up waiting for the outcome of the running move. A remedy counts as failed. If
+// the move was to verify a remedy, the chain verifies it again. See Again.
 func (c *Chain) Lost(text string, now time.Time) {
 	m := c.Running
 	if m == nil || c.Status != Open {
@@ -20,8 +20,8 @@ func (c *Chain) Lost(text string, now time.Time) {
 	}
 }
 
-// Again: an operator has looked at what was begun and has no outcome, and it is to be begun once more, as if it had not
-// been; it opens as much room as Pick does.
+// Again lets the running move begin once more, as if it had not been begun. An operator decides so after a look at what
+// the move has done. Again extends the bounds of the chain as Pick does.
 func (c *Chain) Again(now time.Time) error {
 	m := c.Running
 	if m == nil || c.Status != Open {
@@ -47,10 +47,10 @@ func (c *Chain) Again(now time.Time) error {
 	return nil
 }
 
-// Pick has an operator choose an option by key or id, on the level of that depth: one that is dealt with, or one that was
-// left and is still known. Depth 0 is wherever there is one of that name, the deepest level first. With it is chosen
-// what it needs, and what it is a remedy for. Deeper levels are left. It opens a chain that was exhausted, with room
-// for DefaultAttempts more commands and DefaultTime.
+// Pick lets an operator choose an option by key or id. The option is on a present level of the given depth, or on a
+// level in Left. Depth 0 stands for any level; the deepest level with such an option wins. Pick also chooses the
+// options above that the option's level serves, and gives the option's needs another chance. The chain leaves deeper
+// levels. An exhausted chain becomes open again, with DefaultAttempts more commands and DefaultTime.
 func (c *Chain) Pick(depth int, name string, now time.Time) error {
 	if err := c.takes(); err != nil {
 		return err
@@ -79,7 +79,7 @@ func (c *Chain) Pick(depth int, name string, now time.Time) error {
 	})
 	p := c.level()
 	c.forget(o)
-	for _, up := range path[:len(path)-1] { // it was not begun, only given up
+	for _, up := range path[:len(path)-1] { // the option above was not begun, only given up
 		if !up.Again {
 			c.Tried = slices.DeleteFunc(c.Tried, func(k string) bool { return k == up.Chosen })
 		}
@@ -90,7 +90,7 @@ func (c *Chain) Pick(depth int, name string, now time.Time) error {
 	return nil
 }
 
-// takes says why the chain does not take an operator's word now.
+// takes returns an error if the chain does not accept a decision of an operator now.
 func (c *Chain) takes() error {
 	switch {
 	case c.Status == Done || c.Status == Cancelled:
@@ -101,7 +101,7 @@ func (c *Chain) takes() error {
 	return nil
 }
 
-// find gives the levels down to the one with the option.
+// find returns the levels down to the one that has the option, and the option.
 func (c *Chain) find(depth int, name string) ([]Level, Choice, error) {
 	for n := len(c.Levels); n > 0; n-- {
 		if o, ok := c.Levels[n-1].Option(name); ok && (depth <= 0 || depth == n) {
@@ -130,7 +130,8 @@ func (c *Chain) find(depth int, name string) ([]Level, Choice, error) {
 	return nil, Choice{}, fmt.Errorf("level %d has no option %q", depth, name)
 }
 
-// restore gives the levels down to one that was left, each dealing with what the next one is for, if it still can.
+// restore returns the levels down to l, which the chain has left. Each level has chosen the option that the next level
+// serves. ok is false if that is no longer possible.
 func (c *Chain) restore(l Level) (path []Level, ok bool) {
 	if l.Depth > len(c.Levels)+1 || !slices.ContainsFunc(c.Levels[l.Depth-2].Options, func(o Choice) bool { return o.Key == l.For }) {
 		for i := len(c.Left) - 1; i >= 0 && path == nil; i-- {
@@ -158,7 +159,7 @@ func (c *Chain) restore(l Level) (path []Level, ok bool) {
 	return append(path, l), true
 }
 
-// forget makes an option, and what it needs, as if it had never been tried.
+// forget removes the traces of earlier tries of an option, and of the options that provide its needs.
 func (c *Chain) forget(o Choice) {
 	keys := []string{o.Key}
 	for _, n := range o.Needs {
@@ -176,7 +177,7 @@ func (c *Chain) forget(o Choice) {
 	})
 }
 
-// reopen has the chain go on where its levels are.
+// reopen opens the chain again at its present levels, with new bounds.
 func (c *Chain) reopen(now time.Time) {
 	c.Status, c.Why, c.Verifying = Open, "", false
 	c.Limit, c.Until = max(c.Limit, c.Attempts+DefaultAttempts), now.Add(DefaultTime)
@@ -186,8 +187,9 @@ func (c *Chain) reopen(now time.Time) {
 	}
 }
 
-// Retry has an operator try a level once more, 0 the deepest: what was tried there and below it is fresh again, but for
-// what has succeeded. Deeper levels are left. It opens a chain that was exhausted, as Pick does.
+// Retry lets an operator try a level once more; depth 0 stands for the deepest level. The options that have failed
+// there and below become fresh again. The chain leaves deeper levels. An exhausted chain becomes open again, as by
+// Pick.
 func (c *Chain) Retry(depth int, now time.Time) error {
 	if err := c.takes(); err != nil {
 		return err

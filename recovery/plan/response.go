@@ -10,10 +10,10 @@ import (
 	"unicode/utf8"
 )
 
-// FormatVersion is that of chain.schema.json.
+// FormatVersion is the version of chain.schema.json.
 const FormatVersion = 1
 
-// response is a chain for programs and other people's screens, see chain.schema.json.
+// response is the JSON form of a chain, for programs: see chain.schema.json.
 type response struct {
 	Version  int               `json:"version"`
 	OK       bool              `json:"ok"`
@@ -36,7 +36,7 @@ type response struct {
 	Budget   shownBudget       `json:"budget"`
 	Created  time.Time         `json:"created_at"`
 	Updated  time.Time         `json:"updated_at"`
-	State    *Chain            `json:"state,omitempty"` // the chain itself, in files
+	State    *Chain            `json:"state,omitempty"` // the chain itself; only in files
 }
 
 type shownFailure struct {
@@ -58,14 +58,14 @@ type shownLevel struct {
 	Options []shownOption `json:"options"`
 }
 
-// shownPlan is what a level does; one that waits for a deeper one has none.
+// shownPlan describes what a level does. A level that waits for a deeper level has none.
 type shownPlan struct {
 	Command    string `json:"command"`
 	WorkingDir string `json:"working_dir,omitempty"`
 	TimeoutMS  int64  `json:"timeout_ms,omitempty"`
 }
 
-// shownOption does not embed a Draft: the published form has no timeout_ms.
+// shownOption does not embed a Draft, because the published form of an option has no timeout_ms.
 type shownOption struct {
 	ID           string   `json:"id"`
 	Key          string   `json:"key"`
@@ -93,9 +93,9 @@ type shownOption struct {
 type shownPlace struct {
 	ID       string  `json:"chain_id"`
 	Goal     string  `json:"original_goal"`
-	Depth    int     `json:"depth"` // 0: the first failure
+	Depth    int     `json:"depth"` // 0 is the level of the first failure
 	MaxDepth int     `json:"max_depth"`
-	Crumbs   []Crumb `json:"breadcrumbs"` // without the goal itself
+	Crumbs   []Crumb `json:"breadcrumbs"` // without the crumb of the goal itself
 }
 
 type shownAction struct {
@@ -109,12 +109,12 @@ type shownBudget struct {
 	Until    time.Time `json:"until,omitzero"`
 }
 
-// Response is the chain as one JSON object that holds all there is to show, in ASCII: what failed, the options of each
-// level, the stack with the deepest level at index 0, the way there, all errors, and what can always be done. It is
-// valid against chain.schema.json.
+// Response returns the chain as one JSON object, in ASCII, with everything that a screen needs: the failure, the
+// options of each level, the stack with the deepest level first, the crumbs, all errors, and the actions that are
+// always possible. The object is valid against chain.schema.json.
 func Response(c Chain) ([]byte, error) { return marshal(c, nil) }
 
-// Record is Response with the chain itself in it: what a file holds.
+// Record returns Response with the chain itself in it: the content of a chain's file.
 func Record(c Chain) ([]byte, error) { return marshal(c, &c) }
 
 func marshal(c Chain, state *Chain) ([]byte, error) {
@@ -148,7 +148,7 @@ func marshal(c Chain, state *Chain) ([]byte, error) {
 	return ascii(data), nil
 }
 
-// levelStatus is where the i-th level stands, in the words of the schema.
+// levelStatus returns the status of level i, in the words of the schema.
 func (c *Chain) levelStatus(i int) string {
 	switch {
 	case c.Status == Done:
@@ -192,7 +192,7 @@ func (c *Chain) shown(l Level) []shownOption {
 	return out
 }
 
-// result is what came of an option, "" if it was not tried.
+// result says how an option ended, or "" if it was not tried.
 func (c *Chain) result(o Choice) string {
 	switch {
 	case slices.Contains(c.Worked, o.Key):
@@ -203,8 +203,8 @@ func (c *Chain) result(o Choice) string {
 	return ""
 }
 
-// ascii writes JSON so that no terminal takes a part of it for anything but text, and without NUL, which no strict
-// reader takes. Its values are the same.
+// ascii escapes JSON so that a terminal shows all of it as plain text. ascii replaces NUL, which strict readers refuse,
+// by U+FFFD. All other values stay the same.
 func ascii(data []byte) []byte {
 	var b strings.Builder
 	b.Grow(len(data) + len(data)/16)
