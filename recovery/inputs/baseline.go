@@ -17,44 +17,47 @@ import (
 	"github.com/superloop/superloop/internal/durable"
 )
 
-// Source says where a baseline is taken from.
+// Source says what Take builds a baseline from.
 type Source string
 
 const (
-	// Head is the commit that HEAD is at: what is committed is trusted, whatever lies in the work tree. It is for the
-	// beginning of a run. A file that is not committed is not in such a baseline, unless Request.Previous has it.
+	// Head is the commit that HEAD points to: committed files are trusted, uncommitted changes in the work tree are
+	// not. Head is for the beginning of a run. Such a baseline has no file that is not committed, except those that
+	// Request.Previous holds.
 	Head Source = "head"
-	// Now is the work tree as it is: for the moment in which an operator pins the policy, and for a directory that is
-	// no repository of git.
+	// Now is the work tree with its uncommitted changes. Now is for the moment in which an operator pins the policy,
+	// and for a directory that is not a git repository.
 	Now Source = "now"
 )
 
-// Baseline is what inputs are compared with: the files of a repository as they were at one moment, those that the table
-// names with their content and the others by their digest. It never changes. It is a Tree.
+// Baseline holds the files of a repository as they were at one moment; Compare and Check compare inputs with it. Files
+// that match a pattern of the table are stored with their content, the others with their digest. A Baseline never
+// changes. It implements Tree.
 type Baseline struct {
 	header
 	files []known // sorted by path
 	load  func(file known) ([]byte, error)
 }
 
-// header is what the file of a baseline begins with.
+// header is the JSON object in the second line of a baseline file.
 type header struct {
 	From   Source    `json:"from"`
-	Commit string    `json:"commit,omitempty"` // that HEAD was at; "" without one
+	Commit string    `json:"commit,omitempty"` // the commit that HEAD pointed to; "" if there was none
 	Taken  time.Time `json:"taken"`            // UTC
-	// Partial says that there were more files than a baseline holds; those that are not in it count as new.
+	// Partial says that the repository had more files than a baseline holds. Files that are missing in the baseline
+	// count as new.
 	Partial bool   `json:"partial,omitempty"`
-	Format  string `json:"format"` // of objects
+	Format  string `json:"format"` // the object format of git: sha1 or sha256
 	Files   int    `json:"files"`
 }
 
-// known is a file of a baseline. The text of a link is its target; id is "" if it was never computed.
+// known is one entry of a baseline. The text of a link is its target. An empty id was never computed.
 type known struct {
 	path string
 	kind kind
 	content
-	untracked bool // HEAD does not know it, the work tree had it
-	stored    bool // text is the content
+	untracked bool // the file was in the work tree but not in HEAD
+	stored    bool // text holds the content
 }
 
 func byPath(a, b known) int { return cmp.Compare(a.path, b.path) }
@@ -68,7 +71,7 @@ func (b *Baseline) find(name string) (*known, bool) {
 	return nil, false
 }
 
-// from is the place of the first file that is not before name, and whether it has that name.
+// from returns the index of the first file whose path is not less than name, and whether that file has the path name.
 func (b *Baseline) from(name string) (int, bool) {
 	return slices.BinarySearchFunc(b.files, name, func(k known, n string) int { return cmp.Compare(k.path, n) })
 }
@@ -88,12 +91,12 @@ func (b *Baseline) list(dir string) ([]entry, error) {
 			continue
 		}
 		out = append(out, entry{name, directory})
-		i, _ = b.from(prefix + name + "0") // "0" is what follows "/"
+		i, _ = b.from(prefix + name + "0") // the character "0" follows "/" in ASCII
 	}
 	if len(out) == 0 && prefix != "" {
 		return nil, fmt.Errorf("%s: %w", dir, fs.ErrNotExist)
 	}
-	// "a.b" stands before "a/", "a" before both: the order of paths is not that of names.
+	// The order of paths is not the order of names: the path "a.b" sorts before "a/".
 	slices.SortFunc(out, func(a, b entry) int { return cmp.Compare(a.name, b.name) })
 	return slices.Compact(out), nil
 }
@@ -132,10 +135,10 @@ func (b *Baseline) read(name string) (content, error) {
 	return c, nil
 }
 
-// interest is what the table looks for, in whatever directory.
+// interest holds the patterns of the table. A pattern applies in every directory.
 type interest struct {
-	names map[string]bool // patterns of one name without wildcards
-	globs [][]string      // the others, in names; without a "**" before them
+	names map[string]bool // file names without wildcards
+	globs [][]string      // all other patterns, split at "/", without a leading "**"
 }
 
 func newInterest() interest {
@@ -150,7 +153,7 @@ func newInterest() interest {
 	return in
 }
 
-// in reports whether a path is one of them.
+// in reports whether the path matches one of the patterns.
 func (in interest) in(file string) bool {
 	if in.names[path.Base(file)] {
 		return true
@@ -166,7 +169,7 @@ func (in interest) in(file string) bool {
 	return false
 }
 
-// matches: "**" is the last of a pattern here, if it is there, and then one name or more.
+// matches reports whether segs match glob. A "**" can only be the last element of glob; it matches one name or more.
 func matches(glob, segs []string) bool {
 	for i, g := range glob {
 		if i >= len(segs) {
@@ -182,9 +185,9 @@ func matches(glob, segs []string) bool {
 	return len(glob) == len(segs)
 }
 
-// A baseline's file is, in this order: the line magic; a line of JSON, the header; for each file "kind size id sum
-// path" with a NUL behind it, "-" for what is not known; the content of those that are stored, one after another; and
-// the SHA-256 of all that.
+// A baseline file consists of, in this order: the line magic; the header as one line of JSON; for each file a record
+// "kind size id sum path" that ends with NUL and has "-" for an unknown value; the stored contents, one after another;
+// the SHA-256 of everything before.
 
 const (
 	magic       = "superloop baseline 1\n"
@@ -194,7 +197,7 @@ const (
 func (b *Baseline) encode() []byte {
 	h := b.header
 	h.Files = len(b.files)
-	head, _ := json.Marshal(h) // a struct of strings, a time and numbers is always written
+	head, _ := json.Marshal(h) // a struct of strings, numbers, a bool and a time can always be marshalled
 	out := []byte(magic)
 	out = append(append(out, head...), '\n')
 	for _, k := range b.files {
@@ -221,7 +224,7 @@ func (b *Baseline) encode() []byte {
 
 var errBaseline = errors.New("it is no baseline, or a damaged one")
 
-// Load reads a baseline that Take has kept. One that is missing is an error that is fs.ErrNotExist.
+// Load reads a baseline that Take has written. If the file is missing, errors.Is(err, fs.ErrNotExist) is true.
 func Load(file string) (*Baseline, error) {
 	data, err := durable.Read(file, maxBaseline)
 	if err != nil {

@@ -8,23 +8,24 @@ import (
 	"strings"
 )
 
-// call is one program with its arguments, in one directory.
+// call is one call of a program with its arguments, in one directory.
 type call struct {
 	*reader
-	name  string // of the program, as the table knows it
+	name  string // the name of the program in the table
 	args  []string
 	dir   string
 	depth int
 }
 
-// in is the call in another directory.
+// in returns a copy of the call that runs in another directory.
 func (c call) in(dir string) call {
 	c.dir = dir
 	return c
 }
 
-// sequence reads commands one after another. A cd between them adds a directory and takes none away: what stands in a
-// subshell is not known here. What only runs the rest may be a script of the repository, such as ./retry.
+// sequence reads commands one after another. A cd among them adds a directory and never removes one, because sequence
+// does not know which commands run in a subshell. A wrapper that Unwrap removes may be a script of the repository, such
+// as ./retry; sequence reads it, too.
 func (r *reader) sequence(dirs []string, commands [][]string, depth int) {
 	for _, argv := range commands {
 		rest := Unwrap(argv)
@@ -54,7 +55,7 @@ func (r *reader) changeDir(dirs, args []string) []string {
 	for _, dir := range dirs {
 		to, ok := r.path(dir, args[0])
 		if !ok {
-			to = "." // not known, or outside: commands behind it may as well be meant for the top
+			to = "." // unknown, or outside of the repository: later commands may run at the top
 		}
 		if !slices.Contains(out, to) && len(out) < maxDirs {
 			out = append(out, to)
@@ -63,7 +64,7 @@ func (r *reader) changeDir(dirs, args []string) []string {
 	return out
 }
 
-// path is what a word means as a path of the repository.
+// path resolves a word of the command, seen from dir, to a path relative to the repository.
 func (r *reader) path(dir, word string) (string, bool) {
 	if word == "" || strings.Contains(word, Unknown) {
 		return "", false
@@ -71,8 +72,8 @@ func (r *reader) path(dir, word string) (string, bool) {
 	return Inside(r.query.Repo, dir, word)
 }
 
-// Inside makes a word a path of the repository, from one of its directories. An absolute word must lie below repo; ~ is
-// another place. ok is false for what leads out.
+// Inside resolves word, seen from the directory dir of the repository, to a path relative to the repository. An
+// absolute word must lie below repo. ok is false if the path leads out of the repository or begins with "~".
 func Inside(repo, dir, word string) (p string, ok bool) {
 	if strings.HasPrefix(word, "~") || strings.IndexByte(word, 0) >= 0 {
 		return "", false
@@ -87,7 +88,7 @@ func Inside(repo, dir, word string) (p string, ok bool) {
 	return below(dir, word)
 }
 
-// command reads one simple command.
+// command finds the inputs of one simple command.
 func (r *reader) command(dir string, argv []string, depth int) {
 	if id := dir + "\x00" + strings.Join(argv, "\x00"); depth > maxDepth || r.was(id, depth) {
 		return
@@ -112,7 +113,7 @@ func (r *reader) command(dir string, argv []string, depth int) {
 	}
 }
 
-// program applies a row of the table.
+// program adds the files that a row of the table names.
 func (c call) program(p program) {
 	dirs := []string{c.dir}
 	if p.up {
@@ -143,7 +144,7 @@ func (c call) program(p program) {
 	}
 }
 
-// membersOf finds the members of a workspace once for each program.
+// membersOf returns the members of a workspace. It computes them once for each program and directory.
 func (c call) membersOf(p program, dir string) []string {
 	k := key{c.name, dir}
 	list, ok := c.members[k]
@@ -154,7 +155,7 @@ func (c call) membersOf(p program, dir string) []string {
 	return list
 }
 
-// source adds a file as its row says.
+// source adds a file whole, or the parts of it that its row in the table selects.
 func (c call) source(file string, s source) {
 	if s.parts == nil {
 		c.whole(file, c.name)
@@ -169,13 +170,13 @@ func (c call) source(file string, s source) {
 	}
 }
 
-// directories are where a program is told to work, if it is told, besides where it is called.
+// directories returns the directory of the call and the directories that options such as -C name.
 func (c call) directories(p program) []string {
 	out := []string{c.dir}
 	for _, value := range c.values(p.chdir...) {
 		to, ok := c.path(c.dir, value)
 		if ok && c.is(to) == regular {
-			to = path.Dir(to) // --manifest-path, mvn -f
+			to = path.Dir(to) // the option named a file, as --manifest-path and mvn -f do
 		}
 		if ok && !slices.Contains(out, to) {
 			out = append(out, to)
@@ -186,7 +187,8 @@ func (c call) directories(p program) []string {
 
 func (c call) values(options ...string) []string { return Values(c.args, options) }
 
-// Values are the values of options among the arguments: "-C dir", "-Cdir", "--dir dir", "--dir=dir".
+// Values returns the values of the given options in args. It understands "-C dir", "-Cdir", "--dir dir" and
+// "--dir=dir".
 func Values(args, options []string) []string {
 	var out []string
 	for i, a := range args {
@@ -206,7 +208,7 @@ func Values(args, options []string) []string {
 	return out
 }
 
-// named adds the file that a word names, whole.
+// named adds the file that the word names, whole.
 func (c call) named(word string) {
 	if p, ok := c.path(c.dir, word); ok {
 		c.whole(p, c.name)
@@ -215,7 +217,7 @@ func (c call) named(word string) {
 
 func (c call) words() []string { return Operands(c.args) }
 
-// Operands are the arguments that are no options.
+// Operands returns the arguments that are not options. All arguments after "--" are operands.
 func Operands(args []string) []string {
 	var out []string
 	for i, a := range args {
@@ -229,7 +231,7 @@ func Operands(args []string) []string {
 	return out
 }
 
-// has reports whether one of the options is there.
+// has reports whether the arguments contain one of the options. An option with the value "false" does not count.
 func (c call) has(options ...string) bool {
 	return slices.ContainsFunc(c.args, func(a string) bool {
 		name, value, _ := strings.Cut(a, "=")
@@ -237,7 +239,7 @@ func (c call) has(options ...string) bool {
 	})
 }
 
-// programName is what the table calls a program: without its directory and without a version ("python3.12", "pip3").
+// programName returns the name of a program in the table: without directory and version ("python3.12" is "python").
 func programName(word string) string {
 	name := path.Base(word)
 	name = strings.TrimSuffix(strings.TrimSuffix(name, ".cmd"), ".exe")
@@ -251,7 +253,8 @@ func programName(word string) string {
 	return cmp.Or(usual[name], name)
 }
 
-// Unwrap takes away what only runs the rest: assignments, env, time and their kin.
+// Unwrap removes from the front of a command the words that only run the rest: assignments, shell keywords, and
+// wrappers such as env, time and timeout with their options.
 func Unwrap(argv []string) []string {
 	for len(argv) > 0 {
 		switch name := path.Base(argv[0]); {

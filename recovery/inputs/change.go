@@ -10,38 +10,39 @@ import (
 	"unicode/utf8"
 )
 
-// Change kinds.
+// The kinds of a Change.
 const (
-	Appeared = "appeared" // it is not in the baseline
-	Vanished = "vanished" // it is no longer there
+	Appeared = "appeared" // the baseline does not have the input
+	Vanished = "vanished" // the input no longer exists
 	Changed  = "changed"
-	Lost     = "unwatchable" // it exceeds a bound, or cannot be read reliably
+	Lost     = "unwatchable" // the input exceeds a bound, or cannot be read reliably
 )
 
-// Change is an input that is not what it was.
+// Change is an input that differs from the baseline.
 type Change struct {
 	Path string `json:"path"`
-	Part string `json:"part,omitempty"` // see Input
+	Part string `json:"part,omitempty"` // as in Input
 	For  string `json:"for"`            // the program that reads it
 	Kind string `json:"kind"`
-	// Before and After are the input's text, secrets masked, at most 64 KiB of each; "" where there is none, or only a
-	// digest. They hold what an agent wrote: show them by Diff.
+	// Before and After are the text of the input in the baseline and now, with secrets masked, at most 64 KiB each. A
+	// text is "" if the input did not exist, or if only its digest is known. An agent may have written the texts: show
+	// them with Diff only.
 	Before string `json:"before,omitempty"`
 	After  string `json:"after,omitempty"`
-	Why    string `json:"why,omitempty"` // says what keeps an unwatchable input from being compared
+	Why    string `json:"why,omitempty"` // why an unwatchable input cannot be compared
 }
 
 // maxShown bounds Change.Before and Change.After.
 const maxShown = 64 << 10
 
-// Compare lists what differs between the inputs of a command before and now, both as Inputs gives them, sorted by path
-// and part.
+// Compare lists the differences between the inputs of a command in the baseline (before) and now. Both lists must be
+// sorted by path and part, as Inputs returns them.
 func Compare(before, now []Input) []Change {
 	var out []Change
 	for len(before) > 0 || len(now) > 0 {
 		switch {
 		case len(now) == 0 || len(before) > 0 && byPlace(before[0], now[0]) < 0:
-			if b := before[0]; b.lost == "" { // what could not be watched then is judged by what is there now
+			if b := before[0]; b.lost == "" { // an input that was unwatchable then and does not exist now is no change
 				out = append(out, change(Vanished, b, b.Text, nil))
 			}
 			before = before[1:]
@@ -59,7 +60,7 @@ func Compare(before, now []Input) []Change {
 	return out
 }
 
-// same compares by the strongest digest that both sides have.
+// same compares the SHA-256 of two inputs, or their git object ids if one side has no SHA-256.
 func same(a, b Input) bool {
 	if a.Sum != "" && b.Sum != "" {
 		return a.Sum == b.Sum
@@ -77,10 +78,11 @@ func change(kind string, in Input, before, now []byte) Change {
 	return c
 }
 
-// Name is what a change is about: "package.json scripts.postinstall".
+// Name identifies the input of a change by path and part, for example "package.json scripts.postinstall".
 func (c Change) Name() string { return strings.TrimSuffix(c.Path+" "+c.Part, " ") }
 
-// Summary names the changes in one line for an operator, at most a few of them, escaped. It is "" if there are none.
+// Summary names the first four changes in one line for an operator, escaped, and counts the others. It returns "" for
+// no changes.
 func Summary(changes []Change) string {
 	const most = 4
 	var out []string
@@ -94,8 +96,8 @@ func Summary(changes []Change) string {
 	return strings.Join(out, ", ")
 }
 
-// mask hides what is secret in the two texts of a change, and bounds them. Where only a secret differs the later one
-// says so.
+// mask replaces the secrets in both texts of a change and limits their length. If the texts differ only in a secret,
+// mask says so at the end of the second one.
 func mask(file, before, now string) (string, string) {
 	b, n := maskText(file, before), maskText(file, now)
 	if before != now && before != "" && now != "" && b == n {
@@ -105,7 +107,7 @@ func mask(file, before, now string) (string, string) {
 }
 
 func maskText(file, text string) string {
-	// The part of an address that logs in.
+	// The user name and password in a URL.
 	text = regexp.MustCompile(`(://)[^/\s"'@]+@`).ReplaceAllString(text, "${1}<secret>@")
 	switch path.Base(file) {
 	case ".npmrc", ".yarnrc", ".yarnrc.yml", "bunfig.toml", "auth.json", "uv.toml", "poetry.toml", "pip.conf", "gradle.properties", "settings.xml", "config", "credentials", ".env":
@@ -128,18 +130,18 @@ func bound(s string) string {
 	return s
 }
 
-// Bounds of a diff, so that an operator reads it. What is cut is counted.
+// Bounds of a diff, so that an operator can read it. Diff says how much it has cut.
 const (
-	maxDiffLines  = 60  // of one change
-	maxDiffLine   = 300 // characters
+	maxDiffLines  = 60  // lines of one change
+	maxDiffLine   = 300 // characters of one line
 	maxDiffBytes  = 24 << 10
-	maxDiffInput  = 600 // lines of each side that are aligned; beyond, all old ones stand before all new ones
+	maxDiffInput  = 600 // lines of each side that are aligned; a longer diff shows all old lines before all new ones
 	contextLines  = 2
 	maxDiffsShown = 50
 )
 
-// Diff shows changes to an operator, in the manner of a unified diff. Whatever is not plainly visible is escaped, so
-// that nothing in it moves the cursor, hides or looks like another line; long lines and long diffs are cut, and say so.
+// Diff shows changes to an operator in the style of a unified diff. It escapes invisible characters, so that no text
+// can move the cursor, hide, or imitate another line. It cuts long lines and long diffs, and says how much it cut.
 func Diff(changes []Change) string {
 	var b strings.Builder
 	for i, c := range changes {
@@ -184,8 +186,8 @@ func cutLines(s string) []string {
 	return strings.Split(strings.TrimSuffix(s, "\n"), "\n")
 }
 
-// diffLines gives the lines of both sides with " ", "-" or "+" before each; equal lines only where they stand near a
-// change, the others are counted.
+// diffLines returns the lines of both sides with " ", "-" or "+" before each. It keeps equal lines only near a change
+// and replaces the others by their number.
 func diffLines(a, b []string) []string {
 	head := 0
 	for head < len(a) && head < len(b) && a[head] == b[head] {
@@ -200,7 +202,7 @@ func diffLines(a, b []string) []string {
 	for begin, end := 0, 0; begin < len(all); begin = end {
 		for end = begin; end < len(all) && all[end][0] == ' '; end++ {
 		}
-		before, after := min(begin, contextLines), min(len(all)-end, contextLines) // none at the beginning and at the end
+		before, after := min(begin, contextLines), min(len(all)-end, contextLines) // there is no context before the first line and after the last one
 		if n := end - begin - before - after; n > 0 {
 			out = append(append(out, all[begin:begin+before]...), fmt.Sprintf("@%d equal lines@", n))
 			begin = end - after
@@ -220,7 +222,7 @@ func marked(mark string, lines []string) []string {
 	return out
 }
 
-// aligned is the diff by the longest common subsequence.
+// aligned computes the diff by the longest common subsequence.
 func aligned(a, b []string) []string {
 	if len(a) > maxDiffInput || len(b) > maxDiffInput {
 		return append(marked("-", a), marked("+", b)...)
@@ -257,8 +259,8 @@ func aligned(a, b []string) []string {
 	return out
 }
 
-// visible escapes what an operator would not see, or take for something else: control and format characters, blanks
-// that are none, bytes that are no text.
+// visible escapes the characters that an operator would not see or would mistake for others: control and format
+// characters, unusual blanks, and bytes that are not valid UTF-8.
 func visible(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); {
@@ -280,7 +282,7 @@ func visible(s string) string {
 	return b.String()
 }
 
-// shorten cuts a text at a number of characters, and says how many are missing.
+// shorten cuts a text to the given number of characters and appends how many are missing.
 func shorten(s string, most int) string {
 	if utf8.RuneCountInString(s) <= most {
 		return s

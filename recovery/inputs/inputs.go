@@ -1,5 +1,6 @@
-// Package inputs says whether the files that a listed command reads are what they were when its listing was trusted.
-// "npm install" is a name; what it does stands in package.json, .npmrc and the lock file, which an agent may write.
+// Package inputs decides whether the files that a listed command reads have changed since an operator trusted its
+// listing. The command "npm install" is only a name: package.json, .npmrc and the lock file decide what it does, and an
+// agent may write them.
 //
 //	Take ---> Baseline (a private file)          Open ---> the work tree, now
 //	              |                                            |
@@ -7,33 +8,34 @@
 //	                                            |
 //	                                  Compare: []Change -> an operator
 //
-// Inputs is one function over both: from the words of a command it finds the files that count, and of each file the
-// part that counts. A new dependency in package.json is no input, a new postinstall script is one. Check does the two
-// calls and the comparison in one.
+// Inputs is one function for both trees: from the words of a command it finds the files that count, and the parts of
+// each file that count. A new dependency in package.json is not an input, a new postinstall script is one. Check calls
+// Inputs for both trees and compares the results.
 //
 // # What counts
 //
-// The table is in table.go. For every program it names the files, the directories where they are looked for (the
-// working directory, those above it up to the repository, the members of a workspace) and how a file is read. A program
-// or script of the repository that the command names is an input, whole; so are the scripts that a shell script, a
-// makefile or a script of package.json names in turn, as far as their words are written out.
+// The table in table.go lists for every program its files, the directories where the program looks for them (the
+// working directory, the directories above it up to the repository, the members of a workspace) and how each file is
+// read. A program or script of the repository that the command names is an input, whole. So are the scripts that a
+// shell script, a makefile or a script of package.json calls, as far as their names are written out.
 //
-// In doubt a thing is an input: a file that cannot be parsed counts whole, what is not in the baseline counts as new,
-// and what exceeds a bound is a change by itself. Nothing here executes anything of the repository, and no file outside
-// of it is opened: a link that leads out counts as its target's name.
+// In doubt a file counts. A file that cannot be parsed counts whole, a file that is missing in the baseline counts as
+// new, and an input that exceeds a bound counts as a change. The package executes nothing of the repository and opens
+// no file outside of it: a link that leads out counts as the name of its target.
 //
 // # Bounds
 //
-// Of one query: 50,000 directory entries, 64 MiB of content, 2,000 members, 4,000 inputs, 5,000 commands in scripts,
-// 500 of one, 4 scripts deep; a file of more than 16 MiB counts whole by its digest, one of more than 256 MiB cannot be
-// watched and is a change. Directories named node_modules, .git and .superloop are not searched.
+// One query reads at most 50,000 directory entries, 64 MiB of content, 2,000 members, 4,000 inputs and 5,000 commands
+// in scripts. It follows scripts to a depth of 4 and reads 500 commands of each; it ignores what lies beyond these two
+// bounds. A file of more than 16 MiB counts whole by its digest. A file of more than 256 MiB cannot be watched and
+// counts as a change. No search enters directories named node_modules, .git and .superloop.
 //
 // # What it does not see
 //
-// Source code. A compiler, a test runner or a script in JavaScript or Python reads more files than can be named
-// beforehand: only the named script is an input, not what it imports. Installed code (node_modules, what npx finds
-// there) is not watched either, unless the command itself names the file. What bounds the damage is the sandbox that
-// the command runs in, not this package.
+// Source code. A compiler, a test runner or a script in JavaScript or Python reads more files than the table can name
+// beforehand: only the named script is an input, not the modules that it imports. Installed code (node_modules, also
+// when npx runs it) is not watched either, unless the command itself names the file. The sandbox in which the command
+// runs limits the damage that such code can do; this package does not.
 package inputs
 
 import (
@@ -47,50 +49,50 @@ import (
 	"strings"
 )
 
-// Mode is how closely inputs are watched: recovery.guard of the config.
+// Mode says how closely inputs are watched. It is recovery.guard of the configuration.
 type Mode string
 
-// The modes. Any other is taken as Scripts.
+// The modes. An unknown mode is treated as Scripts.
 const (
-	// Scripts watches what runs code or says where code comes from: scripts, plugins, registries, sources that are no
-	// registry.
+	// Scripts watches the parts of files that run code or say where code comes from: scripts, plugins, registries, and
+	// dependencies that do not come from a registry.
 	Scripts Mode = "scripts"
 	Strict  Mode = "strict" // watches every input whole: one changed byte is a change
 	Off     Mode = "off"    // watches nothing
 )
 
-// Query is a command whose inputs are wanted.
+// Query describes the command whose inputs are wanted.
 type Query struct {
-	WorkingDir string // where it runs, relative to the repository; "" is "."
-	// Commands are the simple commands in it, in the order in which they are written, each as its words after quote
-	// removal. What only the shell will know is Unknown in a word.
+	WorkingDir string // the directory in which the command runs, relative to the repository; "" is "."
+	// Commands are the simple commands that the command consists of, in the order in which they are written, each as
+	// its words after quote removal. A part of a word that only the shell can expand is Unknown.
 	Commands [][]string
 	Mode     Mode
-	// Repo, if it is given, is the repository's absolute path, so that words which are absolute paths below it are seen
-	// for what they are.
+	// Repo is the absolute path of the repository, or "". With it, words that are absolute paths below the repository
+	// count as files of the repository.
 	Repo string
 }
 
-// Unknown stands in a word for what is not written out.
+// Unknown stands in a word for text that only the shell can expand.
 const Unknown = "..."
 
-// Input is something that a command reads.
+// Input is a file, or a part of a file, that a command reads.
 type Input struct {
-	Path string `json:"path"`           // from the repository, with slashes
-	Part string `json:"part,omitempty"` // Part is the part of the file, such as scripts.postinstall; "" is the whole.
-	For  string `json:"for"`            // the program that reads it
+	Path string `json:"path"`           // relative to the repository, with slashes
+	Part string `json:"part,omitempty"` // the part of the file, such as scripts.postinstall; "" is the whole file
+	For  string `json:"for"`            // the program that reads the file
 	Sum  string `json:"sum"`            // the SHA-256, in hex, of Text
-	// Text is the part in a form that changes only with its meaning. It is nil where only the digest is known. It may
-	// hold secrets (.npmrc); a Change masks them.
+	// Text is the content of the part, normalized so that it changes only with its meaning. Text is nil where only the
+	// digest is known. It may hold secrets (.npmrc); Compare masks them.
 	Text []byte `json:"-"`
 
-	id   string // of the whole file, as git names it
-	lost string // why it cannot be watched
+	id   string // the git object id of the whole file
+	lost string // why the file cannot be watched
 }
 
-// Inputs finds what the command of q reads of t, sorted by path and part. Nothing is executed. A file that cannot be
-// watched (see the bounds in the package's comment) is in the list all the same, and makes a Change whatever the other
-// list says. The error is about the query: a working directory outside of the repository.
+// Inputs finds the files of t that the command of q reads, sorted by path and part. It executes nothing. A file that
+// cannot be watched (see the bounds in the package comment) is in the list, too, and always makes a Change. Inputs
+// returns an error only if the working directory is outside of the repository.
 func Inputs(t Tree, q Query) ([]Input, error) {
 	if q.Mode == Off {
 		return nil, nil
@@ -117,8 +119,8 @@ func newReader(t Tree, q Query) (*reader, error) {
 	return r, nil
 }
 
-// Digest is the SHA-256, in hex, over inputs in their order: equal digests mean equal inputs. It is what an approval is
-// bound to, and what is computed again right before the command is executed.
+// Digest returns the SHA-256, in hex, over the inputs in their order: equal digests mean equal inputs. An approval is
+// bound to this digest. superloop computes it again right before it executes the command.
 func Digest(inputs []Input) string {
 	h := sha256.New()
 	for _, in := range inputs {
@@ -127,14 +129,15 @@ func Digest(inputs []Input) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// Report is what Check found.
+// Report is the result of Check.
 type Report struct {
-	Changes []Change // empty if every input is as it is in the baseline
-	Digest  string   // of the inputs of the work tree
+	Changes []Change // empty if every input equals the baseline
+	Digest  string   // the Digest of the inputs in the work tree
 }
 
-// Check compares the inputs of a command with a baseline. It knows more than Inputs of the baseline alone: of a file
-// that the baseline has only a digest of, the content is that of the work tree, if the digest is the same.
+// Check compares the inputs of a command with a baseline. It knows more than Inputs of the baseline alone: if the
+// baseline holds only the digest of a file, and the file in the work tree still has this digest, Check uses its content
+// from the work tree.
 func Check(base *Baseline, now *WorkTree, q Query) (Report, error) {
 	here := *now
 	here.format = base.objects()
@@ -149,7 +152,7 @@ func Check(base *Baseline, now *WorkTree, q Query) (Report, error) {
 	return Report{Compare(before, after), Digest(after)}, nil
 }
 
-// borrowed is a baseline that takes the content which it did not keep from the work tree, where that is still the same.
+// borrowed is a baseline that reads content which it did not store from the work tree, if the file there is unchanged.
 type borrowed struct {
 	*Baseline
 	now *WorkTree

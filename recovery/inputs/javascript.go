@@ -13,18 +13,18 @@ import (
 	"github.com/superloop/superloop/internal/manifest"
 )
 
-// lifecycle are the scripts that package managers run by themselves, when they install, pack or publish.
+// lifecycle lists the scripts that package managers run by themselves when they install, pack or publish.
 const lifecycle = "preinstall install postinstall preprepare prepare postprepare prepublish prepublishOnly publish postpublish prepack pack postpack" +
 	" dependencies predependencies postdependencies preuninstall uninstall postuninstall preversion version postversion prerebuild rebuild postrebuild" +
 	" pnpm:devPreinstall"
 
 const (
-	runVerbs  = "run run-script rum urn test t tst start stop restart" // after them stands a script, or they are one
-	execVerbs = "exec x dlx node"                                      // after them stands a program
+	runVerbs  = "run run-script rum urn test t tst start stop restart" // a script name follows, or the verb is a script
+	execVerbs = "exec x dlx node"                                      // a program follows
 )
 
-// installs reports whether a call of a package manager installs something, or does what nobody here knows. Only what is
-// known to do something else does not.
+// installs reports whether a call of a package manager may install packages. For an unknown verb it returns true with
+// npm and false with the others, which run scripts by their names.
 func (c call) installs() bool {
 	words := c.words()
 	if c.name == "npx" || c.name == "pnpx" || c.name == "bunx" {
@@ -42,12 +42,12 @@ func (c call) installs() bool {
 		return false
 	case among(first, "ls list view info why outdated cache config ping whoami audit bin root prefix help store clean-cache -v"):
 		return slices.Contains(words, "fix")
-	default: // of npm any other verb: it may be an abbreviation, or an option's value
+	default: // with npm, any other verb counts: it may be an abbreviation, or the value of an option
 		return c.name == "npm" || among(first, "workspaces workspace recursive deploy import fetch rb pm create init publish pack remove rm unlink patch patch-commit")
 	}
 }
 
-// packageScripts adds the scripts of package.json that a call runs, and what they run in turn.
+// packageScripts adds the scripts of package.json that a call runs, and the files that these scripts run.
 func packageScripts(c call, dirs []string) {
 	words := c.words()
 	if c.name == "npx" || c.name == "pnpx" || c.name == "bunx" {
@@ -63,7 +63,7 @@ func packageScripts(c call, dirs []string) {
 			c.scriptsOf(d, strings.Fields(lifecycle))
 		}
 	}
-	// A script is run by "run NAME", by its name alone (but not with npm), and by the verbs that are names of scripts.
+	// "run NAME" runs a script, and so does a bare NAME (except with npm). Some verbs, such as test, are script names.
 	named := slices.Clone(words)
 	for _, w := range words {
 		switch w {
@@ -81,7 +81,7 @@ func packageScripts(c call, dirs []string) {
 		keys = append(keys, "pre"+n, n, "post"+n)
 	}
 	if slices.ContainsFunc(c.args, func(a string) bool { return strings.Contains(a, Unknown) }) {
-		keys = nil // any script could be meant: see scriptsOf
+		keys = nil // the call may mean any script: scriptsOf adds all for nil
 	}
 	everywhere := c.has("-w", "--workspace", "--workspaces", "-ws", "-r", "--recursive", "--filter", "-F") || len(words) > 0 &&
 		(words[0] == "workspace" || words[0] == "workspaces" || words[0] == "recursive")
@@ -92,11 +92,11 @@ func packageScripts(c call, dirs []string) {
 	} else if d, ok := c.nearest("package.json"); ok {
 		c.scriptsOf(d, keys)
 		if slices.Contains(named, "start") {
-			c.whole(path.Join(d, "server.js"), c.name) // what "npm start" runs by default
+			c.whole(path.Join(d, "server.js"), c.name) // "npm start" runs server.js by default
 		}
 	}
 	if c.name == "bun" || c.name == "yarn" {
-		for _, w := range words { // bun x.ts, bun run x.ts
+		for _, w := range words { // as in bun x.ts and bun run x.ts
 			if p, ok := c.path(c.dir, w); ok && c.is(p) == regular && path.Ext(p) != "" {
 				c.scriptAt(p, false)
 			}
@@ -104,14 +104,14 @@ func packageScripts(c call, dirs []string) {
 	}
 }
 
-// rest reads the words behind npx and its kin as a command.
+// rest reads the words after npx and similar programs as a command.
 func (c call) rest(words []string) {
 	if len(words) > 0 {
 		c.sequence([]string{c.dir}, [][]string{words}, c.depth+1)
 	}
 }
 
-// nearest is the directory in which a file is found first, going up.
+// nearest returns the first directory that has the file, from the directory of the call upwards.
 func (c call) nearest(file string) (string, bool) {
 	for _, d := range upwards(c.dir) {
 		if c.is(path.Join(d, file)) != missing {
@@ -121,7 +121,7 @@ func (c call) nearest(file string) (string, bool) {
 	return "", false
 }
 
-// scriptsOf adds those of the named scripts that are there; nil means all.
+// scriptsOf adds the named scripts that package.json in dir has, or all scripts if names is nil.
 func (c call) scriptsOf(dir string, names []string) {
 	file := path.Join(dir, "package.json")
 	text := c.open(file, c.name)
@@ -149,14 +149,14 @@ func (c call) scriptsOf(dir string, names []string) {
 	}
 }
 
-// packageMembers are the workspaces of dir.
+// packageMembers returns the directories of the workspaces that package.json or pnpm-workspace.yaml in dir declares.
 func packageMembers(c call, dir string) []string {
 	pkg, _ := manifest.PackageJSON(c.peek(path.Join(dir, "package.json")))
 	list := append(pkg.Workspaces, manifest.YAMLList(c.peek(path.Join(dir, "pnpm-workspace.yaml")), "packages")...)
 	return c.globs(dir, list, "package.json")
 }
 
-// peek reads a file without making it an input.
+// peek reads a file and does not add it to the inputs. It returns nil if the file is missing or unreadable.
 func (r *reader) peek(file string) []byte {
 	real, k, _ := r.resolve(file)
 	if k != regular {
@@ -175,8 +175,8 @@ func corepack(c call, _ []string) {
 	}
 }
 
-// jsonObject reads a JSON object as JavaScript does: names are case-sensitive, the last of two with the same name
-// counts, a byte order mark is nothing.
+// jsonObject parses a JSON object as JavaScript does: keys are case-sensitive, the last of two equal keys counts, and a
+// byte order mark is ignored.
 func jsonObject(text []byte) (map[string]any, error) {
 	dec := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))))
 	dec.UseNumber()
@@ -190,7 +190,7 @@ func jsonObject(text []byte) (map[string]any, error) {
 	return v, nil
 }
 
-// jsonText writes a value with its keys sorted; a string stands for itself.
+// jsonText writes a value as JSON with sorted keys. It writes a string without quotes.
 func jsonText(v any) string {
 	if s, ok := v.(string); ok {
 		return s
@@ -215,8 +215,8 @@ func jsonStrings(list []any) []string {
 	return out
 }
 
-// packageJSON takes out of package.json what decides whose code runs during an installation, but for the scripts: see
-// packageScripts.
+// packageJSON selects from package.json the settings that decide whose code runs during an installation. packageScripts
+// selects the scripts.
 func packageJSON(text []byte) ([]part, bool) {
 	pkg, err := jsonObject(text)
 	out := keysOf(pkg, "packageManager", "devEngines", "workspaces", "trustedDependencies", "dependenciesMeta", "allowScripts", "allowBuilds", "gypfile",
@@ -235,13 +235,13 @@ func packageJSON(text []byte) ([]part, bool) {
 	return out, err == nil
 }
 
-// manifestTool takes out what decides which package manager runs.
+// manifestTool selects from package.json the settings that decide which package manager runs.
 func manifestTool(text []byte) ([]part, bool) {
 	pkg, err := jsonObject(text)
 	return keysOf(pkg, "packageManager", "devEngines"), err == nil
 }
 
-// keysOf gives those of the keys that the object has, each as a part.
+// keysOf returns those of the keys that the object has, each as a part.
 func keysOf(object map[string]any, keys ...string) (out []part) {
 	for _, k := range keys {
 		if v, ok := object[k]; ok {
@@ -251,7 +251,7 @@ func keysOf(object map[string]any, keys ...string) (out []part) {
 	return out
 }
 
-// foreign lists the dependencies that do not come from a registry.
+// foreign returns the dependencies that do not come from a registry, each as a part.
 func foreign(name string, v any) []part {
 	switch v := v.(type) {
 	case map[string]any:
@@ -268,8 +268,8 @@ func foreign(name string, v any) []part {
 	return nil
 }
 
-// fromElsewhere reports whether a dependency's version is a place: a URL, a repository, a directory. A version, a range
-// or a tag has neither ":" nor "/".
+// fromElsewhere reports whether the version of a dependency is a location: a URL, a repository or a directory. A
+// version, a range or a tag contains neither ":" nor "/".
 func fromElsewhere(spec string) bool {
 	for _, plain := range []string{"npm:", "workspace:", "catalog:"} {
 		if strings.HasPrefix(spec, plain) {
@@ -279,7 +279,7 @@ func fromElsewhere(spec string) bool {
 	return strings.ContainsAny(spec, ":/")
 }
 
-// iniLines leaves out what an ini file does not mean: blank lines and comments.
+// iniLines selects all lines of an ini file except blank lines and comments.
 func iniLines(text []byte) ([]part, bool) {
 	var b strings.Builder
 	for line := range strings.Lines(string(text)) {
@@ -290,7 +290,7 @@ func iniLines(text []byte) ([]part, bool) {
 	return settings(b.String()), true
 }
 
-// settings is the part of that name; none if there is no text.
+// settings returns the text as one part named settings, or no part for an empty text.
 func settings(text string) []part {
 	if text == "" {
 		return nil
@@ -298,8 +298,9 @@ func settings(text string) []part {
 	return []part{{"settings", text}}
 }
 
-// workspaceYAML leaves out of pnpm-workspace.yaml the catalogs, which are plain versions. A block reaches as far as its
-// lines are indented, so nothing that counts can hide in it; a catalog that names places counts.
+// workspaceYAML selects everything of pnpm-workspace.yaml except catalog entries with plain versions. A catalog ends at
+// the first line that is not indented, so no other setting can hide in it. A catalog entry that names a location
+// counts.
 func workspaceYAML(text []byte) ([]part, bool) {
 	var b strings.Builder
 	in := false

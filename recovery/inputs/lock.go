@@ -9,20 +9,22 @@ import (
 	"strings"
 )
 
-// lockKind says how a lock file is read for the places that it names.
+// lockKind says how superloop finds the locations in a lock file: the URLs, repositories and directories that code
+// comes from.
 type lockKind struct {
-	json bool // strings are read by their keys; else all of the text is searched
-	// wanted are the keys under which a URL is a place to load from; of a key "a.b" the object must be the value of a.
-	// nil: every string.
+	json bool // the file is JSON: the key of a string decides; otherwise all text is searched
+	// wanted lists the keys whose strings are locations to load from; nil means all strings. A key "a.b" means key b of
+	// the object under key a.
 	wanted []string
-	// archives: a URL that ends like an archive is a file of a registry, of which only the host counts.
+	// archives says that a URL with the ending of an archive is a file of a registry. Of such a URL only the host
+	// counts.
 	archives bool
-	hosts    bool     // of every web address only the host counts
-	skip     []string // begins the lines that are prose
+	hosts    bool     // only the host of every http or https URL counts
+	skip     []string // prefixes of lines that hold prose
 }
 
-// sources gives the part "sources" of a lock file: the registries by their hosts, and every place that is no registry
-// as it is written. What it locks (names, versions, hashes) does not count, so a plain new dependency changes nothing.
+// sources returns the part "sources" of a lock file: the registries by their hosts, and every other location as it is
+// written. The locked names, versions and hashes do not count, so a plain new dependency changes nothing.
 func (k lockKind) sources(text []byte) ([]part, bool) {
 	found := map[string]bool{}
 	if k.json {
@@ -30,7 +32,7 @@ func (k lockKind) sources(text []byte) ([]part, bool) {
 			if k.wanted == nil || slices.Contains(k.wanted, key) || slices.Contains(k.wanted, parent+"."+key) {
 				k.places(value, found)
 				if key == "resolved" && !strings.Contains(value, ":") {
-					found[value] = true // a directory
+					found[value] = true // the value is the path of a directory
 				}
 			} else if i := strings.Index(value, "://"); i < 0 || !strings.HasSuffix(value[:i], "http") && !strings.HasSuffix(value[:i], "https") || strings.HasPrefix(value, "git+") {
 				k.places(value, found)
@@ -44,7 +46,7 @@ func (k lockKind) sources(text []byte) ([]part, bool) {
 			if slices.ContainsFunc(k.skip, func(s string) bool { return bytes.HasPrefix(line, []byte(s)) }) {
 				continue
 			}
-			if bytes.IndexByte(line, '\\') >= 0 { // an escape could hide an address
+			if bytes.IndexByte(line, '\\') >= 0 { // an escape could hide a URL
 				found[string(line)] = true
 			}
 			k.places(string(line), found)
@@ -56,7 +58,7 @@ func (k lockKind) sources(text []byte) ([]part, bool) {
 	return []part{{"sources", strings.Join(slices.Sorted(maps.Keys(found)), "\n") + "\n"}}, true
 }
 
-// places finds the places in a text.
+// places adds the locations in a text to found.
 func (k lockKind) places(text string, found map[string]bool) {
 	if strings.IndexByte(text, ':') < 0 && strings.IndexByte(text, '%') < 0 {
 		return
@@ -82,7 +84,7 @@ func (k lockKind) places(text string, found map[string]bool) {
 				break
 			}
 			end := until(rest, i+len(scheme), " \t\r\n\"',)]}")
-			// patch: of a builtin comes with the package manager.
+			// A patch of a builtin comes with the package manager.
 			if place := rest[i:end]; (i == 0 || !letter(rest[i-1])) && !strings.HasPrefix(place, "file://") && !strings.Contains(place, "builtin<") {
 				found[strings.TrimRight(place, ":")] = true
 			}
@@ -97,7 +99,7 @@ func (k lockKind) places(text string, found map[string]bool) {
 	}
 }
 
-// place shortens an address in a registry to its host.
+// place shortens the URL of a file in a registry to scheme and host.
 func (k lockKind) place(address string) string {
 	scheme, rest, _ := strings.Cut(address, "://")
 	if scheme != "http" && scheme != "https" {
@@ -112,7 +114,7 @@ func (k lockKind) place(address string) string {
 	return address
 }
 
-// until is where s, from a place on, has one of the characters of stop; its end if it has none.
+// until returns the first index in s, beginning at from, that has one of the characters of stop, or len(s).
 func until(s string, from int, stop string) int {
 	if n := strings.IndexAny(s[from:], stop); n >= 0 {
 		return from + n
@@ -122,25 +124,26 @@ func until(s string, from int, stop string) int {
 
 func letter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 
-// lock is how the lock files of a family are read. It goes by the name of the file, never by what is in it: that is the
-// agent's.
+// lock returns the function that reads the lock files of a family. The name of the file decides the family, never the
+// content, because an agent may write the content.
 func lock(family string) func([]byte) ([]part, bool) {
 	return map[string]lockKind{
 		"npm":      {json: true, wanted: []string{"resolved", "version", "from"}},
 		"bun":      {json: true},
 		"pipenv":   {json: true},
-		"bunb":     {hosts: true}, // its strings run into each other
+		"bunb":     {hosts: true}, // the strings of bun.lockb have no separators
 		"composer": {json: true, wanted: []string{"dist.url", "source.url"}, hosts: true},
 		"pnpm":     {skip: []string{"deprecated:"}},
 		"python":   {archives: true, skip: []string{"description =", "summary ="}},
 	}[family].sources
 }
 
-// scanJSON calls found for every string value of a JSON text, with the key it stands under and the key of the object
-// that is in; in an array that is the array's key. It is made for lock files of many megabytes: it builds nothing, and
-// it takes comments and trailing commas as bun does. false: that is no JSON.
+// scanJSON calls found for every string value of a JSON text, with the key of the value and the key of the enclosing
+// object. Within an array, the key of the array takes the place of both. scanJSON is made for lock files of many
+// megabytes: it builds no tree. Like bun, it accepts comments and trailing commas. It returns false if the text is not
+// JSON.
 func scanJSON(text []byte, found func(parent, key, value string)) bool {
-	var stack []string // keys of the objects and arrays that are open
+	var stack []string // the keys of the open objects and arrays
 	var array []bool
 	key, pending := "", ""
 	s := string(text)
@@ -207,7 +210,7 @@ func scanJSON(text []byte, found func(parent, key, value string)) bool {
 	return len(stack) == 0
 }
 
-// stringEnd is the offset of the quote that ends a string.
+// stringEnd returns the offset of the quote that ends a string, or -1.
 func stringEnd(s string) int {
 	for i := 0; i < len(s); i++ {
 		switch s[i] {

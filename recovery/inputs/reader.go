@@ -12,14 +12,15 @@ import (
 	"strings"
 )
 
-// Bounds of one query. What exceeds them is an input that counts as changed.
+// Bounds of one query. Above maxDirs and maxDepth, directories and scripts are ignored. Every other bound that is
+// exceeded adds an input that counts as changed.
 const (
 	maxEntries = 50_000
 	maxBytes   = 64 << 20
 	maxInputs  = 4_000
 	maxMembers = 2_000
-	maxDirs    = 16 // directories that a command may run in, after cd
-	maxDepth   = 4  // scripts that run scripts
+	maxDirs    = 16 // directories in which a command may run, after cd
+	maxDepth   = 4  // nesting of scripts that run scripts
 	maxSteps   = 5_000
 )
 
@@ -31,11 +32,11 @@ type reader struct {
 	found    map[key]Input
 	files    map[string]*content // by real path
 	dirs     map[string]*listing // by real path
-	seen     map[string]int      // commands that were read, and how deep
-	members  map[key][]string    // of a program in a directory
+	seen     map[string]int      // commands that were read, with their smallest depth
+	members  map[key][]string    // members of a workspace, by program and directory
 	steps    int                 // commands that may still be read
-	entries  int                 // that may still be listed
-	bytes    int64               // that may still be read
+	entries  int                 // directory entries that may still be listed
+	bytes    int64               // bytes that may still be read
 }
 
 type listing struct {
@@ -45,7 +46,8 @@ type listing struct {
 
 func (r *reader) strict() bool { return r.query.Mode == Strict }
 
-// was reports whether something was read before, no deeper than now: what stands deeper is followed less far.
+// was reports whether id was already read at this depth or a smaller one. From a smaller depth, scripts are followed
+// further.
 func (r *reader) was(id string, depth int) bool {
 	if before, ok := r.seen[id]; ok && before <= depth {
 		return true
@@ -54,7 +56,7 @@ func (r *reader) was(id string, depth int) bool {
 	return false
 }
 
-// add takes an input. The first program that reads it is the one that is named.
+// add adds an input. If several programs read it, the first one is named.
 func (r *reader) add(in Input) {
 	k := key{in.Path, in.Part}
 	if _, ok := r.found[k]; ok {
@@ -71,20 +73,20 @@ func (r *reader) add(in Input) {
 	r.found[k] = in
 }
 
-// text adds a part of a file, or what stands for a file.
+// text adds a part of a file, or a text in place of a file that cannot be read.
 func (r *reader) text(file, part, by, text string) {
 	if part != "" && r.strict() {
-		return // the whole of it is an input
+		return // the whole file is an input
 	}
 	r.add(Input{Path: file, Part: part, For: by, Text: []byte(text)})
 }
 
-// lose adds what cannot be watched.
+// lose adds a file that cannot be watched, with the reason.
 func (r *reader) lose(file, by string, why error) {
 	r.add(Input{Path: file, Part: "", For: by, lost: why.Error()})
 }
 
-// whole adds a file as it is, if it is there.
+// whole adds the complete file, if it exists.
 func (r *reader) whole(file, by string) (*content, bool) {
 	real, k, to := r.resolve(file)
 	switch k {
@@ -99,7 +101,7 @@ func (r *reader) whole(file, by string) (*content, bool) {
 	}
 	c, err := r.content(real)
 	switch {
-	case errors.Is(err, fs.ErrPermission): // it is no more readable for the command, so it is an input like any other
+	case errors.Is(err, fs.ErrPermission): // the command cannot read it either, so it is an input like any other
 		r.text(file, "", by, "may not be read")
 		return nil, false
 	case err != nil:
@@ -111,8 +113,8 @@ func (r *reader) whole(file, by string) (*content, bool) {
 	return c, true
 }
 
-// open reads a file of which only a part counts; nil: there is none, or it was added whole since it cannot be taken
-// apart.
+// open reads a file of which only parts count. It returns nil if the file is missing, or if open has added the whole
+// file because its content is not available. In strict mode open adds the whole file, too.
 func (r *reader) open(file, by string) []byte {
 	text := r.peek(file)
 	if text == nil || r.strict() {
@@ -121,7 +123,7 @@ func (r *reader) open(file, by string) []byte {
 	return text
 }
 
-// content reads a file at its real path, once.
+// content reads the file at a real path, once per query.
 func (r *reader) content(real string) (*content, error) {
 	if c, ok := r.files[real]; ok {
 		return c, nil
@@ -138,7 +140,7 @@ func (r *reader) content(real string) (*content, error) {
 	return &c, nil
 }
 
-// list lists a directory at its real path, once.
+// list lists the directory at a real path, once per query.
 func (r *reader) list(real string) *listing {
 	if l, ok := r.dirs[real]; ok {
 		return l
@@ -156,7 +158,7 @@ func (r *reader) list(real string) *listing {
 	return l
 }
 
-// find looks a name up as the file system does.
+// find looks up a name. On macOS it ignores case, as the file system does.
 func (l *listing) find(name string) (entry, bool) {
 	i, ok := slices.BinarySearchFunc(l.entries, name, func(e entry, n string) int { return strings.Compare(e.name, n) })
 	if ok {
@@ -172,8 +174,9 @@ func (l *listing) find(name string) (entry, bool) {
 	return entry{}, false
 }
 
-// resolve follows a path below the repository, links included, and says what is there: its real path, or for a link
-// that leads out, or nowhere to be followed, what it says.
+// resolve follows a path below the repository, including symbolic links. It returns the real path and the kind of file.
+// For a link that leads out of the repository, and after more than maxLinks links, k is link and to is the target of
+// the link.
 func (r *reader) resolve(p string) (real string, k kind, to string) {
 	todo := strings.Split(path.Clean(p), "/")
 	real, k = ".", directory
@@ -215,13 +218,13 @@ func (r *reader) resolve(p string) (real string, k kind, to string) {
 	return real, k, ""
 }
 
-// is says what kind of thing a path leads to.
+// is returns the kind of file that a path leads to.
 func (r *reader) is(p string) kind {
 	_, k, _ := r.resolve(p)
 	return k
 }
 
-// under gives the names in a directory.
+// under returns the entries of a directory.
 func (r *reader) under(dir string) []entry {
 	if real, k, _ := r.resolve(dir); k == directory {
 		return r.list(real).entries
@@ -229,7 +232,7 @@ func (r *reader) under(dir string) []entry {
 	return nil
 }
 
-// upwards gives dir and the directories above it, up to the repository.
+// upwards returns dir and the directories above it, up to the top of the repository.
 func upwards(dir string) []string {
 	out := []string{dir}
 	for dir != "." {
@@ -241,14 +244,14 @@ func upwards(dir string) []string {
 
 var errMembers = fmt.Errorf("the workspace has more than %d members", maxMembers)
 
-// skipped are directories that no search goes into: installed code, git's own, superloop's own. A path that names one
-// literally is looked up all the same.
+// skipped reports whether searches leave out a directory: installed code, and the directories of git and superloop. A
+// path that names such a directory literally is looked up all the same.
 func skipped(name string) bool {
 	return name == "node_modules" || name == ".git" || name == ".superloop"
 }
 
-// expand gives the files, not directories, that match a pattern below dir: "*" within a name, "**" for any number of
-// directories.
+// expand returns the files, not directories, that match a pattern below dir: "*" matches within a name, "**" any number
+// of directories.
 func (r *reader) expand(dir, pattern string) (out []string) {
 	r.match(dir, strings.Split(pattern, "/"), func(p string, k kind) {
 		if k != directory {
@@ -258,7 +261,7 @@ func (r *reader) expand(dir, pattern string) (out []string) {
 	return out
 }
 
-// expandDirs gives the directories that match one of the alternatives of a glob below dir.
+// expandDirs returns the directories below dir that match the glob. The glob may have alternatives in braces.
 func (r *reader) expandDirs(dir, glob string) (out []string) {
 	for _, g := range braces(glob) {
 		r.match(dir, strings.Split(path.Clean(g), "/"), func(p string, k kind) {
@@ -296,7 +299,7 @@ func (r *reader) match(dir string, segs []string, found func(string, kind)) {
 		}
 	case seg == "**":
 		if len(rest) == 0 {
-			rest = []string{"*"} // "**" alone: everything below
+			rest = []string{"*"} // "**" alone matches everything below
 		}
 		r.match(dir, rest, found)
 		for _, e := range r.under(dir) {
@@ -327,8 +330,8 @@ func (r *reader) match(dir string, segs []string, found func(string, kind)) {
 	}
 }
 
-// globs tells what members a list of globs means, "!" before one takes away. A list that cannot be read as globs means
-// every directory with that file.
+// globs returns the members of a workspace: the directories below dir that match a glob of the list and contain file. A
+// glob with a leading "!" excludes directories. A glob that braces cannot expand matches every directory.
 func (r *reader) globs(dir string, list []string, file string) []string {
 	var out []string
 	gone := map[string]bool{}
@@ -347,7 +350,7 @@ func (r *reader) globs(dir string, list []string, file string) []string {
 			if gone[d] || r.is(path.Join(d, file)) == missing {
 				continue
 			}
-			gone[d] = true // it is in the list
+			gone[d] = true // prevents a second entry
 			if out = append(out, d); len(out) >= maxMembers {
 				r.lose(path.Join(dir, file), "the workspace", errMembers)
 				return out
@@ -357,13 +360,13 @@ func (r *reader) globs(dir string, list []string, file string) []string {
 	return out
 }
 
-// braces expands a{b,c}d. What has more than that in it means everything, so that no member is overlooked.
+// braces expands a{b,c}d to abd and acd. It replaces a more complex glob by "**", so that no member is overlooked.
 func braces(glob string) []string {
 	glob = strings.TrimSuffix(strings.TrimPrefix(glob, "./"), "/")
 	if strings.ContainsAny(glob, "()[]\\") || strings.Count(glob, "{") > 4 || strings.Count(glob, ",") > 64 || len(glob) > 1000 {
 		return []string{"**"}
 	}
-	begin := strings.LastIndexByte(glob, '{') // the innermost
+	begin := strings.LastIndexByte(glob, '{') // the innermost brace
 	if begin < 0 {
 		return []string{glob}
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/superloop/superloop/internal/manifest"
 )
 
-// tomlParts gives those settings that count as parts, with the text that keep gives for them. A file that is no TOML,
-// or where something could hide, counts as a whole.
+// tomlParts returns the settings for which keep says that they count, each as a part with the text that keep returns.
+// It returns false for a file that is not valid TOML or exceeds a bound of the parser; such a file counts whole.
 func tomlParts(text []byte, keep func(manifest.Setting) (value string, counts bool)) ([]part, bool) {
 	all, ok := manifest.TOML(text)
 	if !ok {
@@ -19,7 +19,7 @@ func tomlParts(text []byte, keep func(manifest.Setting) (value string, counts bo
 	at := map[string]int{}
 	for _, s := range all {
 		value, counts := keep(s)
-		if i, ok := at[s.Path]; counts && ok { // a key of a [[list]] comes once for each element
+		if i, ok := at[s.Path]; counts && ok { // the key of a [[list]] occurs once per element
 			out[i].text += "\n" + value
 		} else if counts {
 			at[s.Path] = len(out)
@@ -29,15 +29,15 @@ func tomlParts(text []byte, keep func(manifest.Setting) (value string, counts bo
 	return out, true
 }
 
-// pyproject takes out of pyproject.toml what decides how a project is built and where packages come from. Tools that no
-// installer listens to are left out by name, so that one that nobody here knows counts.
+// pyproject selects from pyproject.toml the settings that decide how a project is built and where packages come from.
+// It leaves out, by name, the tools that no installer reads. An unknown tool counts.
 func pyproject(text []byte) ([]part, bool) {
 	return tomlParts(text, func(s manifest.Setting) (string, bool) {
 		switch first, rest, _ := strings.Cut(s.Path, "."); first {
 		case "build-system":
 			return s.Value, true
 		case "project", "dependency-groups":
-			// Plain requirements are no places.
+			// Plain requirements name no location.
 			places := strings.Join(slices.DeleteFunc(s.Strings, plainRequirement), "\n")
 			return places, places != "" && !strings.HasPrefix(rest, "urls") && rest != "readme" && rest != "description"
 		case "tool":
@@ -56,7 +56,7 @@ func pyproject(text []byte) ([]part, bool) {
 	})
 }
 
-// elsewhere reports whether a dependency in TOML names a place.
+// elsewhere reports whether a dependency in TOML names a location that code comes from.
 func elsewhere(s manifest.Setting) bool {
 	last := s.Path[strings.LastIndexByte(s.Path, '.')+1:]
 	for _, k := range []string{"git", "path", "url", "file", "registry", "registry-index", "source", "index", "ref", "branch", "rev", "tag", "develop", "subdirectory"} {
@@ -67,7 +67,7 @@ func elsewhere(s manifest.Setting) bool {
 	return false
 }
 
-// plainRequirement reports whether a requirement names no place.
+// plainRequirement reports whether a requirement names no location.
 func plainRequirement(s string) bool {
 	return !strings.Contains(s, "://") && !strings.Contains(s, "@") && !strings.Contains(s, "git+") && !strings.Contains(s, "file:")
 }
@@ -82,12 +82,12 @@ func pipfile(text []byte) ([]part, bool) {
 	})
 }
 
-// uvMembers are the members of uv's workspace.
+// uvMembers returns the members of a uv workspace.
 func uvMembers(c call, dir string) []string {
 	return c.globs(dir, c.tomlStrings(path.Join(dir, "pyproject.toml"), "tool.uv.workspace.members"), "pyproject.toml")
 }
 
-// tomlStrings gives the strings under a path of a TOML file, without making it an input.
+// tomlStrings returns the strings under a path of a TOML file. It does not add the file to the inputs.
 func (r *reader) tomlStrings(file, name string) (out []string) {
 	all, _ := manifest.TOML(r.peek(file))
 	for _, s := range all {
@@ -98,11 +98,11 @@ func (r *reader) tomlStrings(file, name string) (out []string) {
 	return out
 }
 
-// pip reads requirement files and the projects that it is told to install.
+// pip adds the requirement files and the projects that the arguments of pip name.
 func pip(c call, _ []string) {
 	c.requirementFiles("-r", "--requirement", "-c", "--constraint")
 	for _, w := range append(c.values("-e", "--editable"), c.words()...) {
-		w, _, _ = strings.Cut(w, "[") // .[dev]
+		w, _, _ = strings.Cut(w, "[") // the extras, as in .[dev]
 		if w == "." || strings.ContainsAny(w, "/\\") {
 			if p, ok := c.path(c.dir, w); ok {
 				c.project(p)
@@ -114,7 +114,8 @@ func pip(c call, _ []string) {
 	}
 }
 
-// project adds what builds a Python project, or an archive that is there already.
+// project adds the files that decide how a Python project is built. If p is a regular file, such as an archive, project
+// adds this file.
 func (c call) project(p string) {
 	if c.is(p) == regular {
 		c.whole(p, c.name)
@@ -125,7 +126,7 @@ func (c call) project(p string) {
 	file := path.Join(p, "pyproject.toml")
 	c.source(file, source{pattern: "pyproject.toml", parts: pyproject})
 	for _, d := range c.tomlStrings(file, "build-system.backend-path") {
-		if d, ok := c.path(p, d); ok { // the backend is in the project
+		if d, ok := c.path(p, d); ok { // the build backend is in the project
 			for _, f := range c.expand(d, "*.py") {
 				c.whole(f, c.name)
 			}
@@ -141,7 +142,8 @@ func (c call) requirementFiles(options ...string) {
 	}
 }
 
-// requirements adds those lines of a requirement file that are no plain requirement, and the files that it includes.
+// requirements adds the files that a requirement file includes, and those of its lines that are more than a plain
+// requirement.
 func (c call) requirements(file string, depth int) {
 	text := c.open(file, c.name)
 	if text == nil || depth > maxDepth {
@@ -157,7 +159,7 @@ func (c call) requirements(file string, depth int) {
 		}
 		kept = append(kept, line)
 		name, value, _ := strings.Cut(strings.Replace(line, "=", " ", 1), " ")
-		if len(name) > 2 && name[0] == '-' && name[1] != '-' { // -rfile
+		if len(name) > 2 && name[0] == '-' && name[1] != '-' { // an option with its value, as in -rfile
 			name, value = name[:2], name[2:]
 		}
 		p, ok := c.path(path.Dir(file), strings.TrimSpace(value))
@@ -177,7 +179,7 @@ func (c call) requirements(file string, depth int) {
 	}
 }
 
-// uv reads what "uv pip" and "uv run" are given.
+// uv adds the files that "uv pip" and "uv run" name.
 func uv(c call, dirs []string) {
 	if words := c.words(); len(words) > 0 && words[0] == "pip" {
 		pip(c, dirs)
@@ -187,7 +189,7 @@ func uv(c call, dirs []string) {
 	runsRest(c, dirs)
 }
 
-// runsRest reads what stands behind "run".
+// runsRest reads the words after "run", "x" or "tool" as a command.
 func runsRest(c call, _ []string) {
 	words := c.words()
 	for i, w := range words {
@@ -202,8 +204,8 @@ func runsRest(c call, _ []string) {
 	}
 }
 
-// bundler follows what a Gemfile or Rakefile loads by a path that is written out, and reads what stands behind "bundle
-// exec".
+// bundler adds the files that a Gemfile or Rakefile loads by a literal path, and reads the words after "bundle exec" as
+// a command.
 func bundler(c call, dirs []string) {
 	for _, d := range dirs {
 		for _, name := range []string{"Gemfile", "gems.rb", "Rakefile", "rakefile", "Rakefile.rb"} {
@@ -215,7 +217,7 @@ func bundler(c call, dirs []string) {
 	}
 }
 
-// loads adds the Ruby files that a Ruby file loads.
+// loads adds the Ruby files that a Ruby file loads by a literal path.
 func (c call) loads(file string, depth int) {
 	if depth > maxDepth {
 		return
@@ -243,7 +245,7 @@ func (c call) loads(file string, depth int) {
 	}
 }
 
-// gem reads the Gemfile or gemspec that a gem command is given.
+// gem adds the Gemfile, the gemspec and the gem that the arguments of gem name.
 func gem(c call, _ []string) {
 	for _, f := range append(c.values("-g", "--file"), c.words()...) {
 		if strings.HasSuffix(f, ".gemspec") || strings.HasSuffix(f, ".gem") || strings.HasSuffix(f, "Gemfile") {
@@ -255,22 +257,22 @@ func gem(c call, _ []string) {
 	}
 }
 
-// composerJSON takes out of composer.json where packages come from and which plugins may run; for the scripts see
-// composerScripts.
+// composerJSON selects from composer.json the settings that decide where packages come from and which plugins may run.
+// composerScripts selects the scripts.
 func composerJSON(text []byte) ([]part, bool) {
 	v, err := jsonObject(text)
 	return keysOf(v, "repositories", "config", "extra", "minimum-stability"), err == nil
 }
 
-// composerScripts adds the scripts of composer.json that composer runs by itself (those before and after its events),
-// and those that the call names.
+// composerScripts adds the scripts of composer.json that composer runs by itself (those of its events), and those that
+// the call names.
 func composerScripts(c call, dirs []string) {
 	named := append(c.words(), "command", "init")
 	for _, d := range dirs {
 		file := path.Join(d, "composer.json")
 		v, err := jsonObject(c.peek(file))
 		if err != nil {
-			continue // the whole file is an input, if it is there
+			continue // the whole file is an input, if it exists
 		}
 		scripts, _ := v["scripts"].(map[string]any)
 		for name := range scripts {

@@ -13,13 +13,14 @@ import (
 )
 
 const (
-	maxScript   = 1 << 20 // bytes of a shell text that is read for commands
-	maxCommands = 500     // simple commands of one text
+	maxScript   = 1 << 20 // bytes of a shell text that is searched for commands
+	maxCommands = 500     // simple commands of one text that are read
 )
 
-// scriptAt adds a file that a command executes, and reads it if it is for a shell; shell says so, whatever is in it.
+// scriptAt adds a file that a command executes. If the file is a shell script, scriptAt also reads its commands; shell
+// says that the file is one, whatever its content.
 func (c call) scriptAt(p string, shell bool) {
-	// What is installed changes with every installation. It is an input only if the listed command names it itself.
+	// Installed files change with every installation. They are inputs only if the listed command names them itself.
 	if c.depth > 0 && slices.Contains(strings.Split(p, "/"), "node_modules") {
 		return
 	}
@@ -27,7 +28,7 @@ func (c call) scriptAt(p string, shell bool) {
 	if !ok || text.text == nil || len(text.text) > maxScript || !shell && !forShell(p, text.text) {
 		return
 	}
-	// Shell scripts often begin by going to where they stand, or above.
+	// Shell scripts often begin with a cd to their own directory, or to the one above.
 	dirs := []string{c.dir}
 	for _, d := range []string{path.Dir(p), path.Dir(path.Dir(p)), "."} {
 		if !slices.Contains(dirs, d) {
@@ -37,7 +38,7 @@ func (c call) scriptAt(p string, shell bool) {
 	c.sequence(dirs, split(string(text.text)), c.depth+1)
 }
 
-// shellText reads commands that stand in another file.
+// shellText reads the commands of a shell text from another file, such as a makefile.
 func (c call) shellText(text string) {
 	if len(text) <= maxScript {
 		c.sequence([]string{c.dir}, split(text), c.depth+1)
@@ -54,16 +55,16 @@ func forShell(p string, text []byte) bool {
 	return strings.HasPrefix(first, "#!") && (strings.HasSuffix(first, "sh") || strings.Contains(first, "sh "))
 }
 
-// split finds the simple commands of a shell text, roughly: quotes, operators, comments and redirections are
-// understood, expansions are Unknown, and what is in a substitution or a function is a command like the others. It is
-// made to find file names, not to decide anything.
+// split finds the simple commands of a shell text, roughly. It understands quotes, operators, comments and
+// redirections, replaces expansions by Unknown, and treats a command in a substitution or a function like any other.
+// split serves to find file names; no decision about a command may rest on it.
 func split(text string) [][]string {
 	var (
 		out  [][]string
 		argv []string
 		word strings.Builder
 		in   bool // a word has begun
-		skip bool // the next word is a redirection's
+		skip bool // the next word is the target of a redirection
 	)
 	endWord := func() {
 		if in && !skip {
@@ -104,7 +105,7 @@ func split(text string) [][]string {
 		case c == '"':
 			quoted = !quoted
 			in = true
-		case c == '`' && !quoted: // what is in it is a command of its own
+		case c == '`' && !quoted: // the text in the backticks is a command of its own
 			end()
 		case c == '$' || c == '`':
 			in = true
@@ -120,7 +121,7 @@ func split(text string) [][]string {
 		case c == '\n' || c == ';' || c == '|' || c == '&' || c == '(' || c == ')':
 			end()
 		case c == '<' || c == '>':
-			if strings.Trim(word.String(), "0123456789") == "" { // 2>file
+			if strings.Trim(word.String(), "0123456789") == "" { // a file descriptor, as in 2>file
 				word.Reset()
 				in = false
 			}
@@ -142,8 +143,8 @@ func split(text string) [][]string {
 	return out
 }
 
-// expansion is the length of what begins with $ or a backtick; of a substitution only its opening, since what is in it
-// is read as commands.
+// expansion returns the length of the expansion that begins with $ or a backtick. For a command substitution it returns
+// only the length of the opening, since split reads the inside as commands.
 func expansion(s string) int {
 	if s[0] == '`' || len(s) == 1 {
 		return 1
@@ -166,8 +167,8 @@ func expansion(s string) int {
 	return 2
 }
 
-// interprets reports whether a program executes the file that its arguments name. The options are those that take the
-// next word, which may be a file that is executed too.
+// interprets reports whether a program executes the file that its arguments name. options lists the options whose value
+// is the next word; this word may be an executed file, too.
 func interprets(name string) (options string, ok bool) {
 	switch name {
 	case "node", "tsx", "ts-node", "esno", "jiti", "bun":
@@ -194,14 +195,14 @@ func interprets(name string) (options string, ok bool) {
 	return options, true
 }
 
-// among reports whether a word is in a list of words.
+// among reports whether the word is in a list of words that are separated by spaces.
 func among(word, list string) bool { return slices.Contains(strings.Fields(list), word) }
 
-// interpreter adds what an interpreter is told to execute: the file that is its first operand, and those that its
+// interpreter adds the files that an interpreter executes: the file that is its first operand, and the files that its
 // options load.
 func (c call) interpreter(options string) {
 	if c.strict() {
-		for _, a := range c.args { // whatever it may read of the repository
+		for _, a := range c.args { // every file of the repository that it may read
 			if p, ok := c.path(c.dir, a); ok && c.is(p) == regular {
 				c.whole(p, c.name)
 			}
@@ -225,7 +226,7 @@ func (c call) interpreter(options string) {
 			}
 		case (c.name == "deno" || c.name == "bun") && (a == "run" || a == "test" || a == "task" || a == "serve"):
 		case c.name == "awk" || c.name == "gawk" || c.name == "sed":
-			return // its first operand is code, the others are data
+			return // the first operand is code, the others are data
 		default:
 			c.operand(a)
 			return
@@ -233,7 +234,7 @@ func (c call) interpreter(options string) {
 	}
 }
 
-// operand adds a script as the interpreter would find it.
+// operand adds the script that the interpreter would find for a word.
 func (c call) operand(word string) {
 	p, ok := c.path(c.dir, word)
 	if !ok {
@@ -254,8 +255,8 @@ func (c call) operand(word string) {
 	}
 }
 
-// module reads "python -m": the module is looked for where it is called before anywhere else, so a file of that name
-// there takes the place of the real one.
+// module reads "python -m". Python looks for the module first in the directory where it is called, so a file of that
+// name there replaces the installed module.
 func (c call) module(name string, args []string) {
 	if strings.Contains(name, Unknown) {
 		return
@@ -272,19 +273,19 @@ func (c call) module(name string, args []string) {
 	}
 }
 
-// Program is what a command's first word runs.
+// Program is the program that the first word of a command runs.
 type Program struct {
-	Path    string // the file, absolute, links followed; "" for what bash does itself
-	Inside  bool   // it is a file of the repository, and so one of the pinned inputs
-	Builtin bool   // bash does it itself
+	Path    string // the absolute path with links resolved; "" for a builtin of bash
+	Inside  bool   // the program is a file of the repository, and so one of the pinned inputs
+	Builtin bool   // the word is a builtin of bash
 }
 
-// ResolveError says why a program is not one that may run without an operator.
+// ResolveError says why a program may not run without an operator.
 type ResolveError struct {
 	Name string
-	File string // what was found; "" if nothing was
+	File string // the file that was found; "" if none was
 	Why  string
-	Hint string // what to type next, or ""
+	Hint string // a command or an action for the operator, or ""
 }
 
 func (e *ResolveError) Error() string {
@@ -299,11 +300,12 @@ func (e *ResolveError) Error() string {
 	return s
 }
 
-// Resolve finds the program that bash would run for the first word of a command: a name is looked for in PATH, whose
-// entries must be absolute. The first file that is found must lie outside of the repository, and neither it nor what
-// its links lead to may be writable by its group or by others, nor lie in a directory that everybody may write into
-// (unless it is sticky): otherwise somebody else says what the name means. A word with a slash is taken as it is, from
-// dir; in the repository it is a matter of the pinned inputs (Program.Inside). Every refusal is a *ResolveError.
+// Resolve finds the program that bash would run for the first word of a command. It looks a name up in PATH, whose
+// entries must be absolute. The first file found must lie outside of the repository. The file that its links lead to
+// must not be writable by its group or by others. No directory above either file may be writable by everybody, unless
+// it is sticky. Otherwise another user could replace the program. Resolve takes a word with a slash as a path, relative
+// to dir. Such a path may lie in the repository, where the pinned inputs cover it (Program.Inside). Every refusal is a
+// *ResolveError.
 func Resolve(argv0, dir, searchPath, repo string) (Program, error) {
 	if builtin(argv0) {
 		return Program{Builtin: true}, nil
@@ -366,7 +368,8 @@ func Resolve(argv0, dir, searchPath, repo string) (Program, error) {
 	return Program{Path: real}, nil
 }
 
-// search is what bash finds first; a relative path for a PATH that leads to one.
+// search returns the file that bash finds first in searchPath. It returns a relative path if it meets a relative entry
+// before.
 func search(name, searchPath string) string {
 	for _, d := range filepath.SplitList(searchPath) {
 		if !filepath.IsAbs(d) {
@@ -385,7 +388,7 @@ func within(file, dir string) bool {
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
 }
 
-// builtin reports whether bash does a command itself.
+// builtin reports whether a name is a builtin of bash.
 func builtin(name string) bool {
 	return among(name, ": . [ [[ alias bg bind break builtin caller cd command compgen complete compopt continue declare dirs disown echo enable eval exec exit"+
 		" export false fc fg getopts hash help history jobs kill let local logout mapfile popd printf pushd pwd read readarray readonly return set shift shopt"+

@@ -6,28 +6,29 @@ import (
 	"strings"
 )
 
-// program is a row of the table: which files a program reads.
+// program is a row of the table: the files that a program reads.
 type program struct {
-	chdir []string // the options that tell it to work in another directory, or on a file there
-	reads []string // the options that name a file, which counts whole
-	up    bool     // it looks in the directories above, too, as far as the repository goes
-	// members are the directories that belong to the one in which it works.
+	chdir []string // the options that name another working directory, or a file in it
+	reads []string // the options that name a file; the file counts whole
+	up    bool     // the program also looks in the directories above, up to the top of the repository
+	// members returns the directories of the workspace whose top is dir.
 	members func(c call, dir string) []string
 	sources []source
-	also    func(c call, dirs []string) // finds what no pattern can say; dirs are all directories that count
+	also    func(c call, dirs []string) // adds files that no pattern can describe; dirs are all directories that count
 }
 
-// source is a kind of file and what of it counts.
+// source is a pattern of files, and the parts of such a file that count.
 type source struct {
-	pattern string // a path below a directory, see expand
-	// parts takes the file apart; false: it cannot, the whole file counts. nil: the whole file always counts.
+	pattern string // a path below a directory, as expand takes it
+	// parts selects the parts that count. It returns false if the whole file counts. If parts is nil, the whole file
+	// always counts.
 	parts func(text []byte) ([]part, bool)
-	when  func(c call) bool // says whether the call reads the file at all; nil: it does
+	when  func(c call) bool // whether the call reads the file at all; nil means always
 }
 
 type part struct{ name, text string }
 
-// table is the default table of programs.
+// table returns the rows of all programs, by program name.
 func table() map[string]program {
 	t := javascript()
 	for _, more := range []map[string]program{pythons(), builders(), rubyAndPHP(), jvm()} {
@@ -36,8 +37,8 @@ func table() map[string]program {
 	return t
 }
 
-// patterns are all patterns of the table, each once: a Baseline keeps the content of every file that one of them
-// matches.
+// patterns returns all patterns of the table, each once. A Baseline stores the content of every file that matches one
+// of them.
 func patterns() []string {
 	out := []string{"*.mk", "*.mak", "requirements*.txt", "server.js", ".git/hooks/*"}
 	for _, p := range table() {
@@ -49,7 +50,7 @@ func patterns() []string {
 	return slices.Compact(out)
 }
 
-// files are sources of which all of the file counts, by their patterns.
+// files returns sources that count whole, one for each of the patterns, which are separated by spaces.
 func files(patterns string) (out []source) {
 	for _, p := range strings.Fields(patterns) {
 		out = append(out, source{pattern: p})
@@ -66,7 +67,7 @@ func javascript() map[string]program {
 		{pattern: ".npmrc", parts: iniLines},
 		{pattern: "package.json", parts: packageJSON, when: install},
 		{pattern: "package.json", parts: manifestTool, when: runs},
-		{pattern: "binding.gyp", when: install}, // npm runs node-gyp if it is there
+		{pattern: "binding.gyp", when: install}, // npm runs node-gyp if the file exists
 		{pattern: "patches/*", when: install},
 	}
 	for name, own := range map[string][]source{
@@ -76,7 +77,7 @@ func javascript() map[string]program {
 		"yarn": append(files(".yarnrc .yarnrc.yml .yarn/plugins/** .yarn/releases/**"), source{pattern: ".yarn/patches/**", when: install},
 			source{pattern: ".pnp.cjs", when: runs}, source{pattern: ".pnp.js", when: runs}, source{pattern: ".pnp.loader.mjs", when: runs},
 			locked("yarn.lock", "yarn")),
-		// The last three are what it migrates from where it has no lock file of its own.
+		// Without a lock file of its own, bun migrates from one of the last three.
 		"bun": {{pattern: "bunfig.toml"}, locked("bun.lock", "bun"), locked("bun.lockb", "bunb"), locked("package-lock.json", "npm"),
 			locked("yarn.lock", "yarn"), locked("pnpm-lock.yaml", "pnpm")},
 	} {

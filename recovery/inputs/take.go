@@ -18,39 +18,39 @@ import (
 
 // Bounds of a baseline.
 const (
-	maxFiles   = 200_000   // paths
+	maxFiles   = 200_000   // files
 	maxStored  = 128 << 20 // bytes of content
 	maxWalked  = 50_000    // entries of the work tree
-	maxHashed  = 1 << 20   // bytes of a script of which a digest is taken
-	maxHashAll = 256 << 20 // bytes of all of them
+	maxHashed  = 1 << 20   // bytes of a script whose digest is stored
+	maxHashAll = 256 << 20 // bytes of all such files together
 )
 
-// Request says what baseline is wanted.
+// Request says which baseline Take takes.
 type Request struct {
 	Repo string // the repository's directory
-	File string // where the baseline is kept, in a private directory
+	File string // the file of the baseline, in a private directory
 	From Source
-	// Queries are the commands that it will be used for, as far as they are known: the entries of the policy. Their
-	// scripts are kept with their content, so that an operator can be shown a diff.
+	// Queries are the known commands that the baseline will be used for: the entries of the policy. Take stores the
+	// content of their scripts, so that Diff can show an operator how they changed.
 	Queries []Query
-	// Previous is a baseline of before. With Head, files that are in no commit (an ignored .npmrc) are taken over from
-	// it.
+	// Previous is an earlier baseline, or nil. With Head, Take copies from it the files that no commit has (such as an
+	// ignored .npmrc).
 	Previous *Baseline
 	Time     time.Time
 }
 
-// ErrNoHead: there is no commit to take a baseline from.
+// ErrNoHead says that the repository has no commit to take a baseline from.
 var ErrNoHead = errors.New("the repository has no commit")
 
-// Take takes a baseline now and keeps it in req.File (mode 0600, its directory 0700). When it returns, the file
-// survives a power cut; whenever it is killed the file is the one of before. Nothing of the repository is executed: git
-// is run without hooks, filters, monitors and the network.
+// Take takes a baseline now and writes it to req.File (mode 0600, its directory 0700). When Take returns, the file
+// survives a power cut. If superloop is killed before, the file is either the previous one or the new one. Take
+// executes nothing of the repository: it runs git without hooks, filters, monitors and the network.
 func Take(ctx context.Context, disk durable.Disk, req Request) (*Baseline, error) {
 	tree, err := Open(req.Repo)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = tree.Close() }() // it was only read
+	defer func() { _ = tree.Close() }() // it was only read; an error of Close changes nothing
 	b := &Baseline{header: header{From: req.From, Taken: req.Time.UTC(), Format: formatSHA256}}
 	t := taker{b: b, tree: tree, interest: newInterest(), git: git(req.Repo)}
 	if err := t.take(ctx, req); err != nil {
@@ -70,8 +70,8 @@ type taker struct {
 	tree     *WorkTree
 	interest interest
 	git      git
-	stored   int64 // bytes of content
-	hashed   int64 // bytes of files of the work tree
+	stored   int64 // bytes of stored content
+	hashed   int64 // bytes of files read from the work tree
 }
 
 func (t *taker) take(ctx context.Context, req Request) error {
@@ -93,7 +93,7 @@ func (t *taker) take(ctx context.Context, req Request) error {
 	} else if err := t.walk(); err != nil {
 		return err
 	}
-	// git's own files are in no commit.
+	// No commit has the files of git itself.
 	for _, dir := range []string{".git", ".git/hooks"} {
 		if err := t.ownFiles(dir); err != nil {
 			return err
@@ -108,12 +108,13 @@ func (t *taker) take(ctx context.Context, req Request) error {
 }
 
 func (t *taker) sort() {
-	slices.Reverse(t.b.files) // of two with the same path the later one is newer
+	slices.Reverse(t.b.files) // the later entry of a path is newer
 	slices.SortStableFunc(t.b.files, byPath)
 	t.b.files = slices.CompactFunc(t.b.files, func(a, b known) bool { return a.path == b.path })
 }
 
-// committed takes what HEAD knows: every path with its id, and the content of what the table names.
+// committed takes the files of the commit: every path with its id, and the content of the files that match a pattern of
+// the table.
 func (t *taker) committed(ctx context.Context, head headInfo) error {
 	files, more, err := t.git.files(ctx, head.commit)
 	if err != nil {
@@ -133,7 +134,7 @@ func (t *taker) committed(ctx context.Context, head headInfo) error {
 	return nil
 }
 
-// carry takes over what was in no commit and still is in none.
+// carry copies from prev the files that were not committed at that time and are not in HEAD now.
 func (t *taker) carry(prev *Baseline) {
 	if prev == nil || prev.Format != t.b.Format && len(t.b.files) > 0 {
 		return
@@ -148,8 +149,8 @@ func (t *taker) carry(prev *Baseline) {
 	t.b.files = append(t.b.files, fresh...)
 }
 
-// walk lays the work tree over what HEAD knows: of files that the table names their content, of scripts their digest.
-// What it does not look at stays as HEAD has it.
+// walk adds the files of the work tree: the content of those that match a pattern of the table, the digest of scripts.
+// They replace the entries of HEAD. Entries of other files stay as HEAD has them.
 func (t *taker) walk() error {
 	slices.SortFunc(t.b.files, byPath)
 	var over []known
@@ -180,7 +181,7 @@ func (t *taker) walk() error {
 			}
 		}
 	}
-	if !t.b.Partial { // what is gone from the work tree is gone
+	if !t.b.Partial { // files that no longer exist in the work tree are removed
 		t.b.files = slices.DeleteFunc(t.b.files, func(k known) bool {
 			return !here[k.path] && !slices.ContainsFunc(strings.Split(k.path, "/"), skipped)
 		})
@@ -189,7 +190,7 @@ func (t *taker) walk() error {
 	return nil
 }
 
-// look takes a file of the work tree if it is one that counts.
+// look reads a file of the work tree if the baseline needs it.
 func (t *taker) look(p string, kd kind) (known, bool) {
 	k := known{path: p, kind: kd}
 	if _, ok := t.b.find(p); !ok {
@@ -226,12 +227,12 @@ func (t *taker) keep(k known, c content, store bool) known {
 	return k
 }
 
-// scriptLike reports whether a file may be one that a command names.
+// scriptLike reports whether the extension is one of scripts and project files that commands name.
 func scriptLike(p string) bool {
 	return among(path.Ext(p), ".sh .bash .zsh .js .cjs .mjs .ts .py .rb .pl .php .lua .txt .toml .yml .yaml .gradle .kts .rake")
 }
 
-// ownFiles takes git's own files, where .git is a directory.
+// ownFiles takes the files of git itself, if .git is a directory.
 func (t *taker) ownFiles(dir string) error {
 	list, err := t.tree.list(dir)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.ENOTDIR) {
@@ -250,7 +251,7 @@ func (t *taker) ownFiles(dir string) error {
 	return nil
 }
 
-// scripts keeps the content of what the known commands read.
+// scripts stores the content of the files that the queries read.
 func (t *taker) scripts(queries []Query) error {
 	var from Tree = t.b
 	if t.b.From == Now {
@@ -282,7 +283,7 @@ func (t *taker) scripts(queries []Query) error {
 	return nil
 }
 
-// links gives the links that lie where no walk goes (node_modules/.bin).
+// links returns the links that the queries read in directories that no walk enters (node_modules/.bin).
 func (t *taker) links(r *reader) []known {
 	var out []known
 	for _, in := range r.found {

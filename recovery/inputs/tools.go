@@ -12,8 +12,8 @@ import (
 	"github.com/superloop/superloop/internal/manifest"
 )
 
-// makefiles follows makefiles: those that are named, what they include, the directories in which they call make again,
-// and the scripts of their recipes.
+// makefiles adds the makefiles that make reads by default or by option, the files that they include, and the scripts
+// that their recipes run, including those of nested calls of make.
 func makefiles(c call, dirs []string) {
 	named := c.values("-f", "--file", "--makefile")
 	for _, d := range dirs {
@@ -59,7 +59,8 @@ func (c call) makefile(file string, depth int) {
 	}
 }
 
-// include follows an include of a makefile; one that only make can work out means every makefile that could be meant.
+// include adds the makefiles that an include directive names. For a name with a variable it adds every *.mk and *.mak
+// file.
 func (c call) include(word string, depth int) {
 	var files []string
 	if strings.Contains(word, "$") {
@@ -81,7 +82,7 @@ func (c call) recipe(line string) {
 		"$$(pwd)", ".", "$$PWD", ".", "$$", "$").Replace(line))
 }
 
-// justfile reads the recipes of a justfile like those of a makefile.
+// justfile reads the recipes of a justfile like those of a makefile, and adds the files that it imports.
 func justfile(c call, dirs []string) {
 	for _, d := range dirs {
 		for _, name := range []string{"justfile", "Justfile", ".justfile"} {
@@ -100,7 +101,8 @@ func justfile(c call, dirs []string) {
 	}
 }
 
-// cargoToml takes out of Cargo.toml what names code that is run by the build, or a place that code comes from.
+// cargoToml selects from Cargo.toml the settings that name code which the build runs, or a location that code comes
+// from.
 func cargoToml(text []byte) ([]part, bool) {
 	return tomlParts(text, func(s manifest.Setting) (string, bool) {
 		first, _, _ := strings.Cut(s.Path, ".")
@@ -132,8 +134,7 @@ func cargoMembers(c call, dir string) []string {
 	return c.globs(dir, list, "Cargo.toml")
 }
 
-// cargoBuild adds the build script that a package names itself, and what "cargo run --manifest-path" and the like would
-// build is left to the sources.
+// cargoBuild adds the build script that package.build of Cargo.toml names. The default build.rs is in the table.
 func cargoBuild(c call, dirs []string) {
 	for _, d := range dirs {
 		for _, file := range c.tomlStrings(path.Join(d, "Cargo.toml"), "package.build") {
@@ -144,8 +145,8 @@ func cargoBuild(c call, dirs []string) {
 	}
 }
 
-// goMod takes the directives out of go.mod and go.work that bring other code or another toolchain; a plain requirement
-// is none.
+// goMod selects from go.mod and go.work the directives that bring in other code or another toolchain. It leaves out
+// plain requirements.
 func goMod(text []byte) ([]part, bool) {
 	kept := map[string][]string{}
 	for _, d := range manifest.GoMod(text) {
@@ -172,7 +173,7 @@ func goMembers(c call, dir string) []string {
 	return c.globs(dir, list, "go.mod")
 }
 
-// goCommand adds what "go run" and "go generate" execute.
+// goCommand adds the files that "go run" and "go generate" execute.
 func goCommand(c call, _ []string) {
 	words := c.words()
 	if len(words) == 0 {
@@ -203,7 +204,8 @@ func goCommand(c call, _ []string) {
 	}
 }
 
-// generate adds the commands that a file of Go has for "go generate". A file that cannot be looked at counts whole.
+// generate adds the "go:generate" lines of a Go file, and reads them as commands. A file that cannot be read counts
+// whole.
 func (c call) generate(file string) {
 	var kept []string
 	text := c.peek(file)
@@ -224,14 +226,14 @@ func (c call) generate(file string) {
 	}
 }
 
-// pom leaves the plain dependencies out of a pom.xml: those of the project, not those of its plugins, and none that
-// stands on a path of the system.
+// pom selects everything of a pom.xml except the plain dependencies of the project. Dependencies of plugins count, and
+// so do those with a systemPath.
 func pom(text []byte) ([]part, bool) {
 	dec := xml.NewDecoder(bytes.NewReader(text))
 	dec.Strict = true
 	var out, held strings.Builder
 	var open []string
-	depth := 0 // of the dependency that is held back, 0: none is
+	depth := 0 // the nesting of the dependency that is held back; 0 means none
 	for {
 		token, err := dec.Token()
 		if errors.Is(err, io.EOF) {
@@ -266,7 +268,7 @@ func pom(text []byte) ([]part, bool) {
 				line = strings.Repeat(" ", len(open)+1) + s + "\n"
 			}
 		case xml.Directive:
-			return nil, false // entities could be anything
+			return nil, false // a directive can define entities with any content
 		}
 		if depth > 0 {
 			held.WriteString(line)
@@ -277,14 +279,15 @@ func pom(text []byte) ([]part, bool) {
 	return []part{{"build", out.String()}}, true
 }
 
-// plainDependency: project/dependencies/dependency, and the same below dependencyManagement or a profile.
+// plainDependency reports whether the innermost open element is below project/dependencies. The dependencies may also
+// be in dependencyManagement or in a profile.
 func plainDependency(open []string) bool {
 	return !slices.ContainsFunc(open[:len(open)-1], func(name string) bool {
 		return !slices.Contains([]string{"project", "dependencies", "dependencyManagement", "profiles", "profile"}, name)
 	})
 }
 
-// mavenModules are the modules of a pom.xml, and theirs.
+// mavenModules returns the modules of a pom.xml, with the modules of these modules.
 func mavenModules(c call, dir string) []string {
 	var out []string
 	seen := map[string]bool{dir: true}
@@ -320,7 +323,7 @@ func mavenModules(c call, dir string) []string {
 	return out
 }
 
-// gitHooks adds the hooks that git would run; it does not run its examples.
+// gitHooks adds the hooks that git would run. git does not run files that end in .sample.
 func gitHooks(c call, dirs []string) {
 	for _, d := range dirs {
 		for _, f := range c.expand(d, ".git/hooks/*") {
@@ -331,8 +334,8 @@ func gitHooks(c call, dirs []string) {
 	}
 }
 
-// gitConfig takes out of .git/config what can make git run a program or talk to another place. Branches and the like
-// come and go.
+// gitConfig selects from .git/config the settings that can make git run a program or talk to another server. It leaves
+// out settings that change often, such as those of branches.
 func gitConfig(text []byte) ([]part, bool) {
 	var b strings.Builder
 	section, keep := "", true
@@ -342,14 +345,14 @@ func gitConfig(text []byte) ([]part, bool) {
 		case line == "" || line[0] == '#' || line[0] == ';':
 			continue
 		case strings.HasSuffix(line, `\`):
-			return nil, false // what follows is not what it looks like
+			return nil, false // the line continues, which the following code does not handle
 		case line[0] == '[':
 			section = line
 			keep = !slices.ContainsFunc([]string{`[branch "`, "[user]", "[color]", "[gc]", "[init]", "[advice]"}, func(plain string) bool {
 				return strings.HasPrefix(strings.ToLower(line), plain)
 			})
 			if !strings.HasSuffix(line, "]") || strings.Count(line, "]") > 1 {
-				return nil, false // there is more on the line
+				return nil, false // there is more on the line than the section
 			}
 			continue
 		case strings.EqualFold(section, "[core]"):

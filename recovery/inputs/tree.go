@@ -22,13 +22,13 @@ import (
 )
 
 const (
-	maxText    = 16 << 20  // bytes of a file whose content is looked at
-	maxDigest  = 256 << 20 // bytes of a file of which there is a digest
+	maxText    = 16 << 20  // bytes of a file whose content is read
+	maxDigest  = 256 << 20 // bytes of a file whose digest is computed
 	maxLinks   = 16        // symbolic links on one path
 	maxListing = 20_000    // entries of one directory
 )
 
-// kind is what a path is.
+// kind is the kind of file at a path.
 type kind uint8
 
 const (
@@ -39,32 +39,32 @@ const (
 	odd // a device, a pipe, a socket
 )
 
-// entry is a name in a directory.
+// entry is an entry of a directory.
 type entry struct {
 	name string
 	kind kind
 }
 
-// content is a file. text is nil if the file has more than maxText bytes, or if a baseline knows only its digest; sum
-// is then the only thing besides id that tells it apart, or "" if even that is not known.
+// content describes a regular file. text is nil if the file has more than maxText bytes, or if a baseline holds only
+// digests of it.
 type content struct {
 	text []byte
 	size int64
 	sum  string // SHA-256, hex; "" if only id is known
-	id   string // as git would name it, in the tree's object format
+	id   string // the git object id, in the object format of the tree
 	exec bool
 }
 
-// Tree is where inputs are read: the work tree as it is (Open), or a Baseline. Paths are relative to the repository,
-// with slashes, without links.
+// Tree is a set of files in which inputs are found: the work tree (Open) or a Baseline. Paths are relative to the
+// repository, use slashes and contain no links.
 type Tree interface {
 	list(dir string) ([]entry, error) // sorted by name
 	read(file string) (content, error)
 	target(link string) (string, error)
-	objects() string // the object format of ids
+	objects() string // the git object format of ids
 }
 
-// errTooBig and errTooMany are what cannot be watched.
+// The reasons why a file or a directory cannot be watched.
 var (
 	errTooBig  = fmt.Errorf("it has more than %d MiB", maxDigest>>20)
 	errTooMany = fmt.Errorf("the directory has more than %d entries", maxListing)
@@ -72,14 +72,14 @@ var (
 	errOdd     = errors.New("it is not a regular file")
 )
 
-// WorkTree is the repository as it is on the disk. Every path is resolved below its descriptor, so no link, and no
-// directory that is exchanged meanwhile, leads out of it.
+// WorkTree is the repository on disk. The kernel resolves every path below the descriptor of the top directory. No link
+// leads out of the repository, and neither does a directory that is replaced during the access.
 type WorkTree struct {
 	root   *os.Root
 	format string
 }
 
-// Open opens the repository at repo.
+// Open opens the repository in the directory repo. The caller closes the WorkTree.
 func Open(repo string) (*WorkTree, error) {
 	root, err := os.OpenRoot(repo)
 	if err != nil {
@@ -147,7 +147,7 @@ func (w *WorkTree) read(name string) (content, error) {
 	if c.size > maxText {
 		return c, c.digest(f, w.format)
 	}
-	// One byte more than it should have shows that it grew.
+	// A read of one byte more than the size shows whether the file has grown.
 	text := make([]byte, c.size+1)
 	n, err := io.ReadFull(f, text)
 	switch {
@@ -160,21 +160,22 @@ func (w *WorkTree) read(name string) (content, error) {
 	return c, nil
 }
 
-// Object formats of git.
+// The object formats of git.
 const (
 	formatSHA1   = "sha1"
 	formatSHA256 = "sha256"
 )
 
-// name fills in the size and the digests of a file that was read whole.
+// name fills in the size and the digests of a file whose text was read completely.
 func (c *content) name(format string) {
 	if c.sum == "" && c.text != nil {
 		c.size = int64(len(c.text))
-		_ = c.digest(bytes.NewReader(c.text), format) // which has that size
+		_ = c.digest(bytes.NewReader(c.text), format) // cannot fail: the text has exactly c.size bytes
 	}
 }
 
-// digest fills in the digests of a file of c.size bytes that is read through.
+// digest reads a file of c.size bytes from f and fills in its digests. It returns errMoved if f has more or fewer
+// bytes.
 func (c *content) digest(f io.Reader, format string) error {
 	sum, id := sha256.New(), sha1.New()
 	if format == formatSHA256 {
@@ -189,13 +190,13 @@ func (c *content) digest(f io.Reader, format string) error {
 	return err
 }
 
-// below joins a path to a directory of the repository; ok is false if it leads out.
+// below joins dir and p. ok is false if the result leads out of the repository.
 func below(dir, p string) (string, bool) {
 	p = path.Join(dir, p)
 	return p, p != ".." && !(len(p) > 2 && p[:3] == "../") && p[0] != '/'
 }
 
-// git is a directory in which git is asked for facts.
+// git is a directory in which git commands run.
 type git string
 
 func (g git) run(ctx context.Context, stdin []byte, args ...string) ([]byte, error) {
@@ -204,7 +205,7 @@ func (g git) run(ctx context.Context, stdin []byte, args ...string) ([]byte, err
 
 type headInfo struct{ commit, format string }
 
-// head finds the commit that HEAD is at. ErrNoHead: there is none, or no repository, or no git.
+// head returns the commit that HEAD points to. It returns ErrNoHead if there is no commit, no repository or no git.
 func (g git) head(ctx context.Context) (headInfo, error) {
 	out, err := g.run(ctx, nil, "rev-parse", "--show-object-format", "--verify", "HEAD^{commit}")
 	if failed, ok := errors.AsType[*proc.ToolError](err); ok && ctx.Err() == nil && (failed.Code == 128 || failed.Code == -1 && errors.Is(err, os.ErrNotExist)) {
@@ -220,7 +221,7 @@ func (g git) head(ctx context.Context) (headInfo, error) {
 	return headInfo{commit: f[1], format: f[0]}, nil
 }
 
-// files lists a commit's files below the directory; more: there are too many.
+// files lists the files of a commit below the directory g. more is true if there are more than maxFiles.
 func (g git) files(ctx context.Context, commit string) (list []known, more bool, err error) {
 	out, err := g.run(ctx, nil, "ls-tree", "-r", "-z", commit)
 	if err != nil {
@@ -250,7 +251,7 @@ func (g git) files(ctx context.Context, commit string) (list []known, more bool,
 	return list, false, nil
 }
 
-// contents fills in the content of the wanted files, as far as there is room, and says how much that is.
+// contents fills in the content of the wanted files until maxStored bytes are used, and returns the number of bytes.
 func (g git) contents(ctx context.Context, files []known, wanted []int) (int64, error) {
 	var ids bytes.Buffer
 	for _, i := range wanted {
@@ -270,7 +271,7 @@ func (g git) contents(ctx context.Context, files []known, wanted []int) (int64, 
 		}
 		f := strings.Fields(lines[n])
 		if len(f) != 3 || f[1] != "blob" {
-			continue // a missing object: the baseline has its id
+			continue // git lacks the object: the baseline keeps the id only
 		}
 		size, err := strconv.ParseInt(f[2], 10, 64)
 		if err != nil || size > maxText || total+size > maxStored {
