@@ -13,17 +13,17 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 )
 
-// victim is how much likelier than others the command is to be ended when memory runs out (of 1000): it, and not the
-// supervisor.
+// victim is the oom_score_adj of the command. When memory runs out, the kernel kills the command rather than superloop.
 const victim = "500"
 
-// errOff is why something that was switched off is not used.
+// errOff is the reason in a note about a mechanism that was switched off.
 var errOff = errors.New("switched off")
 
-// ways are the namespaces to try, the best first; the last one has none that may fail, unless there is to be no
-// network. The notes say what is left out.
+// ways returns the sets of namespaces to try, the best first. The last set is empty, except for the network namespace
+// of a command with NoNetwork and the user namespace that it needs. notes say which namespaces are left out.
 func (s *Spec) ways() (ways []proc.Namespaces, notes []string) {
-	// With the capability there is no need for a user namespace, in which the files of others seem to belong to nobody.
+	// A process with CAP_SYS_ADMIN needs no user namespace, in which the files of others would seem to belong to
+	// nobody.
 	user := !has(unix.CAP_SYS_ADMIN)
 	alone := s.Network == NoNetwork
 	if slices.Contains(s.Without, UseMount) {
@@ -34,17 +34,17 @@ func (s *Spec) ways() (ways []proc.Namespaces, notes []string) {
 	return append(ways, proc.Namespaces{User: user && alone, Network: alone}), notes
 }
 
-// keepOpen lets an exec close every descriptor above last.
+// keepOpen marks every descriptor above last to be closed at exec.
 func keepOpen(last int) {
 	unix.CloseOnExec(orderFD)
 	unix.CloseOnExec(reportFD)
-	// The spawner process has already seen to all the others.
+	// The spawner process has already handled all other descriptors.
 	_ = unix.CloseRange(uint(last+1), ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC)
 }
 
-// confine is the part of prepare that only Linux has.
+// confine is the Linux part of prepare.
 func (o *order) confine(rep *report) (kind string, err error) {
-	// The kernel ends this process first when memory runs out. Where that may not be said nothing is lost.
+	// When memory runs out, the kernel kills this process first. If the setting is refused, the command still runs.
 	_ = proc.SetKernel("/proc/self/oom_score_adj", victim)
 	rep.LandlockABI, err = landlockABI()
 	use := err == nil && o.Landlock
@@ -91,7 +91,7 @@ func (o *order) confine(rep *report) (kind string, err error) {
 	return "", nil
 }
 
-// bare notes what is not done without a mount namespace.
+// bare notes which protections are missing without a mount namespace.
 func (o *order) bare(rep *report) {
 	for what, places := range map[string][]bytesOf{"can be written": o.Protected, "can be read": o.Hidden} {
 		there := slices.DeleteFunc(convert[string](places), func(p string) bool { return !exists(p) })
@@ -101,14 +101,14 @@ func (o *order) bare(rep *report) {
 	}
 }
 
-// keptCapabilities are what root has in a container, less the making of device nodes: to own, read and write files
-// whatever their mode, to become other users, to listen on low ports. What could undo the confinement is not among
-// them.
+// keptCapabilities are the capabilities that root keeps. They are those of root in a usual container, without the right
+// to make device nodes: own, read and write files of any mode, become other users, listen on low ports. None of them
+// can undo the confinement.
 const keptCapabilities = 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_FOWNER | 1<<unix.CAP_FSETID | 1<<unix.CAP_KILL |
 	1<<unix.CAP_SETGID | 1<<unix.CAP_SETUID | 1<<unix.CAP_SETPCAP | 1<<unix.CAP_NET_BIND_SERVICE | 1<<unix.CAP_NET_RAW |
 	1<<unix.CAP_SYS_CHROOT | 1<<unix.CAP_AUDIT_WRITE | 1<<unix.CAP_SETFCAP
 
-// capabilities of this thread, as far as they are permitted.
+// capabilities returns the permitted capabilities of this thread.
 func capabilities() (permitted uint64, err error) {
 	var data [2]unix.CapUserData
 	err = unix.Capget(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &data[0])
@@ -120,7 +120,7 @@ func has(capability int) bool {
 	return err == nil && all&(1<<capability) != 0
 }
 
-// dropCapabilities leaves root what is in keptCapabilities, and others nothing.
+// dropCapabilities drops all capabilities except keptCapabilities for root, and all for other users.
 func dropCapabilities() error {
 	keep := uint64(keptCapabilities)
 	if os.Geteuid() != 0 {
@@ -129,7 +129,8 @@ func dropCapabilities() error {
 	return keepCapabilities(keep)
 }
 
-// keepCapabilities drops all others for good, where there are any; the bounding set is only reduced with CAP_SETPCAP.
+// keepCapabilities drops all capabilities of this thread that are not in keep, irrevocably. It reduces the bounding set
+// only if the thread has CAP_SETPCAP. It does nothing if the thread has no capabilities.
 func keepCapabilities(keep uint64) error {
 	now, err := capabilities()
 	if err != nil {
@@ -146,14 +147,14 @@ func keepCapabilities(keep uint64) error {
 			}
 			err := unix.Prctl(unix.PR_CAPBSET_DROP, uintptr(c), 0, 0, 0)
 			if errors.Is(err, unix.EINVAL) {
-				break // no more exist
+				break // no further capabilities exist
 			}
 			if err != nil {
 				return fmt.Errorf("dropping capability %d: %w", c, err)
 			}
 		}
 	}
-	// Before Linux 4.3 there are no ambient ones.
+	// Kernels before Linux 4.3 have no ambient capabilities.
 	_ = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
 	var data [2]unix.CapUserData
 	data[0].Permitted, data[1].Permitted = uint32(keep), uint32(keep>>32)
@@ -164,24 +165,24 @@ func keepCapabilities(keep uint64) error {
 	return nil
 }
 
-// What Landlock can forbid, by the version that brought it.
+// The access rights that Landlock can restrict, and the Landlock versions that introduced some of them.
 const (
-	// Of files: what writes. Reading and executing stay free, and are not mentioned at all.
+	// The rights that write to files. Reading and executing stay unrestricted and are not in the rule set.
 	accessFile = unix.LANDLOCK_ACCESS_FS_WRITE_FILE
 	accessDir  = unix.LANDLOCK_ACCESS_FS_REMOVE_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE | unix.LANDLOCK_ACCESS_FS_MAKE_DIR |
 		unix.LANDLOCK_ACCESS_FS_MAKE_REG | unix.LANDLOCK_ACCESS_FS_MAKE_SOCK | unix.LANDLOCK_ACCESS_FS_MAKE_FIFO | unix.LANDLOCK_ACCESS_FS_MAKE_SYM
 	accessDevice = unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK // granted nowhere
 
-	abiMove     = 2 // to another directory
+	abiMove     = 2 // moving a file to another directory
 	abiTruncate = 3
 	abiIoctl    = 5
-	abiScope    = 6 // signals, abstract sockets
+	abiScope    = 6 // signals and abstract sockets
 )
 
-// devices may be written wherever they lie.
+// devices lists the devices that a command may write.
 var devices = [...]string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}
 
-// landlockABI is the version that the kernel has; an error says why it has none.
+// landlockABI returns the Landlock version of the kernel. The error says why Landlock is not available.
 func landlockABI() (int, error) {
 	abi, _, no := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	switch no {
@@ -195,7 +196,7 @@ func landlockABI() (int, error) {
 	return 0, fmt.Errorf("asking for its version: %w", no)
 }
 
-// gaps notes what an old version does not forbid.
+// gaps notes the restrictions that this Landlock version does not have.
 func gaps(rep *report) {
 	for _, g := range []struct {
 		abi  int
@@ -211,8 +212,8 @@ func gaps(rep *report) {
 	}
 }
 
-// restrict forbids this thread, and what it becomes and starts, to write anywhere but below the given directories,
-// o.Writable and devices.
+// restrict keeps this thread, and all programs that it executes or starts, from writing anywhere except below the
+// writable descriptors, below o.Writable and to devices.
 func (o *order) restrict(rep *report, writable []int) error {
 	abi := rep.LandlockABI
 	file, dir := uint64(accessFile), uint64(accessDir)
@@ -268,7 +269,7 @@ func (o *order) restrict(rep *report, writable []int) error {
 	return nil
 }
 
-// allow adds a rule: what is allowed for a file is all that is allowed for a descriptor that is no directory.
+// allow adds a rule for a descriptor. A directory gets the rights file and dir, anything else only the rights file.
 func allow(set, fd int, file, dir uint64) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -286,7 +287,7 @@ func allow(set, fd int, file, dir uint64) error {
 	return nil
 }
 
-// denied tries it: with no rule at all not even this may be opened to be written.
+// denied checks that Landlock works: under a rule set without rules not even /dev/null may be opened for writing.
 func denied() error {
 	if fd, err := unix.Open("/dev/null", unix.O_WRONLY|unix.O_CLOEXEC, 0); err == nil {
 		unix.Close(fd)

@@ -1,13 +1,14 @@
-// Package sandbox runs one approved command so that it can do its work in the repository and little else.
+// Package sandbox runs one approved command such that the command can work in the repository, and can change little
+// else.
 //
 //	Run --> proc.Spawner --> superloop __exec (ShimMain) --> bash -c COMMAND
 //	  |       forks it, holds      reads the order on          the same bytes
 //	  |       and ends the tree    descriptor 3, confines      that were approved
 //	  |                            itself, reports on 4
-//	  +-- caps, redacts and keeps the output; Result says what really held
+//	  +-- caps, redacts and keeps the output; Result says what confined it
 //
-// The shim runs between fork and bash, in the process that becomes bash. It only takes away. Its order comes through a
-// pipe: other users could read a command line or an environment.
+// The shim runs between fork and exec, in the process that becomes bash. It only takes rights away. Its order comes
+// through a pipe, because other users could read a command line or an environment.
 //
 // # What the command always gets
 //
@@ -15,13 +16,13 @@
 //   - umask 077, resource limits (see limit), no open descriptor but 0, 1 and 2;
 //   - no_new_privs: sudo and other setuid programs gain nothing;
 //   - no capabilities for an ordinary user, and for root only keptCapabilities;
-//   - the working directory that was decided on, proven by device and inode after all else is set up.
+//   - the working directory that was approved; the shim compares its device and inode after all else is set up.
 //
 // # Levels
 //
-// Each level promises for files what the ones above it in this table do:
+// Each level keeps the promises of the levels above it in this table, as far as they concern files:
 //
-//	none            nothing keeps it from writing what its user may write
+//	none            the command can write whatever its user may write
 //	landlock        nothing is created, written, truncated (Linux 6.2), linked, renamed or removed outside of
 //	                Spec.Writable and a few devices, by the command or what it starts; no process outside can be
 //	                signalled (Linux 6.12), traced, or asked for its memory or environment
@@ -29,31 +30,34 @@
 //	                writable, and cannot be renamed away; Spec.Hidden is empty
 //	landlock+mount  what landlock promises, and Spec.Protected and Spec.Hidden as in mount
 //
-// Modes, owners and times outside are only protected at mount. Reading is only restricted for Spec.Hidden. With a mount
-// namespace, devices cannot be opened, and /dev/shm is private. The level is what the shim did before it executed bash;
-// Sandbox.Notes says what was not available. Below Spec.Required nothing runs. NoNetwork is never degraded.
+// Only mount protects modes, owners and times of files outside of Spec.Writable. Reading is restricted only for
+// Spec.Hidden. In a mount namespace, devices cannot be opened and /dev/shm is private. The level states the mechanisms
+// that the shim had applied when it executed bash. Sandbox.Notes says which mechanisms were not available. If the level
+// is below Spec.Required, nothing runs. A command with NoNetwork never runs with a network instead.
 //
 // # Agents
 //
-// Protect is for agents, which bring sandboxes of their own. It keeps them from the configuration and from superloop's
-// private state, and from nothing else: no Landlock, under which bubblewrap does not start.
+// Protect is for agents, which bring sandboxes of their own. It keeps agents from changing the configuration and from
+// superloop's private state, and restricts nothing else. It does not use Landlock, because bubblewrap does not start
+// under Landlock.
 //
 //	superloop --> superloop __exec, in its own mount namespace: makes places read-only or empty, drops capabilities,
 //	    |         and becomes
-//	    +--> superloop __spawn, which lives in there --> the agent's own argv
+//	    +--> superloop __spawn, in the same namespace --> the agent's own argv
 //
-// The mounts are made once and serve every start. Before each start superloop compares the device and inode of the
-// places, and of the directories above them, with those of before, and asks the kernel whether any mount has come or
-// gone. If something differs, everything is made anew. The process that starts agents has no capability that they lack,
-// and it is undumpable, so they cannot trace it.
+// The mounts are made once and serve every start. Before each start superloop compares device and inode of the
+// protected places, and of the directories above them, with those at the time of the mounts. It also asks the kernel
+// whether any mount was added or removed. If anything differs, superloop makes all mounts anew. The process that starts
+// agents has no capability that agents lack. It is undumpable, so agents cannot trace it.
 //
-// An ordinary user needs a user namespace for that. In it sudo, su and rootless containers do not work, and the files
-// of others seem to belong to nobody. Root gets none, because it could not listen on low ports in one; instead it loses
-// the capabilities that undo mounts, cannot open disks, and sees /sys read-only. For root /proc/sys stays writable: a
-// mount there would keep every sandbox from mounting its own /proc.
+// An ordinary user needs a user namespace for these mounts. In a user namespace sudo, su and rootless containers do not
+// work, and the files of other users seem to belong to nobody. For root superloop makes no user namespace, because root
+// could not listen on low ports in it. Instead root loses the capabilities that could undo the mounts, cannot open
+// disks, and sees /sys read-only. /proc/sys stays writable for root: a mount there would prevent every sandbox from
+// mounting its own /proc.
 //
-// The directories above a place can be neither renamed nor removed. Linking and renaming between a writable place
-// inside a read-only one and the rest fails with EXDEV.
+// The directories above a protected place can be neither renamed nor removed. Linking and renaming files between a
+// writable place inside of a read-only one and other directories fails with EXDEV.
 //
 // # What commands notice
 //
@@ -63,9 +67,9 @@
 //
 // # What it does not stop
 //
-// Other projects read what is in a writable cache. A service that listens on a socket in the file system does what it
-// is asked, unless the socket is in Spec.Hidden. Holes in the kernel.
+// A command can write into a cache, and other projects read this cache. A service with a socket in the file system does
+// what the command asks, unless the socket is in Spec.Hidden. The sandbox does not stop attacks on the kernel.
 //
-// There is no Landlock library because the shim restricts one thread with three system calls, and must report each
-// degradation; a library would restrict all threads and degrade silently.
+// The package uses no Landlock library, because the shim restricts one thread with three system calls and must report
+// each missing mechanism. A library would restrict all threads and hide what is missing.
 package sandbox

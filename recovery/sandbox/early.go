@@ -2,12 +2,12 @@ package sandbox
 
 import "os"
 
-// Every recovery, and every preparation of a Protection, begins with a start of superloop as the shim. What the rest of
-// the program prepares for itself (the schema library compiles its own schemas, 4 ms of the 12 that a start took) is of
-// no use to the shim. Go initialises packages in the order of their paths as soon as what they import is initialised;
-// this one imports little, so its variables come before the heavy packages' ones, and the process has become bash, or a
-// spawner process, before their turn. main looks for ShimArg all the same: the order is a matter of speed alone.
-// TestShimIsEarly watches it.
+// Every recovery command, and every preparation of a Protection, begins with a start of superloop as the shim. The shim
+// needs nothing of the initialization of the other packages (the schema library compiles its own schemas, 4 ms of the
+// 12 that a start took). Go initializes packages in the order of their paths, each as soon as its imports are
+// initialized. This package imports little, so its variables are initialized before those of the heavy packages. The
+// process has become bash, or a spawner process, before those are initialized. main looks for ShimArg all the same: the
+// order matters only for speed. TestShimIsEarly checks it.
 var _ = becomeShim()
 
 func becomeShim() struct{} {

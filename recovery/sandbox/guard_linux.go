@@ -14,16 +14,16 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 )
 
-// An agent's view of the mounts. It may write everywhere as its user does, but what is protected is covered by
-// read-only mounts, what is hidden by empty ones, and the directories above them stay where they are; see pin.
+// This file makes the mounts for agents. An agent can write wherever its user can. Read-only mounts cover the protected
+// paths, empty mounts the hidden ones, and the directories above them cannot be moved; see pin.
 
-// protectionNamespaces are those that a protected agent is started in.
+// protectionNamespaces returns the namespaces in which protected agents start.
 func protectionNamespaces() (ns proc.Namespaces, ok bool) {
-	// Root needs no user namespace; in one it could not listen on low ports.
+	// Root needs no user namespace, and could not listen on low ports in one.
 	return proc.Namespaces{User: !has(unix.CAP_SYS_ADMIN), Mount: true}, true
 }
 
-// protectionHint is what an operator may look at when namespaces are refused.
+// protectionHint names the kernel setting that forbids namespaces, and the command that allows them, or returns "".
 func protectionHint() string {
 	for _, h := range []struct{ path, refused, hint string }{
 		{"/proc/sys/user/max_user_namespaces", "0", "sudo sysctl user.max_user_namespaces=10000"},
@@ -37,22 +37,22 @@ func protectionHint() string {
 	return ""
 }
 
-// Kinds of places.
+// The kinds of places.
 const (
 	placeReadOnly = iota
 	placeWritable
 	placeHidden
 )
 
-// cover is one place, and what is mounted over it.
+// cover is a place and the mount that covers it.
 type cover struct {
 	path string
 	kind int
-	rank int // of places with the same path, the one of the highest rank decides
-	tree int // what to mount, -1 for placeHidden
+	rank int // among covers with the same path, the highest rank decides
+	tree int // the descriptor of the mount; -1 for placeHidden
 }
 
-// guard makes the mounts, and gives up what they were made with.
+// guard makes the mounts, checks that they hold, and gives up the rights with which they were made.
 func (o *order) guard(rep *report) error {
 	a := o.Agent
 	if a.UserNS {
@@ -60,7 +60,7 @@ func (o *order) guard(rep *report) error {
 			return fmt.Errorf("in namespaces of its own: %w", err)
 		}
 	}
-	// Mounts of the host still arrive here, ours do not go out.
+	// Later mounts of the host still arrive here. The mounts of this namespace do not reach the host.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
 		return fmt.Errorf("separating the mounts: %w", err)
 	}
@@ -96,7 +96,7 @@ func (o *order) guard(rep *report) error {
 		}
 	}
 	for _, dir := range pins {
-		// It is not empty, so this never removes anything.
+		// The directory is not empty, so this call never removes it.
 		if err := unix.Rmdir(dir); err == unix.ENOTEMPTY {
 			return fmt.Errorf("%s could be renamed, with all that is protected in it", dir)
 		}
@@ -108,7 +108,8 @@ func (o *order) guard(rep *report) error {
 	return locked(covers)
 }
 
-// covers are all places, where they lie and wherever else they can be seen, those that lie in others after these.
+// covers returns the covers of all places and of all their aliases, sorted such that a place comes after those that
+// contain it.
 func (o *order) covers(table mountTable) ([]cover, error) {
 	var all []cover
 	p := Protection{ReadOnly: convert[string](o.Protected), Writable: convert[string](o.Writable), Hidden: convert[string](o.Hidden)}
@@ -158,13 +159,13 @@ func (c *cover) put() error {
 	return attach(c.tree, c.path)
 }
 
-// holds looks whether the kernel did what it was asked for.
+// holds checks that the kernel has made the mount as requested.
 func (c *cover) holds() error {
 	var st unix.Statfs_t
 	err := unix.Statfs(c.path, &st)
 	switch {
 	case err != nil && c.kind == placeHidden && errors.Is(err, unix.EACCES):
-		return nil // where we may not go the agent may not either
+		return nil // a path that the shim cannot reach is unreachable for the agent, too
 	case err != nil:
 		return fmt.Errorf("looking at %s: %w", c.path, err)
 	case c.kind == placeReadOnly && st.Flags&unix.ST_RDONLY == 0:
@@ -180,7 +181,7 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// locked tries to undo the first cover.
+// locked tries to undo the first cover. It returns an error if this works.
 func locked(covers []cover) error {
 	path := covers[0].path
 	if err := unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err == nil {
@@ -193,17 +194,18 @@ func locked(covers []cover) error {
 	return nil
 }
 
-// takenCapabilities are what a protected agent of root goes without: by each of them the mounts could be undone or got
-// around, in this namespace or through the kernel's memory, a disk, or another process. In a user namespace that it
-// makes it has them, for what is in there.
+// takenCapabilities are the capabilities that a protected agent of root does not have. Each of them could undo or
+// bypass the mounts: in this namespace, or through the kernel's memory, a disk, or another process. In a user namespace
+// that the agent makes it does have them, but only for resources of this namespace.
 const takenCapabilities = 1<<unix.CAP_SYS_ADMIN | 1<<unix.CAP_SYS_PTRACE | 1<<unix.CAP_SYS_MODULE | 1<<unix.CAP_SYS_RAWIO | 1<<unix.CAP_SYS_BOOT |
 	1<<unix.CAP_DAC_READ_SEARCH | 1<<unix.CAP_MKNOD | 1<<unix.CAP_MAC_OVERRIDE | 1<<unix.CAP_MAC_ADMIN |
 	1<<unix.CAP_PERFMON | 1<<unix.CAP_BPF | 1<<unix.CAP_CHECKPOINT_RESTORE
 
-// knownCapabilities are those whose meaning was looked at; newer ones are taken as well.
+// knownCapabilities are the capabilities that takenCapabilities takes into account. superloop also takes away all newer
+// ones.
 const knownCapabilities = 1<<(unix.CAP_CHECKPOINT_RESTORE+1) - 1
 
-// disarm gives up what the mounts were made with.
+// disarm gives up the rights with which the mounts were made.
 func (a *agentOrder) disarm() error {
 	keep := uint64(knownCapabilities &^ takenCapabilities)
 	if a.UserNS {
@@ -216,7 +218,7 @@ func (a *agentOrder) disarm() error {
 	if bounded {
 		return nil
 	}
-	// A program with capabilities in its file would get them back. Other setuid programs have no effect in this user
+	// A program file with capabilities would give the rights back. Other setuid programs have no effect in this user
 	// namespace anyway.
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("setting no_new_privs: %w", err)
@@ -224,7 +226,7 @@ func (a *agentOrder) disarm() error {
 	return nil
 }
 
-// remark says what an agent will notice, and what it still can do.
+// remark notes what an agent will notice, and what it can still do.
 func (a *agentOrder) remark(rep *report, root bool) {
 	switch {
 	case a.UserNS:
@@ -236,7 +238,8 @@ func (a *agentOrder) remark(rep *report, root bool) {
 	rep.note("a service that an agent may ask (docker, systemd --user, tmux, ssh to this machine) works outside of the protection")
 }
 
-// agentDevices may be used by an agent of root besides devices: none of them leads to a disk or to memory.
+// agentDevices lists the devices that an agent of root may use in addition to devices. None gives access to a disk or
+// to memory.
 var agentDevices = [...]string{"/dev/tty", "/dev/fuse", "/dev/kvm", "/dev/net/tun", "/dev/dri", "/dev/kfd", "/dev/snd"}
 
 const (
@@ -244,8 +247,8 @@ const (
 	ptmx = "/dev/ptmx"
 )
 
-// shutDevices closes the ways around mounts that are root's by the mode of a file: disks and memory, and the kernel's
-// objects in /sys. Terminals are new ones.
+// shutDevices closes the ways around the mounts that root has because of file modes: device files of disks and memory,
+// and the objects of the kernel in /sys. It also mounts new terminals.
 func shutDevices() error {
 	nvidia, _ := filepath.Glob("/dev/nvidia*") // the pattern is well-formed
 	keep := slices.Concat(devices[:], agentDevices[:], nvidia)
@@ -264,7 +267,7 @@ func shutDevices() error {
 	return nil
 }
 
-// newTerminals lets programs make terminals, which they could not with the old ones being dead.
+// newTerminals mounts a new devpts, because shutDevices has made the old terminals unusable.
 func newTerminals() error {
 	if !isDir(pts) {
 		return nil
@@ -274,13 +277,13 @@ func newTerminals() error {
 	}
 	info, err := os.Lstat(ptmx)
 	if err != nil || info.Mode()&os.ModeSymlink != 0 {
-		return nil // it leads to the new ones, or there was none
+		return nil // it is a link to the new one, or does not exist
 	}
 	return bind(pts+"/ptmx", ptmx, 0)
 }
 
-// prepareAgents prepares what agents see, for the spawner process that this one is to become. back is where the report
-// goes, kind is that of the error.
+// prepareAgents makes the mounts for the spawner process that this process will become. back is the descriptor for the
+// report, kind the kind of err.
 func (o *order) prepareAgents(rep *report) (back int, kind string, err error) {
 	if back, err = takeControl(); err != nil {
 		return reportFD, broken, err
@@ -291,8 +294,8 @@ func (o *order) prepareAgents(rep *report) (back int, kind string, err error) {
 	return back, noMount, err
 }
 
-// takeControl moves the control socket to where the spawner process expects it, in the place of the order, and returns
-// where the report goes now.
+// takeControl moves the control socket to the descriptor where the spawner process expects it, which was that of the
+// order. It returns the new descriptor for the report.
 func takeControl() (back int, err error) {
 	back, err = unix.FcntlInt(reportFD, unix.F_DUPFD_CLOEXEC, orderFD+shimFiles+1)
 	if err != nil {
@@ -304,9 +307,9 @@ func takeControl() (back int, err error) {
 	return back, nil
 }
 
-// watchMounts leaves the spawner process a descriptor that tells when the mounts change. They do when a file under a
-// mount is removed or replaced from outside (the kernel takes the mount away then), and when something is mounted or
-// unmounted on the host.
+// watchMounts gives the spawner process a descriptor on which the kernel signals a change of the mounts. The mounts
+// change when a process outside removes or replaces a file under a mount (the kernel then removes the mount), and when
+// something is mounted or unmounted on the host.
 func watchMounts() error {
 	fd, err := unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err == nil {

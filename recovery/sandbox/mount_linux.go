@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// furnish makes the mounts that the command sees, in the namespace that this process was started in. Devices are dead,
-// but for a few; what is protected is read-only, and what is hidden is empty. confine makes everything else read-only
-// but for what is writable, each as a mount of its own.
+// furnish makes the mounts for the command, in the mount namespace in which this process was started. Except for a few,
+// devices cannot be opened. Protected paths become read-only, hidden paths empty. If confine is true, everything except
+// the writable paths becomes read-only; each writable path becomes a mount of its own.
 func furnish(o *order, confine bool) error {
-	// Nothing goes out, and nothing that is mounted later comes in.
+	// No mount of this namespace reaches the host, and no later mount of the host arrives here.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("separating the mounts: %w", err)
 	}
@@ -47,8 +47,8 @@ func furnish(o *order, confine bool) error {
 	return nil
 }
 
-// remount gives all mounts attributes, but those of keep that exist stay as they are; from the place dead on devices in
-// them are dead.
+// remount sets attributes on all mounts, except on those paths of keep that exist. Below the paths of keep from index
+// dead on, devices cannot be opened.
 func remount(attr uint64, keep []string, dead int) error {
 	trees := make([]int, len(keep))
 	for i, path := range keep {
@@ -77,12 +77,12 @@ func remount(attr uint64, keep []string, dead int) error {
 
 const shm = "/dev/shm"
 
-// privateShm gives the command shared memory of its own, without which many programs do not start their workers. It is
-// gone with the command.
+// privateShm mounts a private /dev/shm of 256 MiB, without which many programs cannot start their workers. It
+// disappears with the command.
 func privateShm() error {
 	at, err := filepath.EvalSymlinks(shm)
 	if err != nil {
-		return nil // this system has none
+		return nil // this system has no shared memory directory
 	}
 	if err := unix.Mount("none", at, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "size=256m,mode=1777"); err != nil {
 		return fmt.Errorf("mounting %s: %w", at, err)
@@ -90,7 +90,7 @@ func privateShm() error {
 	return nil
 }
 
-// outermost are the existing places without those that lie in another one, by their real paths, shortest first.
+// outermost returns the real paths of the existing places, without those that lie in another one, the shortest first.
 func outermost(places []bytesOf) []string {
 	var all []string
 	for _, p := range places {
@@ -108,8 +108,8 @@ func outermost(places []bytesOf) []string {
 	return out
 }
 
-// clone is a detached copy of the mounts from path on, with attributes besides those that they have; -1 with an error.
-// The last step of path is not followed if it is a link.
+// clone returns a descriptor of a detached copy of the mounts at and below path, with attr added to their attributes.
+// With an error it returns -1. If path is a symbolic link, clone does not follow it.
 func clone(path string, attr uint64) (int, error) {
 	fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.O_CLOEXEC|unix.AT_RECURSIVE|unix.AT_SYMLINK_NOFOLLOW)
 	if err != nil {
@@ -125,7 +125,7 @@ func clone(path string, attr uint64) (int, error) {
 	return fd, nil
 }
 
-// attach puts a detached copy at path, and closes its descriptor.
+// attach mounts a detached copy at path and closes its descriptor.
 func attach(tree int, path string) error {
 	defer unix.Close(tree)
 	if err := unix.MoveMount(tree, "", unix.AT_FDCWD, path, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
@@ -134,7 +134,7 @@ func attach(tree int, path string) error {
 	return nil
 }
 
-// bind mounts what is at a path onto another, or onto itself, with attributes.
+// bind mounts a copy of the tree at what onto path, with attr added to its attributes. Both paths may be the same.
 func bind(what, path string, attr uint64) error {
 	tree, err := clone(what, attr)
 	if err != nil {
@@ -143,14 +143,14 @@ func bind(what, path string, attr uint64) error {
 	return attach(tree, path)
 }
 
-// view is what has been done so far.
+// view holds the state of the mounts that furnish makes.
 type view struct {
-	roots    []string // what is writable
+	roots    []string // the outermost writable paths
 	anchored map[string]bool
 }
 
-// protect makes path read-only. A mount cannot be renamed or removed, but the directories above it can, so each of them
-// becomes a mount as well, up to what is writable.
+// protect makes path read-only. A mount point cannot be renamed or removed, but the directories above it can. Therefore
+// protect turns each of them into a mount as well, up to the writable root.
 func (v *view) protect(path string) error {
 	at, err := filepath.EvalSymlinks(path)
 	if err != nil && !exists(path) {
@@ -187,11 +187,11 @@ func (v *view) protect(path string) error {
 	return nil
 }
 
-// hide puts nothing in the place of a directory, and /dev/null in that of anything else.
+// hide mounts an empty directory over a directory, and /dev/null over anything else.
 func hide(path string) error {
 	path, err := filepath.EvalSymlinks(path)
 	if errors.Is(err, os.ErrPermission) || err != nil && !exists(path) {
-		return nil // where we may not go the command may not either
+		return nil // a path that the shim cannot reach is unreachable for the command, too
 	}
 	if err != nil {
 		return err
@@ -210,11 +210,11 @@ func hide(path string) error {
 	return bind(os.DevNull, path, 0)
 }
 
-// mounted is one line of /proc/self/mountinfo.
+// mounted is a line of /proc/self/mountinfo.
 type mounted struct {
 	device string // major:minor of the file system
-	root   string // what of the file system is mounted
-	at     string // where
+	root   string // the path in the file system that is mounted
+	at     string // the mount point
 }
 
 type mountTable []mounted
@@ -238,8 +238,9 @@ func parseMounts(text string) mountTable {
 	return table
 }
 
-// aliases are the other paths by which path, or something in it, may be reached: the same file system, or a part of it,
-// may be mounted twice. Whether another mount hides them is for the caller to see.
+// aliases returns the other paths that lead to the same files as path, because the same file system is mounted more
+// than once. whole lists paths that lead to path itself, parts those that lead to something inside of it. The caller
+// checks whether another mount hides the paths in whole.
 func (t mountTable) aliases(path string) (whole, parts []string) {
 	own, ok := t.of(path)
 	if !ok {
@@ -263,7 +264,7 @@ func (t mountTable) aliases(path string) (whole, parts []string) {
 	return whole, parts
 }
 
-// of is the mount that path lies in: the one mounted last of those with the longest path.
+// of returns the mount in which path lies: among the mounts with the longest mount point, the last one.
 func (t mountTable) of(path string) (best mounted, ok bool) {
 	for _, m := range t {
 		if under(path, m.at) && (!ok || len(m.at) >= len(best.at)) {
@@ -273,7 +274,7 @@ func (t mountTable) of(path string) (best mounted, ok bool) {
 	return best, ok
 }
 
-// has reports whether something is mounted at path, which keeps it there.
+// has reports whether path is a mount point. A mount point cannot be renamed or removed.
 func (t mountTable) has(path string) bool {
 	return slices.ContainsFunc(t, func(m mounted) bool { return m.at == path })
 }
@@ -284,19 +285,19 @@ func same(a, b string) bool {
 	return err1 == nil && err2 == nil && os.SameFile(x, y)
 }
 
-// A directory that is a mount point cannot be renamed or removed, but those above it can: whoever moves the repository
-// away and makes another one in its place has a configuration of his own there. To make a mount of each of those
-// directories would keep programs from linking and renaming between them and the rest, as package managers do. What the
-// kernel asks is only whether some mount of this namespace is mounted on that very directory, by whatever path. So they
-// are mounted, read-only, one on the other, on the first protected directory (each mount is then the mount point of the
-// next), and what covers the protected directory comes on top of the pile.
+// A mount point cannot be renamed or removed, but the directories above it can. An agent that moves the repository away
+// and makes another one in its place would have its own configuration there. If each of these directories became a
+// mount at its own path, programs such as package managers could no longer link and rename files across it. The kernel
+// only asks whether the directory is a mount point anywhere in this namespace. Therefore pin stacks read-only mounts of
+// these directories on the first protected directory: each mount is the mount point of the next one. The mount that
+// covers the protected directory comes on top of the stack.
 //
-// Programs that look for other ways to their files take the pile for such a way, and cannot use it: Codex masks the
-// directory of its socket, below the one for temporary files, on every mount where it seems to be. So those above that
-// one are mounted where they are.
+// Some programs search the mount table for other paths to their files and find the stack, which they cannot use: Codex
+// masks the directory of its socket, in the directory for temporary files, on every mount that seems to contain it.
+// Therefore the directories above the one for temporary files become mounts at their own paths.
 
-// pin keeps all directories above the places where they are, and returns them. It takes the copies of the places that
-// are not in the way of each other. tmp is the directory for temporary files.
+// pin keeps the directories above all places from being renamed or removed, and returns these directories. Before the
+// stack covers the places, pin clones their mounts (cover.take). tmp is the directory for temporary files.
 func pin(covers []cover, table mountTable, tmp string) ([]string, error) {
 	anchor := slices.IndexFunc(covers, func(c cover) bool { return c.kind != placeWritable && isDir(c.path) })
 	if anchor < 0 {
@@ -313,7 +314,7 @@ func pin(covers []cover, table mountTable, tmp string) ([]string, error) {
 	slices.SortFunc(above, func(x, y string) int { return len(x) - len(y) })
 	for _, dir := range above {
 		switch {
-		case table.has(dir) || !replaceable(dir): // it stays where it is
+		case table.has(dir) || !replaceable(dir): // it cannot be moved anyway
 		case !under(tmp, dir):
 			piled = append(piled, dir)
 		default:
@@ -322,7 +323,7 @@ func pin(covers []cover, table mountTable, tmp string) ([]string, error) {
 			}
 		}
 	}
-	// From what is there now: later it is covered.
+	// The copies must show the files as they are now, before they are covered.
 	for i := range covers {
 		if err := covers[i].take(); err != nil {
 			return nil, err
@@ -343,10 +344,10 @@ func pin(covers []cover, table mountTable, tmp string) ([]string, error) {
 	return above, nil
 }
 
-// settled reports whether dir lies in something that is protected and not writable, or is a place itself.
+// settled reports whether dir is one of the places, or lies in a place that is not writable.
 func settled(dir string, covers []cover) bool {
 	kind := placeWritable
-	for _, c := range covers { // the deeper ones come later
+	for _, c := range covers { // sorted: deeper places come later
 		if dir == c.path {
 			return true
 		}
@@ -357,7 +358,7 @@ func settled(dir string, covers []cover) bool {
 	return kind != placeWritable
 }
 
-// replaceable reports whether our user may rename dir, or may become able to.
+// replaceable reports whether this user may rename dir, or could get the right to.
 func replaceable(dir string) bool {
 	parent := filepath.Dir(dir)
 	var up, own unix.Stat_t
@@ -365,7 +366,7 @@ func replaceable(dir string) bool {
 		return true
 	}
 	user := os.Geteuid()
-	if user == 0 || int(up.Uid) == user { // the owner may change the mode
+	if user == 0 || int(up.Uid) == user { // the owner of the parent may change its mode
 		return true
 	}
 	return unix.Access(parent, unix.W_OK) == nil && (up.Mode&unix.S_ISVTX == 0 || int(own.Uid) == user)

@@ -43,7 +43,7 @@ func protectionNamespaces() (ns proc.Namespaces, ok bool) { return ns, false }
 
 func protectionHint() string { return "" }
 
-// prepareAgents is never asked for here: Protect does not offer it.
+// prepareAgents always fails here. Protect never asks for it, because this system has no mount namespaces.
 func (o *order) prepareAgents(*report) (int, string, error) {
 	return reportFD, broken, errors.New("agents are not protected on this system")
 }

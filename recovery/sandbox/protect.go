@@ -17,44 +17,46 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 )
 
-// Protection is what is kept from the agents that run through a protected Spawner. All paths are absolute, and lead
-// through no symbolic link that the agent could replace. Where one lies in another, the deeper one decides.
+// Protection says which paths are protected from the agents that run through a protected Spawner. All paths are
+// absolute. No path may contain a symbolic link that an agent could replace. If a path lies in another one, the deeper
+// path decides.
 type Protection struct {
-	// ReadOnly are directories and files that may be read and not changed, replaced, renamed or removed. One that lies
-	// in a place of Writable may be missing, and is not protected then. A file that is replaced from outside while an
-	// agent runs is no longer protected from that agent; a directory is, whatever happens in it.
+	// ReadOnly lists directories and files that agents may read but not change, replace, rename or remove. A path in a
+	// directory of Writable may be missing; then it is not protected. If another process replaces a file while an agent
+	// runs, the new file is not protected from this agent. A directory stays protected whatever happens in it.
 	ReadOnly []string
-	Writable []string // directories inside of ReadOnly where agents write
-	// Hidden are directories and files in whose place there is nothing. One that is missing stays so only if nobody
-	// makes it.
+	Writable []string // directories inside of ReadOnly in which agents may write
+	// Hidden lists directories and files that agents see as empty. A missing path is not protected: if a process
+	// creates it later, running agents can see it.
 	Hidden []string
 }
 
-// The levels of a ProtectionReport. They are among the words that Level has.
+// The levels of a ProtectionReport. They have the same names as values of Level.
 const (
 	ProtectNone  = string(None)
 	ProtectMount = string(Mount)
 )
 
-// ProtectionReport says what was achieved, by setting all of it up and trying to undo it.
+// ProtectionReport says which protection is in force. Protect finds it out: it makes the mounts and tries to undo them.
 type ProtectionReport struct {
-	// Level is ProtectNone: an agent can change whatever its user can, or ProtectMount: the Protection holds.
+	// Level is ProtectNone or ProtectMount. With ProtectNone an agent can change whatever its user can. With
+	// ProtectMount the Protection is in force.
 	Level string `json:"level"`
-	// Notes say what could not be had and why, what agents notice, and what they can still do.
+	// Notes say what was not available and why, what agents notice, and what agents can still do.
 	Notes  []string `json:"notes,omitempty"`
 	UserNS bool     `json:"userns"` // the mounts need a user namespace
 }
 
-// Protect returns a Spawner whose commands run as p says, and otherwise exactly as through s: same arguments,
-// environment, directory, streams, user, bounds and ends. All start in one mount namespace, for an ordinary user inside
-// of a user namespace, and can make namespaces in there; sandboxes that agents bring themselves start. Commands that
-// run through s may run at the same time. Close of the Spawner that s is ends them too. Where that cannot be had the
-// Spawner is s itself and the level ProtectNone.
+// Protect returns a Spawner that runs commands under the Protection p. Otherwise it runs them as s does: same
+// arguments, environment, directory, streams, user, bounds and ends. All commands start in one mount namespace, for an
+// ordinary user inside of a user namespace. They can make namespaces of their own, so the sandboxes of agents work.
+// Commands that run through s may run at the same time. Closing the Spawner s also ends the protected commands. If the
+// protection is not available, Protect returns s itself and the level ProtectNone.
 //
-// What holds for p when Protect is called must still hold when
-// something is run; else it is not started, and Result.Err says why. Files may have come, gone or been replaced at the
-// places: what is there when something is run is what is protected. Nothing falls back silently. Run's commands belong
-// through s, not through what Protect returns: they could not set up their own confinement in there.
+// What Protect checks about p must also hold at each later start. Otherwise the command does not start, and Result.Err
+// says why; no command runs with less protection. Files may have been added, removed or replaced at the places: the
+// files that exist at the start are protected. Run must get s, not the returned Spawner, because the shim could not set
+// up the confinement of a command inside of these mounts.
 func Protect(ctx context.Context, s Spawner, p Protection) (Spawner, ProtectionReport) {
 	rep := ProtectionReport{Level: ProtectNone}
 	none := func(err error) (Spawner, ProtectionReport) {
@@ -91,7 +93,7 @@ func Protect(ctx context.Context, s Spawner, p Protection) (Spawner, ProtectionR
 	return g, rep
 }
 
-// resolved is the Protection with the real paths of all places, each once.
+// resolved returns the Protection with the real paths of all places, each once.
 func (p Protection) resolved() (Protection, error) {
 	for _, list := range []*[]string{&p.ReadOnly, &p.Writable, &p.Hidden} {
 		var out []string
@@ -112,11 +114,11 @@ func (p Protection) resolved() (Protection, error) {
 	return p, nil
 }
 
-// maxLinks is as many as the kernel follows.
+// maxLinks is the number of symbolic links that the kernel follows in one path.
 const maxLinks = 40
 
-// steady is path without symbolic links, as far as it exists. An error says which link on it the own user could
-// replace.
+// steady returns path with symbolic links resolved, as far as the path exists. It returns an error if path contains a
+// link that the current user could replace.
 func steady(path string) (string, error) {
 	at, rest := "/", strings.Split(filepath.Clean(path)[1:], "/")
 	for links := 0; len(rest) > 0; {
@@ -124,7 +126,7 @@ func steady(path string) (string, error) {
 		rest = rest[1:]
 		to, err := os.Readlink(next)
 		if err != nil {
-			at = next // no link, or not there
+			at = next // not a link, or missing
 			continue
 		}
 		if links++; links > maxLinks {
@@ -141,7 +143,7 @@ func steady(path string) (string, error) {
 	return at, nil
 }
 
-// check looks whether the Protection can be kept at all.
+// check returns an error if the Protection contradicts itself, or if a path is missing that must exist.
 func (p Protection) check() error {
 	if len(p.ReadOnly)+len(p.Hidden) == 0 {
 		return errors.New("nothing was named that is to be protected")
@@ -172,21 +174,22 @@ func (p Protection) optional(path string) bool {
 	return !slices.Contains(p.Writable, path) && slices.ContainsFunc(p.Writable, func(w string) bool { return under(path, w) })
 }
 
-// shimFiles are the descriptors from orderFD on that are the shim's own.
+// shimFiles is the number of descriptors, from orderFD on, that only the shim uses.
 const shimFiles = 2
 
-// agentOrder is the part of an order to the shim to prepare what agents see, and to become the spawner process that
-// starts them in it.
+// agentOrder is the part of an order that makes the shim prepare the mounts for agents and become the spawner process
+// that starts agents there.
 type agentOrder struct {
 	Level proc.Level `json:"level"`
-	Tmp   bytesOf    `json:"tmp"` // where agents make temporary files
-	// UserNS: the shim was started in a user namespace of its own, by this user and group.
+	Tmp   bytesOf    `json:"tmp"` // the directory for temporary files of agents
+	// UserNS says that the shim was started in a user namespace of its own. User and Group are the ids of the user who
+	// started it.
 	UserNS bool `json:"userns"`
 	User   int  `json:"user"`
 	Group  int  `json:"group"`
 }
 
-// guarded is what Protect returns: a second Spawner, whose spawner process lives in the mounts that agents see.
+// guarded is the Spawner that Protect returns. Its spawner process runs in the mount namespace of the agents.
 type guarded struct {
 	Spawner
 	inner *proc.Spawner
@@ -194,14 +197,14 @@ type guarded struct {
 	ns    proc.Namespaces
 	exe   string
 
-	running sync.Mutex // guards what follows
-	paths   []string   // the places, and all directories that they lie in
-	seen    []FileID   // of the paths, when the mounts were made; nil without mounts
+	running sync.Mutex // guards the following fields
+	paths   []string   // the places, and all directories above them
+	seen    []FileID   // the identities of paths when the mounts were made; nil without mounts
 	tmp     string
 	said    report
 }
 
-// newGuarded prepares the first spawner process.
+// newGuarded starts the first spawner process.
 func newGuarded(s Spawner, p Protection, ns proc.Namespaces, exe string) (*guarded, error) {
 	g := &guarded{Spawner: s, p: p, ns: ns, exe: exe, tmp: tmpOf(os.Environ())}
 	for _, path := range slices.Concat(p.ReadOnly, p.Writable, p.Hidden) {
@@ -214,14 +217,14 @@ func newGuarded(s Spawner, p Protection, ns proc.Namespaces, exe string) (*guard
 	return g, err
 }
 
-// Level is what holds the trees of agents together.
+// Level returns the mechanism that holds the process trees of agents together.
 func (g *guarded) Level() proc.Level { return g.inner.Level() }
 
-// Notes says why it is not a better one.
+// Notes says why no better mechanism is available.
 func (g *guarded) Notes() []string { return g.inner.Notes() }
 
-// Run starts the command where everything is prepared. What was prepared for other files than those that are at the
-// places now is prepared anew.
+// Run starts the command in the prepared mounts. If other files are at the places now, or if TMPDIR differs, Run makes
+// the mounts anew first.
 func (g *guarded) Run(kill context.Context, spec proc.Spec) (proc.Result, error) {
 	res := proc.Result{Code: -1, Ended: proc.NotStarted}
 	if !g.running.TryLock() {
@@ -254,10 +257,10 @@ func (g *guarded) look() []FileID {
 	return ids
 }
 
-// launch has the shim become a spawner process.
+// launch starts the shim, which makes the mounts and becomes the spawner process.
 func (g *guarded) launch(b proc.Become) (proc.Launch, error) {
-	// Before the mounts are made, so that what is replaced meanwhile is noticed. What is mounted over keeps its inode,
-	// so no other file can come to have the number.
+	// The identities are read before the mounts are made, so that a replacement in between is noticed. A file under a
+	// mount keeps its inode number, so no other file can get this number.
 	g.seen = g.look()
 	wire, err := openLine(&order{
 		Path: bytesOf(g.exe), Argv: convert[bytesOf](b.Argv), Env: convert[bytesOf](b.Env),
@@ -279,7 +282,7 @@ func (g *guarded) launch(b proc.Become) (proc.Launch, error) {
 	}, nil
 }
 
-// launched takes the shim's report. err is why there is no spawner process.
+// launched reads the report of the shim. err says why there is no spawner process.
 func (g *guarded) launched(wire *line, err error) error {
 	var fork *fs.PathError
 	var no syscall.Errno
@@ -299,7 +302,7 @@ func (g *guarded) launched(wire *line, err error) error {
 	return nil
 }
 
-// tmpOf is where programs with this environment make temporary files.
+// tmpOf returns the directory for temporary files in an environment: TMPDIR or /tmp.
 func tmpOf(env []string) string {
 	dir := "/tmp"
 	for _, e := range env {

@@ -19,7 +19,7 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 )
 
-// Spawner runs a tree of processes to its end; *proc.Spawner is one.
+// Spawner runs a process tree until all of its processes have ended. *proc.Spawner implements it.
 type Spawner interface {
 	Run(kill context.Context, spec proc.Spec) (proc.Result, error)
 	Level() proc.Level
@@ -27,18 +27,18 @@ type Spawner interface {
 	Inside(proc.Launcher) (*proc.Spawner, error)
 }
 
-// shellPath is where bash is looked for: the operator's PATH has no say in it.
+// shellPath lists the directories in which superloop looks for bash. The operator's PATH has no influence.
 const shellPath = "/bin:/usr/bin:/usr/local/bin:/run/current-system/sw/bin:/opt/homebrew/bin:/opt/local/bin"
 
-// errFull is the cause of stopping a command that prints too much.
+// errFull is the cause for stopping a command that prints too much.
 var errFull = errors.New("too much output")
 
-// Run runs the command and returns when nothing of it is left. An error means that it was not run at all
-// (*RefusedError, ErrNoBash, a place that is not the one that was decided on), or that nobody knows how it ended
-// (proc.ErrSpawnerLost); however it ended itself is in the Result. Where the best sandbox cannot be set up, the next
-// one down to Required is tried, and Result.Sandbox tells.
+// Run runs the command and returns when none of its processes is left. An error means that the command did not run at
+// all (*RefusedError, ErrNoBash, a working directory that was replaced), or that nobody knows how it ended
+// (proc.ErrSpawnerLost). Every other end is in the Result. If the best sandbox cannot be set up, Run tries the next
+// weaker one, down to Spec.Required. Result.Sandbox says which one was used.
 func Run(ctx context.Context, s Spawner, spec Spec) (Result, error) {
-	if ctx.Err() != nil { // a command of some milliseconds could be over before it is stopped
+	if ctx.Err() != nil { // a short command could end before it is stopped
 		res := notRun(s)
 		res.Ended = proc.Killed
 		return res, fmt.Errorf("running a command: it was stopped before it was executed: %w", context.Cause(ctx))
@@ -64,14 +64,14 @@ func Run(ctx context.Context, s Spawner, spec Spec) (Result, error) {
 	return res, err
 }
 
-// Measure finds out what the sandbox would be here, by setting it up for nothing on harmless places. It takes as long
-// as an empty command, some 20 ms.
+// Measure finds out which sandbox is available on this system. It sets up an empty sandbox on harmless paths, which
+// takes as long as an empty command, some 20 ms.
 func Measure(ctx context.Context, s Spawner, without ...Mechanism) (Sandbox, error) {
 	spec := Spec{Place: Place{Repo: "/"}, Network: NoNetwork, Without: without, Timeout: DefaultTimeout, OutputLimit: DefaultOutputLimit}
 	o := &order{Probe: true, Landlock: !slices.Contains(without, UseLandlock)}
 	res, err := try(ctx, s, &spec, o)
 	if refused := (*RefusedError)(nil); errors.As(err, &refused) {
-		// Without a network namespace there may still be the others.
+		// Other namespaces may be available without a network namespace.
 		spec.Network = FullNetwork
 		var again Result
 		again, err = try(ctx, s, &spec, o)
@@ -107,7 +107,7 @@ func findBash(path string) (string, error) {
 	return shell, nil
 }
 
-// makeWritable makes the places that the command may write to and that do not exist: it could not do so itself.
+// makeWritable makes the writable directories that do not exist. The confined command could not make them itself.
 func (s *Spec) makeWritable() error {
 	for _, w := range s.Writable {
 		if !exists(w) {
@@ -119,7 +119,7 @@ func (s *Spec) makeWritable() error {
 	return nil
 }
 
-// try goes through the namespaces that may be had, the best first.
+// try starts the command with the best namespaces, and with the next weaker ones if they are not available.
 func try(ctx context.Context, s Spawner, spec *Spec, o *order) (Result, error) {
 	ways, notes := spec.ways()
 	for _, ns := range ways {
@@ -138,13 +138,14 @@ func try(ctx context.Context, s Spawner, spec *Spec, o *order) (Result, error) {
 		}
 		return res, err
 	}
-	// The last way has no namespace but the network's.
+	// The last way fails only if it needs a network namespace.
 	res := notRun(s)
 	res.Sandbox.Notes = notes
 	return res, &RefusedError{Required: spec.Required, Network: NoNetwork, Sandbox: res.Sandbox}
 }
 
-// namespaceError: the command was not started because its namespaces cannot be had, or not be furnished.
+// namespaceError says that the command was not started because its namespaces are not available, or because their
+// mounts could not be made.
 type namespaceError struct {
 	ns  proc.Namespaces
 	err error
@@ -163,10 +164,10 @@ func (e *namespaceError) Error() string {
 
 func (e *namespaceError) Unwrap() error { return e.err }
 
-// errTimeout is the cause of ending a command that takes too long.
+// errTimeout is the cause for stopping a command that takes too long.
 var errTimeout = errors.New("its time is over")
 
-// attempt is one start of the shim.
+// attempt starts the shim once, with the given namespaces.
 func attempt(ctx context.Context, s Spawner, spec *Spec, o *order, ns proc.Namespaces) (Result, report, error) {
 	exe, err := shimExe()
 	if err != nil {
@@ -182,7 +183,7 @@ func attempt(ctx context.Context, s Spawner, spec *Spec, o *order, ns proc.Names
 	late := time.AfterFunc(spec.Timeout, func() { stop(errTimeout) })
 	defer late.Stop()
 	out := newOutput(spec, func() { stop(errFull) })
-	env := []string{"GOGC=off", "GOMAXPROCS=1"} // it lives for milliseconds, and does one thing at a time
+	env := []string{"GOGC=off", "GOMAXPROCS=1"} // the shim is single-threaded and lives for milliseconds
 	if spec.Marker != "" {
 		env = append(env, spec.Marker)
 	}
@@ -203,14 +204,14 @@ func attempt(ctx context.Context, s Spawner, spec *Spec, o *order, ns proc.Names
 		}
 	}
 	out.into(&res)
-	rep, err := wire.report() // also of a lost command: under what it ran
+	rep, err := wire.report() // also for a command whose end is unknown: its sandbox is known
 	switch {
 	case lost != nil:
 		return res, rep, fmt.Errorf("running a command: %w", lost)
 	case got.Ended == proc.NotStarted && ns != (proc.Namespaces{}):
 		err := got.Err
 		if no := syscall.Errno(0); errors.As(err, &no) {
-			err = no // the rest of the sentence names our own binary
+			err = no // the rest of the message names the superloop binary
 		}
 		return res, report{}, &namespaceError{ns, err}
 	case got.Ended == proc.NotStarted:
@@ -228,10 +229,10 @@ func attempt(ctx context.Context, s Spawner, spec *Spec, o *order, ns proc.Names
 	return res, rep, nil
 }
 
-// shimExe is the binary that is the shim: the running one.
+// shimExe returns the path of the running superloop binary, which is also the shim.
 func shimExe() (string, error) {
 	if runtime.GOOS == "linux" {
-		return "/proc/self/exe", nil // the very file that runs, even if it was replaced since
+		return "/proc/self/exe", nil // the running binary, even if its file was replaced
 	}
 	return os.Executable()
 }
@@ -240,15 +241,15 @@ func notRun(s Spawner) Result {
 	return Result{Code: -1, Ended: proc.NotStarted, Sandbox: Sandbox{Level: None, Tree: s.Level(), Cgroup: s.Level() == proc.Cgroup}}
 }
 
-// longLine is how much of a line is held back until its end comes, in bytes.
+// longLine is the most bytes of an unfinished line that a channel holds back.
 const longLine = 16 << 10
 
-// output takes what the command prints:
+// output receives what the command prints:
 //
 //	stdout --> redactor --> stdout's beginning and end, lines --+--> sink --> Spec.Output,
 //	stderr --> redactor --> stderr's beginning and end, lines --+             beginning and end of both
 //
-// The redactors stand first, where a secret is still in one piece.
+// The redactors come first, while every secret is still in one piece.
 type output struct {
 	sink     *sink
 	out, err *channel
@@ -264,7 +265,7 @@ func newOutput(s *Spec, full func()) *output {
 	return o
 }
 
-// into fills the result, when the command has ended.
+// into fills in the Result after the command has ended.
 func (o *output) into(res *Result) {
 	o.out.end()
 	o.err.end()
@@ -272,23 +273,23 @@ func (o *output) into(res *Result) {
 	res.Dropped, res.OutputErr = o.sink.dropped, o.sink.err
 }
 
-// channel is one of the two streams. One goroutine at a time uses it.
+// channel is standard output or standard error. Only one goroutine at a time uses it.
 type channel struct {
 	first io.WriteCloser // the redactor, which writes to the channel
 	keep  *proc.HeadTail
-	held  []byte // the beginning of a line
+	held  []byte // the beginning of an unfinished line
 	sink  *sink
 }
 
-// take is the callback of proc.Spec. No writer behind it fails.
+// take is the callback for proc.Spec. The writers behind it never fail.
 func (c *channel) take(p []byte) { _, _ = c.first.Write(p) }
 
 func (c *channel) end() {
-	_ = c.first.Close() // see take
+	_ = c.first.Close() // cannot fail, see take
 	c.sink.put(c.held)
 }
 
-// Write is behind the redactor. It passes on whole lines, so that those of the two streams are not mixed.
+// Write receives the redacted text. It passes on whole lines, so that lines of the two streams do not mix.
 func (c *channel) Write(p []byte) (int, error) {
 	_, _ = c.keep.Write(p)
 	whole := bytes.LastIndexByte(p, '\n') + 1
@@ -307,12 +308,12 @@ func (c *channel) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// sink passes room bytes on to w, and says when there is more. What does not fit, or cannot be written, is still kept
-// and counted.
+// sink writes up to room bytes to w, and calls full when there are more. It counts the bytes that did not fit or could
+// not be written. It passes all bytes to keep.
 type sink struct {
 	full func()
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the following fields
 	w       io.Writer
 	room    int64
 	keep    *proc.HeadTail

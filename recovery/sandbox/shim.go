@@ -19,11 +19,11 @@ import (
 
 const umask = 0o077
 
-// ShimMain is the whole life of the shim: main calls it first thing when os.Args[1] is ShimArg, and exits with what it
-// returns, if it returns: when all goes well this process is bash then, or the one that starts agents (see Protect). On
-// the wire it says what it did.
+// ShimMain is the complete program of the shim. main calls it first of all if os.Args[1] is ShimArg, and exits with its
+// result. On success ShimMain does not return, except for a probe: the process has become bash, or the process that
+// starts agents (see Protect). ShimMain reports its work through the pipe reportFD.
 func ShimMain() int {
-	// What is restricted is this thread, and bash gets what this thread has.
+	// The restrictions apply to this thread, and bash inherits them from this thread.
 	runtime.LockOSThread()
 	if !proc.IsOf(orderFD, unix.S_IFIFO) || !proc.IsOf(reportFD, unix.S_IFIFO) {
 		fmt.Fprintf(os.Stderr, "%s is started by superloop itself, not by hand\n", ShimArg)
@@ -50,11 +50,12 @@ func ShimMain() int {
 	}
 	err = syscall.Exec(string(o.Path), convert[string](o.Argv), convert[string](o.Env))
 	rep.fail(broken, fmt.Errorf("executing %s: %w", o.Path, err))
-	_ = say(back, rep) // if nobody listens nobody will miss it
+	_ = say(back, rep) // without a reader the message is not needed
 	return 1
 }
 
-// readOrder reads the order, a line of JSON. An order without its end is refused: who sent it has died.
+// readOrder reads the order, one line of JSON. It rejects an order without the final newline, because the sender has
+// died.
 func readOrder() (*order, error) {
 	text, err := bufio.NewReader(io.LimitReader(os.NewFile(orderFD, "order"), maxOrder+2)).ReadBytes('\n')
 	if err != nil {
@@ -81,8 +82,8 @@ func say(fd int, rep report) error {
 	return nil
 }
 
-// prepare takes away what the command must not have. Each step can only be done before the next one: the working
-// directory is looked for in the mounts that the command will see, and everything is opened before it is forbidden.
+// prepare takes away the rights that the command must not have. The order of the steps matters. The working directory
+// is looked up in the mounts that the command will see, and all files are opened before opening is forbidden.
 func (o *order) prepare(rep *report) (kind string, err error) {
 	unix.Umask(umask)
 	if err := limit(); err != nil {
@@ -91,7 +92,8 @@ func (o *order) prepare(rep *report) (kind string, err error) {
 	return o.confine(rep)
 }
 
-// enter goes to the working directory, if it still is the one that was decided on. The descriptors are to be closed.
+// enter changes to the working directory if repository and directory are still those that were approved. The caller
+// closes the descriptors.
 func (o *order) enter() (opened, error) {
 	p, fds, err := open(string(o.Repo), string(o.Dir))
 	if err != nil {
@@ -113,19 +115,20 @@ func (o *order) enter() (opened, error) {
 	return fds, err
 }
 
-// limit sets the resource limits of the command and of each process that it starts, hard and soft. None is raised.
+// limit sets the soft and the hard resource limits of the command and of each process that it starts. It raises no hard
+// limit.
 func limit() error {
 	for _, l := range []struct {
 		name string
 		what int
 		most uint64
 	}{
-		{"core size", unix.RLIMIT_CORE, 0}, // core files hold the memory, and lie in the repository
-		// Enough for any package manager. One that leaks descriptors does not fill the system's table.
+		{"core size", unix.RLIMIT_CORE, 0}, // core files contain memory, and lie in the repository
+		// Enough for any package manager. A program that leaks descriptors cannot fill the table of the system.
 		{"open files", unix.RLIMIT_NOFILE, 4096},
-		{"file size", unix.RLIMIT_FSIZE, 16 << 30}, // in bytes: SIGXFSZ ends a program that fills the disk by one file
-		// Processes and threads of the user, all of them, not only the command's; in a user namespace of its own those in
-		// there. The kernel does not apply it to root: there the timeout bounds a fork bomb.
+		{"file size", unix.RLIMIT_FSIZE, 16 << 30}, // bytes; SIGXFSZ ends a program that fills the disk with one file
+		// All processes and threads of the user count, not only those of the command. In a user namespace only those
+		// inside count. The kernel does not apply this limit to root; for root only the timeout stops a fork bomb.
 		{"processes", unix.RLIMIT_NPROC, 8192},
 	} {
 		var now syscall.Rlimit
@@ -133,8 +136,8 @@ func limit() error {
 			return fmt.Errorf("limiting %s: %w", l.name, err)
 		}
 		most := min(now.Max, l.most)
-		// Of package syscall, so that its Exec does not put the limit of open files back to what this process started
-		// with.
+		// Setrlimit must be that of package syscall. Otherwise syscall.Exec would restore the limit of open files with
+		// which this process started.
 		if err := syscall.Setrlimit(l.what, &syscall.Rlimit{Cur: most, Max: most}); err != nil {
 			return fmt.Errorf("limiting %s to %d: %w", l.name, most, err)
 		}
@@ -142,37 +145,38 @@ func limit() error {
 	return nil
 }
 
-// The order goes to the shim as one JSON value on descriptor 3, the report comes back on descriptor 4: one JSON value
-// before bash is executed, and a second one if that fails. Both pipes end with the exec.
+// The shim reads the order as one line of JSON from descriptor 3, and writes its report to descriptor 4: one JSON value
+// before it executes bash, and a second one if the exec fails. Both pipes are closed at the exec.
 
 const (
-	// ShimArg is the hidden first argument that makes our binary the shim. main (and TestMain of every package whose
-	// tests run recoveries) looks for it before anything else and calls ShimMain.
+	// ShimArg is the hidden first argument that makes the superloop binary act as the shim. main (and TestMain of every
+	// package whose tests run recoveries) checks for it before anything else and calls ShimMain.
 	ShimArg = "__exec"
 
 	orderFD  = 3
 	reportFD = 4
 
 	maxOrder   = 16 << 20
-	maxReport  = 64 << 10 // what a pipe holds: the shim must not wait for its reader
+	maxReport  = 64 << 10 // the capacity of a pipe: the shim must not wait for its reader
 	reportWait = 2 * time.Second
 	maxNote    = 400 // bytes
 	maxNotes   = 40
 )
 
-// bytesOf is for paths and texts: JSON would replace what is not UTF-8.
+// bytesOf holds a path or a text as bytes. JSON strings would replace bytes that are not valid UTF-8.
 type bytesOf []byte
 
-// order is what the shim is to do.
+// order says what the shim has to do.
 type order struct {
-	Path bytesOf   `json:"path"` // what is executed at the end
+	Path bytesOf   `json:"path"` // the program that is executed at the end
 	Argv []bytesOf `json:"argv"`
 	Env  []bytesOf `json:"env"`
 
 	Writable  []bytesOf `json:"writable"`
 	Protected []bytesOf `json:"protected"`
 	Hidden    []bytesOf `json:"hidden"`
-	// Agent is not nil if what agents see is to be prepared, and no recovery run. Nothing below counts then.
+	// Agent is not nil if the shim has to prepare the mounts for agents instead of a recovery command. The fields below
+	// are then unused.
 	Agent *agentOrder `json:"agent,omitempty"`
 
 	Repo   bytesOf `json:"repo"`
@@ -181,27 +185,28 @@ type order struct {
 	DirID  FileID  `json:"dir_id"`
 
 	Required Level `json:"required,omitempty"`
-	// Landlock is false if it is not to be used. Mount: the shim was started in a mount namespace of its own, to be
-	// furnished.
+	// Landlock is false if Landlock must not be used. Mount says that the shim was started in a mount namespace of its
+	// own, in which it has to make the mounts.
 	Landlock bool `json:"landlock"`
 	Mount    bool `json:"mount"`
-	Probe    bool `json:"probe,omitempty"` // everything is tried on harmless places, and nothing executed
+	Probe    bool `json:"probe,omitempty"` // a trial of all mechanisms on harmless paths; nothing is executed
 }
 
-// Kinds of failure.
+// The kinds of failure of the shim.
 const (
-	badPlace = "place" // the working directory is another one than was decided on
-	tooWeak  = "level" // Required is not met
-	noMount  = "mount" // the mount namespace cannot be furnished; without one it may work
+	badPlace = "place" // the working directory is not the approved one
+	tooWeak  = "level" // the level is below Required
+	noMount  = "mount" // the mounts cannot be made; the command may run without them
 	broken   = "setup"
 )
 
-// report is what the shim did.
+// report says what the shim has done.
 type report struct {
 	Level       Level    `json:"level"`
 	LandlockABI int      `json:"landlock_abi"`
 	Notes       []string `json:"notes,omitempty"`
-	// Failure is why nothing was executed, one of the kinds, "" if it is about to be; Text says it for the user.
+	// Failure is the kind of failure because of which nothing was executed, or "" if bash is about to be executed. Text
+	// describes the failure for the operator.
 	Failure string `json:"failure,omitempty"`
 	Text    string `json:"text,omitempty"`
 }
@@ -224,14 +229,14 @@ func convert[To, From ~string | ~[]byte](in []From) []To {
 	return out
 }
 
-// line is the two pipes between Run and the shim.
+// line holds the two pipes between superloop and the shim.
 type line struct {
 	theirs []*os.File // the shim's ends: order, report
 	back   *os.File
 	sent   chan struct{} // closed when the order is sent, or the shim has died
 }
 
-// openLine makes the pipes, and begins to send the order.
+// openLine makes the pipes and starts to send the order.
 func openLine(o *order) (*line, error) {
 	in, send, err := os.Pipe()
 	if err != nil {
@@ -244,22 +249,22 @@ func openLine(o *order) (*line, error) {
 		return nil, fmt.Errorf("writing the shim's order: %w", err)
 	}
 	l := &line{theirs: []*os.File{in, out}, back: back, sent: make(chan struct{})}
-	text, _ := json.Marshal(o) // it holds nothing that JSON has no form for
+	text, _ := json.Marshal(o) // an order contains only types that JSON can represent
 	go func() {
 		defer close(l.sent)
-		_, _ = send.Write(append(text, '\n')) // this fails only if the shim died, which is found out elsewhere
+		_, _ = send.Write(append(text, '\n')) // fails only if the shim has died, which report finds out
 		send.Close()
 	}()
 	return l, nil
 }
 
-// report is what the shim said.
+// report returns the report of the shim.
 func (l *line) report() (report, error) {
-	l.theirs[1].Close() // else it would not end
+	l.theirs[1].Close() // otherwise the read would never end
 	return readReport(l.back)
 }
 
-// close returns when nothing is sent any more.
+// close closes all pipes and waits until nothing is being sent.
 func (l *line) close() {
 	for _, f := range append(l.theirs, l.back) {
 		f.Close()
@@ -267,7 +272,7 @@ func (l *line) close() {
 	<-l.sent
 }
 
-// readReport reads what the shim said, when it has ended. No report means that it died.
+// readReport reads the last report that the shim wrote. If there is none, the shim has died.
 func readReport(r *os.File) (report, error) {
 	var rep report
 	if err := r.SetReadDeadline(time.Now().Add(reportWait)); err != nil {

@@ -15,94 +15,96 @@ import (
 	"github.com/superloop/superloop/internal/workdir"
 )
 
-// What a Spec has where it says nothing.
+// The defaults of a Spec, and the longest command.
 const (
 	DefaultTimeout     = 120 * time.Second
 	DefaultGrace       = 5 * time.Second
 	DefaultOutputLimit = 64 << 20
 	DefaultKeep        = 256 << 10
-	MaxCommand         = 64 << 10 // the longest command in bytes: Linux takes 128 KiB in one argument
+	MaxCommand         = 64 << 10 // bytes; Linux accepts at most 128 KiB in one argument
 )
 
-// Network says which network a command has.
+// Network says which network access a command has.
 type Network string
 
 // The networks.
 const (
-	FullNetwork Network = "full" // the supervisor's; "" is the same
-	NoNetwork   Network = "none" // a loopback device that is down
+	FullNetwork Network = "full" // the network of superloop; "" means the same
+	NoNetwork   Network = "none" // only a loopback device, which is down
 )
 
-// Spec is one command that was approved.
+// Spec describes one approved command and its sandbox.
 type Spec struct {
-	Command string   // given to bash -c byte for byte, with --noprofile, --norc and pipefail
-	Place   Place    // where it runs; see Resolve
-	Env     []string // its whole environment; see Environment
-	// Writable are the only places where it may write, as far as the level holds: absolute paths of directories, or of
-	// files. The repository is one of them without being listed. A directory that is missing is made, with mode 0700.
-	// See NewTmp and Caches.
+	Command string   // passed to bash -c byte for byte, with --noprofile, --norc and pipefail
+	Place   Place    // the directory in which the command runs; see Resolve
+	Env     []string // the complete environment; see Environment
+	// Writable lists the only directories and files that the command may write, as far as the level ensures this. All
+	// paths are absolute. The repository is always writable. Run makes a missing directory with mode 0700. See NewTmp
+	// and Caches.
 	Writable []string
-	// Protected may not be written although it lies in something writable, and Hidden cannot be seen, both only with a
-	// mount namespace. What does not exist cannot be protected; see Result.Appeared. See Protected and Sockets for what
-	// is usual.
+	// Protected lists paths that the command may not write, even inside of a writable directory. Hidden lists paths
+	// that the command cannot see. Both need a mount namespace. A path that does not exist cannot be protected; see
+	// Result.Appeared. The functions Protected and Sockets return the usual paths.
 	Protected, Hidden []string
 	Network           Network
-	Required          Level       // the level below which nothing is run; "" is None
-	Without           []Mechanism // what is not to be used
+	Required          Level       // below this level nothing runs; "" is None
+	Without           []Mechanism // mechanisms that must not be used
 
-	// Timeout bounds the run; Grace is what its tree gets between SIGTERM and SIGKILL. Hurry, when closed, ends the
-	// grace.
+	// Timeout bounds the run. Grace is the time between SIGTERM and SIGKILL for the process tree. A closed Hurry ends
+	// the grace at once.
 	Timeout, Grace time.Duration
 	Hurry          <-chan struct{}
 
-	// Output gets both streams, line by line, without Secrets; nil is nothing. When OutputLimit bytes were written the
-	// command is stopped. Keep is how much of the beginning, and of the end, of each stream the Result has.
+	// Output receives both streams, line by line, without Secrets; nil discards them. After OutputLimit bytes the
+	// command is stopped. Keep is the number of bytes that the Result keeps of the beginning, and again of the end, of
+	// each stream.
 	Output      io.Writer
 	OutputLimit int64
 	Keep        int
-	Secrets     *redact.Replacer // taken out of everything that the command prints; see Secrets
+	Secrets     *redact.Replacer // removed from everything that the command prints; see the function Secrets
 
-	Marker string // Marker is proc.Spec.Marker. It is added to Env.
+	Marker string // as proc.Spec.Marker; it is added to Env
 }
 
-// Reason is why a command ended: one of proc's, or OutputLimit.
+// Reason says why a command ended: a reason of package proc, or OutputLimit.
 type Reason = proc.Reason
 
-// OutputLimit: the command was stopped because it printed more than Spec.OutputLimit.
+// OutputLimit means that the command was stopped because it printed more than Spec.OutputLimit bytes.
 const OutputLimit Reason = "output_limit"
 
-// Result is how a command ended.
+// Result says how a command ended.
 type Result struct {
-	// Code is the exit code, -1 if a signal ended it, whose name is Signal. 126 and 127 are bash's own: not executable,
-	// not found.
+	// Code is the exit code, or -1 if a signal ended the command; Signal is its name. bash itself exits with 126 (not
+	// executable) and 127 (not found).
 	Code   int
 	Signal string
 	Ended  Reason
-	Err    error // says what could not be killed, in words for the user
+	Err    error // which processes could not be killed, in words for the operator
 
-	// Duration counts from the beginning of the command. See proc.Result for the others.
+	// Duration counts from the start of the command. For the other two see proc.Result.
 	Duration, UserTime, SystemTime time.Duration
-	LeftBehind                     int // counts the processes that had to be ended after it
+	LeftBehind                     int // processes that had to be ended after the command
 
-	Output, Stdout, Stderr proc.Capture // both streams as they came, Stdout and Stderr each alone
-	Dropped                int64        // how many bytes did not reach Spec.Output; OutputErr is its first error
+	Output, Stdout, Stderr proc.Capture // Output holds both streams in the order of arrival
+	Dropped                int64        // bytes that did not reach Spec.Output; OutputErr is its first error
 	OutputErr              error
 
-	// Appeared are those of Spec.Protected that did not exist before and do now: an operator should look at them.
+	// Appeared lists the paths of Spec.Protected that did not exist before the run and exist now. An operator should
+	// look at them.
 	Appeared []string
 
 	Sandbox Sandbox
 }
 
-// ErrNoBash: the commands of a policy are written for bash, and judged as bash would read them; sh reads some of them
-// differently.
+// ErrNoBash says that bash is not installed. The commands of a policy are written for bash and judged as bash reads
+// them; sh reads some of them differently.
 var ErrNoBash = errors.New("bash is not installed, and sh is not enough: commands are approved as bash reads them; install bash")
 
-// RefusedError says that a command was not run because it would not have been confined as required.
+// RefusedError says that a command did not run because the required confinement was not available.
 type RefusedError struct {
 	Required Level
-	Network  Network // what was required, "" if that is not the trouble
-	Sandbox  Sandbox // what could be had
+	Network  Network // NoNetwork if the missing network namespace is the reason, else ""
+	Sandbox  Sandbox // the confinement that was available
 }
 
 func (e *RefusedError) Error() string {
@@ -116,7 +118,7 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("refused, nothing was run: the sandbox level %q is required, and only %q can be had here%s; superloop doctor says what is missing", e.Required, e.Sandbox.Level, why)
 }
 
-// complete checks the Spec and fills in what it leaves open.
+// complete checks the Spec and fills in the defaults.
 func (s *Spec) complete() error {
 	switch {
 	case strings.TrimSpace(s.Command) == "":
@@ -151,7 +153,7 @@ func (s *Spec) complete() error {
 	return s.disjoint()
 }
 
-// disjoint refuses what contradicts itself: a writable place inside of one that may not be written or seen.
+// disjoint returns an error if a writable path lies in a protected or hidden one.
 func (s *Spec) disjoint() error {
 	closed := slices.Concat(s.Protected, s.Hidden)
 	at := make([]string, len(closed))
@@ -169,13 +171,13 @@ func (s *Spec) disjoint() error {
 	return nil
 }
 
-// under reports whether path is dir or lies below it; both are absolute.
+// under reports whether path is dir or lies below it. Both paths are absolute.
 func under(path, dir string) bool {
 	path, dir = filepath.Clean(path), filepath.Clean(dir)
 	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }
 
-// real is path without symbolic links, as far as it exists.
+// real returns path with symbolic links resolved, as far as the path exists.
 func real(path string) string {
 	path = filepath.Clean(path)
 	if p, err := filepath.EvalSymlinks(path); err == nil {
@@ -188,7 +190,7 @@ func real(path string) string {
 	return filepath.Join(real(parent), filepath.Base(path))
 }
 
-// Level names what confined a command; see the package comment for what each promises.
+// Level names the mechanisms that confine a command. The package comment says what each level promises.
 type Level string
 
 // The levels, the weakest first.
@@ -199,11 +201,11 @@ const (
 	LandlockMount Level = "landlock+mount"
 )
 
-// Levels are all levels, the weakest first.
+// Levels returns all levels, the weakest first.
 func Levels() []Level { return []Level{None, Landlock, Mount, LandlockMount} }
 
-// Meets reports whether l is at least as much as required. Nothing meets a level that does not exist, so that a
-// mistyped one refuses; "" requires nothing.
+// Meets reports whether l is at least as strong as required. An empty level requires nothing. An unknown level is never
+// met, so a mistyped level makes superloop refuse the command.
 func (l Level) Meets(required Level) bool {
 	if required == "" {
 		return true
@@ -212,22 +214,22 @@ func (l Level) Meets(required Level) bool {
 	return need >= 0 && slices.Index(Levels(), l) >= need
 }
 
-// Sandbox says what held a command, or would hold one.
+// Sandbox says which mechanisms confined a command, or would confine one.
 type Sandbox struct {
 	Level Level `json:"level"`
-	// LandlockABI is the version of the kernel's Landlock, whether it was used or not; 0 is none.
+	// LandlockABI is the version of Landlock in the kernel, whether it was used or not; 0 means that there is none.
 	LandlockABI int  `json:"landlock_abi"`
 	MountNS     bool `json:"mountns"` // the namespaces that were made for the command
 	UserNS      bool `json:"userns"`
 	NetNS       bool `json:"netns"`
-	// Tree is what held its tree of processes together; Cgroup is true if that was a cgroup.
+	// Tree is the mechanism that held the process tree together. Cgroup is true if it was a cgroup.
 	Tree   proc.Level `json:"tree"`
 	Cgroup bool       `json:"cgroup"`
-	Notes  []string   `json:"notes,omitempty"` // say what could not be had, and why
+	Notes  []string   `json:"notes,omitempty"` // the mechanisms that were not available, and why
 }
 
-// Mechanism is something that may be left out: a command that brings a sandbox of its own (bubblewrap, rootless podman)
-// does not start under Landlock.
+// Mechanism is a part of the sandbox that Spec.Without can leave out. A command that brings a sandbox of its own
+// (bubblewrap, rootless podman) does not start under Landlock.
 type Mechanism string
 
 // The mechanisms.
@@ -236,19 +238,20 @@ const (
 	UseMount    Mechanism = "mount" // the mount namespace
 )
 
-// FileID names a file or directory, whatever it is called, for as long as it exists.
+// FileID identifies a file or directory by device and inode, independent of its name, as long as the file exists.
 type FileID = workdir.ID
 
-// Place is a directory in a repository, and which ones the two were when it was decided that a command may run there.
-// By its IDs the shim notices that somebody put another directory in its place.
+// Place is a working directory in a repository, with the identity of both directories at the time of the decision that
+// a command may run there. By the two IDs the shim detects that somebody has replaced a directory.
 type Place struct {
 	Repo   string `json:"repo"`    // absolute, without symbolic links
 	Dir    string `json:"dir"`     // below Repo; "." is Repo itself
-	RepoID FileID `json:"repo_id"` // and DirID are what the two paths led to
+	RepoID FileID `json:"repo_id"` // RepoID and DirID are the identities of the two directories
 	DirID  FileID `json:"dir_id"`
 }
 
-// Resolve finds a working directory in a repository, as workdir.Root does; a refusal is a *workdir.Error.
+// Resolve finds the working directory dir in the repository repo, as workdir.Root does. If dir is refused, the error is
+// a *workdir.Error.
 func Resolve(repo, dir string) (Place, error) {
 	p, fds, err := open(repo, dir)
 	if err != nil {
@@ -258,18 +261,18 @@ func Resolve(repo, dir string) (Place, error) {
 	return p, nil
 }
 
-// opened are the two directories of a Place.
+// opened holds the two open directories of a Place.
 type opened struct {
 	repo *workdir.Root
 	dir  *workdir.Dir
 }
 
 func (o opened) close() {
-	_ = o.repo.Close() // they were only looked at
+	_ = o.repo.Close() // they were only read
 	_ = o.dir.Close()
 }
 
-// open is Resolve; it gives the two directories as well.
+// open does the same as Resolve, and also returns the two open directories.
 func open(repo, dir string) (Place, opened, error) {
 	if !filepath.IsAbs(repo) {
 		return Place{}, opened{}, fmt.Errorf("the repository %q is not an absolute path", repo)
@@ -280,7 +283,7 @@ func open(repo, dir string) (Place, opened, error) {
 	}
 	at, err := root.Resolve(dir)
 	if err != nil {
-		_ = root.Close() // it was only looked at
+		_ = root.Close() // it was only read
 		return Place{}, opened{}, err
 	}
 	return Place{Repo: root.Real, Dir: at.Rel, RepoID: root.ID, DirID: at.ID}, opened{root, at}, nil

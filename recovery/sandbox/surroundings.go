@@ -19,7 +19,7 @@ import (
 	"github.com/superloop/superloop/internal/redact"
 )
 
-// NewTmp makes a private directory for temporary files in parent, and returns how to remove it with all that is in it.
+// NewTmp makes a private directory for temporary files in parent. The function remove removes it with its content.
 func NewTmp(parent string) (dir string, remove func() error, err error) {
 	name := "superloop-" + strings.ToLower(rand.Text()[:12])
 	dir = filepath.Join(parent, name)
@@ -40,8 +40,9 @@ func NewTmp(parent string) (dir string, remove func() error, err error) {
 	return dir, remove, nil
 }
 
-// caches are the places below HOME where the programs keep what they download, and may make if they are missing.
-// Nothing that is executed or read as configuration by others is among them: not ~/.cargo, but its registry.
+// caches lists the directories below HOME in which programs keep their downloads. A command may make them if they are
+// missing. None of them contains files that other programs execute or read as configuration: ~/.cargo/registry is in
+// the list, ~/.cargo is not.
 var caches = [...]struct{ programs, places string }{
 	{"npm npx", ".npm"},
 	{"node corepack", ".cache/node .cache/node-gyp"},
@@ -70,14 +71,14 @@ var caches = [...]struct{ programs, places string }{
 	{"bazel bazelisk", ".cache/bazel .cache/bazelisk"},
 }
 
-// existing are places that are writable where they exist: they belong to libraries, or are files, which cannot be made
-// in advance.
+// existing lists paths that are writable only if they exist. They belong to libraries, or they are files, which
+// superloop cannot make in advance.
 const existing = ".cache/ms-playwright .cache/Cypress .cache/puppeteer .cache/electron .cache/prisma .cache/typescript " +
 	".cargo/.package-cache .cargo/.package-cache-mutate .cargo/.global-cache"
 
-// Caches are the caches of package managers below home that exist, or belong to a program that is found on path. A
-// command that installs something needs them; what a malicious package writes there, other projects of the same user
-// read.
+// Caches returns the caches of package managers below home that exist, or that belong to a program found on path. A
+// command that installs packages needs them. Other projects of the same user read what a malicious package writes
+// there.
 func Caches(home, path string) []string {
 	if !filepath.IsAbs(home) {
 		return nil
@@ -105,9 +106,9 @@ func Caches(home, path string) []string {
 	return list
 }
 
-// Protected are the places in a repository through which a command could approve the next one, or be executed later
-// outside of the sandbox: superloop's own directory, and what git executes. In a work tree these lie in the repository
-// that it belongs to.
+// Protected returns the paths of a repository through which a command could approve the next command, or could be
+// executed later outside of the sandbox: the directory .superloop, and the files that git executes. For a linked work
+// tree, git's files are in the repository that it belongs to.
 func Protected(repo string) []string {
 	list := []string{filepath.Join(repo, ".superloop")}
 	git := filepath.Join(repo, ".git")
@@ -131,12 +132,13 @@ func Protected(repo string) []string {
 	return append(list, gitDir(own)...)
 }
 
-// gitDir is what git executes, or reads to find what it executes.
+// gitDir returns the files of a git directory that git executes, or that name programs which git executes.
 func gitDir(dir string) []string {
 	return append([]string{filepath.Join(dir, "hooks"), filepath.Join(dir, "config")}, worktreeConfig(dir)...)
 }
 
-// worktreeConfig is a file that git reads only where config asks for it, so a missing one needs no protection.
+// worktreeConfig returns the file config.worktree if it exists. git reads this file only if config asks for it, so a
+// missing file needs no protection.
 func worktreeConfig(dir string) []string {
 	if path := filepath.Join(dir, "config.worktree"); exists(path) {
 		return []string{path}
@@ -144,7 +146,8 @@ func worktreeConfig(dir string) []string {
 	return nil
 }
 
-// firstLine reads a file that an agent may have made: not through a link, not a FIFO. "" is no such file.
+// firstLine reads the first line of a file that an agent may have made. It follows no link and opens no FIFO. It
+// returns "" if there is no regular file.
 func firstLine(path string) string {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -167,14 +170,14 @@ func absolute(path, base string) string {
 	return filepath.Join(base, path)
 }
 
-// exists is true also where nobody can tell.
+// exists reports whether path exists. It returns true if this cannot be determined.
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR)
 }
 
-// Sockets are the places of the services that would do for a command what it may not do itself: container engines, the
-// message buses, systemd, the agents that hold keys.
+// Sockets returns the sockets of services that could do for a command what the command may not do itself: container
+// engines, message buses, systemd, and agents that hold keys.
 func Sockets() []string {
 	return []string{
 		"/run/user/" + strconv.Itoa(os.Getuid()),
@@ -183,17 +186,17 @@ func Sockets() []string {
 	}
 }
 
-// kept are the variables of the operator that every command gets.
+// kept lists the variables of the operator's environment that every command gets.
 var kept = [...]string{"HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ"}
 
-// fallbackPath is what PATH is when the operator's has nothing that may stay.
+// fallbackPath is the PATH of the command if no entry of the operator's PATH may stay.
 const fallbackPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// Environment builds what a command gets to see. base is the operator's environment, as os.Environ gives it; of that
-// only kept, PATH without the entries that somebody else could fill (relative, inside the repository, missing), and
-// what passthrough names: a name, or the beginning of names with a * after it. Variables that change how bash reads the
-// command are never passed on, nor is a locale that does: then it would not be what was approved. tmp is the directory
-// for temporary files, "" for none. It is sorted, each name once.
+// Environment builds the environment of a command from base, the operator's environment in the form of os.Environ. It
+// keeps the variables in kept, and those that passthrough names: full names, or prefixes with a * at the end. It keeps
+// PATH without the entries that somebody else could fill (relative, inside the repository, missing). It never keeps
+// variables or locales that change how bash reads the command, because the command would then differ from the approved
+// one. tmp becomes TMPDIR, if it is not "". The result is sorted by name, each name once.
 func Environment(base, passthrough []string, repo, tmp string) []string {
 	all := map[string]string{}
 	path := ""
@@ -210,7 +213,7 @@ func Environment(base, passthrough []string, repo, tmp string) []string {
 	}
 	shell, err := findBash(shellPath)
 	if err != nil {
-		shell = "/bin/sh" // Run will say it
+		shell = "/bin/sh" // Run reports the missing bash
 	}
 	maps.Copy(all, map[string]string{"PATH": cleanPath(path, repo), "TERM": "dumb", "CI": "1", "SHELL": shell, "GIT_TERMINAL_PROMPT": "0"})
 	if tmp != "" {
@@ -223,8 +226,8 @@ func Environment(base, passthrough []string, repo, tmp string) []string {
 	return list
 }
 
-// plainLocale: in some older encodings a backslash or a quote is the second byte of a letter, and bash would read the
-// command as something else.
+// plainLocale reports whether bash reads the command correctly in a locale. In some older encodings the second byte of
+// a letter can be a backslash or a quote, so bash would read another command.
 func plainLocale(value string) bool {
 	v := strings.ToLower(value)
 	return v == "" || v == "c" || v == "posix" || strings.Contains(v, "utf-8") || strings.Contains(v, "utf8")
@@ -237,7 +240,7 @@ func passes(name string, passthrough []string) bool {
 	})
 }
 
-// bends names the variables by which the same bytes mean something else to bash, or are executed differently.
+// bends reports whether a variable changes how bash interprets or executes a command.
 func bends(name string) bool {
 	switch name {
 	case "BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "BASH_COMPAT", "POSIXLY_CORRECT", "PS4", "PROMPT_COMMAND", "IFS", "CDPATH", "GLOBIGNORE",
@@ -247,8 +250,8 @@ func bends(name string) bool {
 	return strings.HasPrefix(name, "BASH_FUNC_")
 }
 
-// steers names the variables by which programs load foreign code. An operator may pass one on, but by its whole name
-// only.
+// steers reports whether a variable makes programs load foreign code. An operator can pass such a variable on only by
+// its full name.
 func steers(name string) bool {
 	switch name {
 	case "NODE_OPTIONS", "NODE_PATH", "PYTHONSTARTUP", "PYTHONPATH", "PYTHONHOME", "PERL5OPT", "PERL5LIB", "RUBYOPT", "RUBYLIB", "JAVA_TOOL_OPTIONS",
@@ -258,8 +261,8 @@ func steers(name string) bool {
 	return slices.ContainsFunc([]string{"LD_", "DYLD_", "GIT_", "GCONV_"}, func(begin string) bool { return strings.HasPrefix(name, begin) })
 }
 
-// cleanPath keeps the entries of PATH that are absolute, exist, and lie outside of the repository, however they are
-// written.
+// cleanPath keeps the entries of PATH that are absolute, exist, and lie outside of the repository, also after links are
+// resolved.
 func cleanPath(path, repo string) string {
 	var clean []string
 	top := ""
@@ -281,8 +284,8 @@ func cleanPath(path, repo string) string {
 	return strings.Join(clean, string(os.PathListSeparator))
 }
 
-// Secrets takes out of a text what must not be printed: the values of the variables in base whose name says that they
-// are a secret, and the passwords inside of URLs in any variable. A value that is a path is left alone.
+// Secrets returns a Replacer for the secrets in base: the values of variables whose names say that they are secrets,
+// and the passwords in URLs in any variable. A value that is an absolute path is not a secret.
 func Secrets(base []string) *redact.Replacer {
 	var secrets []string
 	for _, e := range base {
@@ -297,7 +300,7 @@ func Secrets(base []string) *redact.Replacer {
 	return redact.Values(secrets)
 }
 
-// passwords is the password inside of a URL, as it stands there and decoded.
+// passwords returns the password of a URL, as written and decoded.
 func passwords(value string) []string {
 	_, rest, _ := strings.Cut(value, "://")
 	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
@@ -309,8 +312,8 @@ func passwords(value string) []string {
 	return nil
 }
 
-// decoded undoes the escapes of a URL; what is none stays. net/url would do, and would make the shim start later (see
-// becomeShim).
+// decoded decodes the percent escapes of a URL and leaves invalid escapes as they are. net/url is not used here,
+// because its import would make the shim start later (see becomeShim).
 func decoded(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
