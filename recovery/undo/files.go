@@ -17,16 +17,16 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 )
 
-// bytesOf is a file of the work tree as git would store it, without filters.
+// bytesOf is a file of the work tree as git would store it without filters.
 type bytesOf struct {
-	mode    string // gitFile, gitExec, gitLink; gitEmpty: no file is there
+	mode    string // gitFile, gitExec, gitLink, or gitEmpty if there is no file
 	perm    uint32
 	content []byte
-	there   bool // something is there, be it no file
+	there   bool // something exists at the path, not necessarily a file
 }
 
-// readFile reads what is at a tracked or untracked path. What is neither a file nor a link, or lies behind a link, is
-// no file, as git sees it. One with more than limit bytes is errTooBig.
+// readFile reads the file or link at a path. A path behind a link, and anything else than a file or link, yields
+// gitEmpty, as git sees it. A file with more than limit bytes yields errTooBig.
 func readFile(repo, rel string, limit int64) (bytesOf, error) {
 	b := bytesOf{mode: gitEmpty}
 	at, err := open(repo, rel)
@@ -55,7 +55,7 @@ func readFile(repo, rel string, limit int64) (bytesOf, error) {
 	return b, err
 }
 
-// state names what is at a path by its content; "" is no file.
+// state returns mode and SHA-256 of the file as a string, or "" if there is no file.
 func (b bytesOf) state() string {
 	if b.mode == gitEmpty {
 		return ""
@@ -64,10 +64,10 @@ func (b bytesOf) state() string {
 	return b.mode + " " + hex.EncodeToString(sum[:])
 }
 
-// tooBig is the state of a file that is not read for its size. It is never as it was kept.
+// tooBig is the state of a file that is too big to be read. It never equals a kept state.
 const tooBig = "too big"
 
-// stateAt reads what is at a path, and gives its state.
+// stateAt reads the file at a path and returns it with its state.
 func (s Store) stateAt(rel string) (b bytesOf, state string, err error) {
 	b, err = readFile(s.Repo, rel, maxTracked)
 	if errors.Is(err, errTooBig) {
@@ -76,8 +76,8 @@ func (s Store) stateAt(rel string) (b bytesOf, state string, err error) {
 	return b, b.state(), err
 }
 
-// keepTracked makes the commit of the tracked files as they are in the work tree. Only files that differ from HEAD are
-// read; those that do not fit are named and are in the commit as HEAD has them.
+// keepTracked makes the commit of the tracked files with their content in the work tree. It reads only files that
+// differ from HEAD. Files that do not fit into room are added to NotKept, and the commit has them as in HEAD.
 func (s Store) keepTracked(ctx context.Context, g *git, list []difference, m *manifest, room int64) error {
 	var in bytes.Buffer
 	fmt.Fprintf(&in, "feature done\ncommit %s\nmark :1\ncommitter superloop <superloop@localhost> %d +0000\n", refBase+m.ID, m.Time.Unix())
@@ -102,7 +102,7 @@ func (s Store) keepTracked(ctx context.Context, g *git, list []difference, m *ma
 			continue
 		}
 		if b.mode == d.oldMode && g.object("blob", b.content) == d.oldID {
-			continue // touched, but the same
+			continue // the times differ, the content does not
 		}
 		room -= int64(len(b.content))
 		fmt.Fprintf(&in, "M %s inline %s\n", b.mode, name)
@@ -129,8 +129,9 @@ func (s Store) keepTracked(ctx context.Context, g *git, list []difference, m *ma
 	return nil
 }
 
-// flushes are the options of git that flush what stays, and no more: of a few files git makes a pack first and then
-// takes it apart. Without any flush a power cut would leave broken objects in the operator's repository.
+// flushes returns the git options that flush exactly the data that stays. Up to 100 files become loose objects, which
+// git does not flush by default. For more files git keeps the pack and flushes it by default. Without any flush a power
+// cut would leave broken objects in the operator's repository.
 func flushes(files int) []string {
 	if files > 100 {
 		return nil
@@ -138,7 +139,7 @@ func flushes(files int) []string {
 	return []string{"-c", "fastimport.unpackLimit=100000", "-c", "core.fsync=loose-object,reference", "-c", "core.fsyncMethod=batch"}
 }
 
-const maxTracked = 64 << 20 // bytes of a single tracked file
+const maxTracked = 64 << 20 // bytes of the largest tracked file that is read
 
 func data(b *bytes.Buffer, content []byte) {
 	fmt.Fprintf(b, "data %d\n", len(content))
@@ -156,7 +157,7 @@ func size(n int64) string {
 	return fmt.Sprintf("%d bytes", max(n, 0))
 }
 
-// packer copies single files into one file of the set, the pack, one after another.
+// packer copies single files one after another into the pack, a single file of the set.
 type packer struct {
 	repo string
 	m    *manifest
@@ -165,8 +166,8 @@ type packer struct {
 	at   int64
 }
 
-// add keeps one file or link. What cannot be kept is named, but for what is too big: that is errTooBig; other errors
-// are about the private directory only.
+// add keeps one file or link. If the file has more than limit bytes, add returns errTooBig. Other files that cannot be
+// kept are added to NotKept. All other errors concern only the private directory.
 func (p *packer) add(rel string, limit int64) error {
 	if p.room.Files <= 0 {
 		p.m.skip(rel, errTooMany.Error())
@@ -179,7 +180,7 @@ func (p *packer) add(rel string, limit int64) error {
 	case err != nil:
 		p.m.skip(rel, why(err))
 		return nil
-	case b.mode == gitEmpty: // it is gone
+	case b.mode == gitEmpty: // the file has disappeared
 		return nil
 	}
 	p.room.Files--
@@ -227,30 +228,30 @@ func keepLoose(ctx context.Context, g *git, targets []Target, pack *packer) erro
 	return nil
 }
 
-// inTree reports whether a path lies in a target, which is kept as a whole.
+// inTree reports whether a path lies in one of the targets, which are kept as a whole.
 func inTree(p string, targets []Target) bool {
 	return slices.ContainsFunc(targets, func(t Target) bool { return p == t.Path || strings.HasPrefix(p, path.Clean(t.Path)+"/") })
 }
 
-// refBase is where the commits of sets have their refs.
+// refBase is the prefix of the refs of sets.
 const refBase = "refs/superloop/undo/"
 
-// git is a repository's git, run in the directory of the repository of superloop; see proc.Git for what of the
-// repository's own configuration is not executed. Its filters are not either.
+// git runs git commands in dir, the directory of the repository. The filters of the repository's configuration are not
+// executed; proc.Git describes what else is not.
 type git struct {
 	dir    string
-	quiet  []string // -c options that silence the filters of the configuration
+	quiet  []string // -c options that switch off the filters of the configuration
 	found  bool     // there is a work tree that git can read
-	why    string   // why it cannot, if there may be one
-	prefix string   // of dir below git's top directory
+	why    string   // why git cannot read the work tree, or ""
+	prefix string   // the path of dir below git's top directory
 	sha256 bool
-	head   string // "" without a commit
+	head   string // the commit of HEAD; "" if there is none
 }
 
-// openGit looks at the repository. That there is none, or no git, is no error.
+// openGit examines the repository. A missing repository or a missing git is not an error.
 func openGit(ctx context.Context, dir string) (*git, error) {
 	g := &git{dir: dir}
-	// With a commit it is the fourth line and the exit code is 0, without one it is 1.
+	// With a commit, git prints it as the fourth line and exits with 0. Without one it exits with 1.
 	out, err := g.run(ctx, nil, "rev-parse", "--is-inside-work-tree", "--show-object-format", "--show-prefix", "--quiet", "--verify", "HEAD^{commit}")
 	unborn := exitCode(err) == 1
 	if failed, ok := errors.AsType[*proc.ToolError](err); ok && ctx.Err() == nil && (failed.Code == 128 || errors.Is(err, os.ErrNotExist)) {
@@ -305,15 +306,15 @@ func (g *git) object(kind string, content []byte) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// difference is a tracked path whose work tree differs from a commit, or may.
+// difference is a tracked path whose file in the work tree differs, or may differ, from a commit.
 type difference struct {
-	path    string // relative to dir
-	oldMode string // in the commit; gitEmpty: it is not there
+	path    string // relative to git.dir
+	oldMode string // the mode in the commit; gitEmpty if the commit lacks the path
 	oldID   string
 }
 
-// differences compares a commit ("" is the empty tree) with the work tree, by what the index knows; a file whose times
-// have changed is among them even if its content has not. Submodules are left out.
+// differences compares a commit with the work tree, based on the index; "" stands for the empty tree. A file with
+// changed times is in the result even if its content is the same. Submodules are left out.
 func (g *git) differences(ctx context.Context, commit string) ([]difference, error) {
 	if commit == "" {
 		commit = g.object("tree", nil)
@@ -338,7 +339,7 @@ func (g *git) differences(ctx context.Context, commit string) ([]difference, err
 	return list, nil
 }
 
-// Modes as git writes them.
+// The file modes, as git writes them.
 const (
 	gitModule = "160000"
 	gitLink   = "120000"
@@ -347,11 +348,11 @@ const (
 	gitEmpty  = "000000" // nothing is there
 )
 
-// own: superloop writes there while the command runs.
+// own reports whether a path belongs to superloop, which writes there while the command runs.
 func own(p string) bool { return p == ".superloop" || strings.HasPrefix(p, ".superloop/") }
 
-// untracked lists what git does not know: files, or with ignored set what it ignores, directories as one entry. A
-// repository of its own ends in "/".
+// untracked lists the files that git neither tracks nor ignores. If ignored is true, it lists the ignored files
+// instead, and a completely ignored directory as one entry. The name of a nested repository ends in "/".
 func (g *git) untracked(ctx context.Context, ignored bool) ([]string, error) {
 	args := []string{"ls-files", "--others", "--exclude-standard", "-z"}
 	if ignored {
@@ -370,10 +371,10 @@ func (g *git) untracked(ctx context.Context, ignored bool) ([]string, error) {
 	return list, nil
 }
 
-// quote writes a path as fast-import reads it.
+// quote quotes a path for git fast-import.
 func quote(p string) string { return `"` + escape(p, `"\`, `\%03o`) + `"` }
 
-// escape writes each byte of s that is no printable ASCII, or one of special, by a format.
+// escape replaces each byte of s that is not printable ASCII, or that is in special, by its formatted value.
 func escape(s, special, format string) string {
 	var b []byte
 	for i := range len(s) {

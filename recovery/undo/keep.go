@@ -1,4 +1,5 @@
-// Package undo keeps what a recovery is going to delete or overwrite inside the repository, and puts it back.
+// Package undo keeps the files that a recovery command is going to delete or overwrite inside the repository, and
+// restores them.
 //
 //	Plan ----> Store.Keep ----> (the command runs) ----> Store.Seal ----> Store.Restore
 //	words      a whole set,                              what it left     only what it changed,
@@ -6,41 +7,44 @@
 //
 // # What is kept
 //
-//   - Tracked files: a commit of the work tree as it is, under refs/superloop/undo/<id>. Neither the operator's index nor the
-//     work tree is touched; the commit is made from the files' bytes, without filters or hooks. If none differs from HEAD
-//     it is HEAD's commit. What git was told to take for unchanged (assume-unchanged, skip-worktree) is not seen, unless
-//     the command names it.
+//   - Tracked files: a commit of the work tree with its uncommitted changes, under refs/superloop/undo/<id>. The
+//     operator's index and the work tree stay untouched; the commit is made from the bytes of the files, without
+//     filters or hooks. If no file differs from HEAD, the commit is that of HEAD. Changes to files that git is told to
+//     ignore (assume-unchanged, skip-worktree) are not kept, unless the command names the file.
 //   - Single files that the command names or overwrites (a lock file): by copy.
-//   - Trees that it deletes or rebuilds (node_modules, dist, .venv), and big files: below the private directory, by reflink
-//     where the file system can, so that no room is needed. Where it cannot, by hard link, but only a tree that the command
-//     deletes: a hard link is the same file, so a program that writes into it would write into what was kept. Else by copy,
-//     if it is small.
-//   - Of a command that nobody here knows: besides tracked files those that are untracked and not ignored, by copy.
+//   - Trees that the command deletes or rebuilds (node_modules, dist, .venv), and big files: below the private
+//     directory, by reflink where the file system supports it, which needs no space. Elsewhere a tree that the command
+//     deletes is kept by hard link. Other trees are not, because a hard link is the same file: a program that writes
+//     into the file would change the kept content. The last way is a copy, if the tree is small.
+//   - For a command that superloop does not know: besides the tracked files those that are neither tracked nor ignored,
+//     by copy.
 //
-// What is over a cap, cannot be read, lies behind a link or on another file system is not kept, and is named in
-// Kept.NotKept: an operator sees before the command runs what could not be taken back.
+// Files that exceed a cap, cannot be read, lie behind a link or lie on another file system are not kept. Kept.NotKept
+// names them, so an operator sees before the command runs what undo could not restore.
 //
-// # What is put back
+// # What is restored
 //
-// Seal records what the command left behind. Restore then changes only what the command changed, and only where it
-// still is as the command left it. What has changed since then is a conflict: it is reported and stays, or with Force
-// is moved beside, to a name ending in .superloop-undo-conflict, and what was kept takes its place. Nothing is ever
-// thrown away but what the command made itself. What the command created where nothing was stays, and is reported. The
-// index, HEAD and branches are not restored.
+// Seal records the state that the command left behind. Restore then changes only paths that the command changed, and
+// only where the path is still in the state that the command left. A path that has changed since then is a conflict:
+// Restore reports it and leaves it alone. With Force it renames the conflict to a name ending in
+// .superloop-undo-conflict, and restores the kept content. Restore never discards anything that the command did not
+// make itself. Files that the command created at new paths stay and are reported. The index, HEAD and branches are not
+// restored.
 //
 // # Crashes
 //
-// A set begins with a mark and is one once its manifest is renamed into its place. Killed before that there is none,
-// and the next Keep or Prune sweeps what is left of it; killed after it, it is whole. Restore is judged from what is
-// there, so calling it again goes on where it was killed: trees are copied beside their place and renamed into it. A
-// set survives a kill. A power cut may take one that was made just before, or the content of a tree, which Restore then
-// finds damaged and refuses; what is written into git is flushed.
+// A set begins with a mark file and is valid once its manifest is renamed into place. If superloop is killed before the
+// rename, there is no set, and the next Keep or Prune removes its remains. If superloop is killed after the rename, the
+// set is complete. Restore decides from the current state of the files, so a second call continues where a killed one
+// stopped: it copies trees to a name beside their place and renames them. A set survives a kill. A power cut may
+// destroy a set that was made just before, or the content of a tree; Restore then finds the tree damaged and refuses to
+// restore it. Data that is written into git is flushed.
 //
 // # Programs
 //
-// Trees are copied by cp, removed by rm, links are made by ln; the rest is git and durable.Disk. Paths are opened
-// directory by directory without following links, and the programs are started in the directory that was opened, so no
-// link that is planted meanwhile leads out of the repository.
+// cp copies trees, rm removes them, and ln makes links; everything else is done by git and durable.Disk. undo opens
+// paths directory by directory without following links, and starts the programs in the opened directory. Therefore no
+// link that somebody creates meanwhile leads out of the repository.
 package undo
 
 import (
@@ -58,22 +62,22 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 )
 
-// Store holds the sets of one repository. Two calls that change something do not run at once: the second waits 3 s, and
-// then gets a *durable.LockedError.
+// Store holds the sets of one repository. Calls that change something exclude each other: a second call waits up to 3 s
+// and then returns a *durable.LockedError.
 type Store struct {
 	Disk durable.Disk
-	Dir  string // private, outside of the repository; made if need be
+	Dir  string // private, outside of the repository; made if it is missing
 	Repo string // the repository's directory
 }
 
-// Caps bound what is kept of one command.
+// Caps limit what is kept for one command.
 type Caps struct {
 	Shared int64 // bytes kept by reflink or hard link
-	Copied int64 // bytes kept by copy; and, once more, of changed tracked files
-	Files  int   // files, directories and links
+	Copied int64 // bytes kept by copy; the same limit applies separately to changed tracked files
+	Files  int   // the number of files, directories and links
 }
 
-// DefaultCaps are what is kept where nobody says otherwise.
+// DefaultCaps returns the caps that apply unless the caller sets others.
 func DefaultCaps() Caps { return Caps{Shared: 512 << 20, Copied: 64 << 20, Files: 200_000} }
 
 // Request says what to keep.
@@ -84,18 +88,18 @@ type Request struct {
 	Time    time.Time
 }
 
-// What there is of a set, in the directory sets: <id> and one of these. A mark without a manifest is a set that was not
-// finished, or that is being removed.
+// The names of the files of a set in the directory sets: <id> and one of these suffixes. A mark without a manifest
+// belongs to a set that was not finished, or that is being removed.
 const (
-	markFile     = ".set"   // the first that is made, the last that goes
-	manifestFile = ".json"  // with it there is a set
-	afterFile    = ".after" // what Seal has recorded
-	packFile     = ".pack"  // untracked files
+	markFile     = ".set"   // is made first and removed last
+	manifestFile = ".json"  // the set is valid once this file exists
+	afterFile    = ".after" // the record of Seal
+	packFile     = ".pack"  // the content of single files
 	treesDir     = ".trees"
 )
 
 const (
-	smallTree = 1 << 20 // bytes; smaller trees are copied without a look at what the file system can do
+	smallTree = 1 << 20 // bytes; smaller trees are copied without a test for reflinks
 	cleanUp   = 30 * time.Second
 )
 
@@ -103,9 +107,9 @@ func (s Store) sets() string { return filepath.Join(s.Dir, "sets") }
 
 func (s Store) path(id, what string) string { return filepath.Join(s.sets(), id+what) }
 
-// Keep keeps what req says, before a command is executed. When it returns without an error, the set is whole and
-// survives a kill; after an error, and when it is killed, there is no set, the repository's files are untouched, and
-// the next Keep or Prune removes what is left. Nothing outside of git is flushed: a power cut may take it.
+// Keep keeps what req describes, before a command is executed. When Keep returns without an error, the set is complete
+// and survives a kill. After an error or a kill there is no set, the files of the repository are untouched, and the
+// next Keep or Prune removes the remains. Keep flushes nothing except git objects, so a power cut may destroy the set.
 func (s Store) Keep(ctx context.Context, req Request) (Kept, error) {
 	unlock, err := s.lock(ctx)
 	if err != nil {
@@ -123,11 +127,11 @@ func (s Store) Keep(ctx context.Context, req Request) (Kept, error) {
 		m.skip(n.Path, n.Why)
 	}
 	if err := s.build(ctx, &m, req); err != nil {
-		// The context that has ended may be why there is no set.
+		// ctx may have ended, which may be the reason for the error.
 		ctx, cancel := context.WithTimeout(context.Background(), cleanUp)
 		defer cancel()
 		if _, missing := os.Lstat(s.path(m.ID, markFile)); missing == nil {
-			_ = s.clear(ctx, m.ID) // what remains is swept later
+			_ = s.clear(ctx, m.ID) // a later sweep removes the rest
 		}
 		return Kept{}, fmt.Errorf("keeping what the command may change: %w", err)
 	}
@@ -200,8 +204,8 @@ func (s Store) fill(ctx context.Context, g *git, targets Targets, pack *packer) 
 	return nil
 }
 
-// keepTarget keeps one target by the cheapest way that is safe. What cannot be kept is named; an error is about the
-// private directory only.
+// keepTarget keeps one target in the cheapest safe way. A target that cannot be kept is added to NotKept. The returned
+// error concerns only the private directory.
 func (s Store) keepTarget(ctx context.Context, name string, t Target, pack *packer) error {
 	room, m := pack.room, pack.m
 	var kind kind
@@ -276,7 +280,7 @@ func (s Store) keepTarget(ctx context.Context, name string, t Target, pack *pack
 	return nil
 }
 
-// ways lists how a tree may be kept, the best first.
+// ways returns the methods that may keep a tree, the best first.
 func ways(t Target, had survey, room Caps) []string {
 	var out []string
 	small := had.bytes <= min(smallTree, room.Copied) && had.files < 1000

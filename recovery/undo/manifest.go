@@ -19,36 +19,37 @@ import (
 type Label struct {
 	Loop     string `json:"loop,omitempty"`
 	Run      string `json:"run,omitempty"`
-	Recovery int    `json:"recovery,omitempty"` // its number in the run
+	Recovery int    `json:"recovery,omitempty"` // the number of the recovery in the run
 	Command  string `json:"command,omitempty"`
 }
 
-// Kept is a set: what was kept before one command.
+// Kept describes a set: what was kept before one command.
 type Kept struct {
 	ID    string    `json:"id"`
 	Label Label     `json:"label"`
-	Repo  string    `json:"repo"` // the work tree that it is of
+	Repo  string    `json:"repo"` // the work tree
 	Time  time.Time `json:"time"` // UTC
-	// Ref names the commit of the tracked files, "" where there is no git. If none differed from HEAD it is HEAD's.
+	// Ref is the ref of the commit with the tracked files, or "" without git. If no tracked file differed from HEAD,
+	// the commit is that of HEAD.
 	Ref     string     `json:"ref,omitempty"`
 	Commit  string     `json:"commit,omitempty"`
-	Tracked int        `json:"tracked"`            // how many tracked files differed from HEAD
-	Trees   []KeptTree `json:"trees,omitempty"`    // directories that were kept, big files, and paths where nothing was
-	Files   int        `json:"files"`              // how many single files were kept
-	Bytes   int64      `json:"bytes"`              // of trees and single files
-	NotKept []Named    `json:"not_kept,omitempty"` // what could not be kept, and why
-	Sealed  bool       `json:"sealed"`             // it is known what the command left behind
+	Tracked int        `json:"tracked"`            // tracked files that differed from HEAD
+	Trees   []KeptTree `json:"trees,omitempty"`    // trees and big files that were kept, and paths that did not exist
+	Files   int        `json:"files"`              // single files that were kept
+	Bytes   int64      `json:"bytes"`              // the bytes of the trees and single files
+	NotKept []Named    `json:"not_kept,omitempty"` // the paths that could not be kept, and why
+	Sealed  bool       `json:"sealed"`             // Seal has recorded what the command left
 }
 
-// KeptTree is a tree, or a single file, that was kept.
+// KeptTree is a kept tree or a kept big file.
 type KeptTree struct {
 	Path   string `json:"path"`
-	Method string `json:"method"` // reflink, link or copy; none: there was nothing at its path
+	Method string `json:"method"` // reflink, link or copy; none if nothing was at the path
 	Files  int    `json:"files"`
 	Bytes  int64  `json:"bytes"`
 }
 
-// The ways in which a tree is kept.
+// The methods of keeping a tree.
 const (
 	byReflink = "reflink"
 	byLink    = "link"
@@ -58,7 +59,7 @@ const (
 
 const version = 1
 
-// manifest is <id>.json. Paths are raw bytes, see rawPath.
+// manifest is the content of <id>.json. Paths are raw bytes, see rawPath.
 type manifest struct {
 	Version int       `json:"version"`
 	ID      string    `json:"id"`
@@ -67,7 +68,8 @@ type manifest struct {
 	Time    time.Time `json:"time"`
 	Ref     string    `json:"ref,omitempty"`
 	Commit  string    `json:"commit,omitempty"`
-	// Captured are the tracked files that the commit has as they were in the work tree; the others are as in HEAD.
+	// Captured lists the tracked files that the commit holds as they were in the work tree. It holds all others as in
+	// HEAD.
 	Captured []capture   `json:"captured,omitempty"`
 	Trees    []tree      `json:"trees,omitempty"`
 	Files    []looseFile `json:"files,omitempty"`
@@ -81,18 +83,18 @@ type capture struct {
 
 type tree struct {
 	Path   rawPath `json:"path"`
-	Store  string  `json:"store,omitempty"` // its name below trees/
+	Store  string  `json:"store,omitempty"` // the name in the trees directory of the set
 	Method string  `json:"method"`
 	Files  int     `json:"files,omitempty"`
 	Bytes  int64   `json:"bytes,omitempty"`
 	Sum    string  `json:"sum,omitempty"`
 }
 
-// looseFile is a single file, untracked or a target: its bytes stand in the pack.
+// looseFile is a single file, untracked or a target. Its content is in the pack.
 type looseFile struct {
 	Path   rawPath `json:"path"`
 	Mode   uint32  `json:"mode"`
-	Link   rawPath `json:"link,omitempty"` // the target, if it is one
+	Link   rawPath `json:"link,omitempty"` // the target of a symbolic link
 	Offset int64   `json:"offset"`
 	Size   int64   `json:"size"`
 	Sum    string  `json:"sum"` // see bytesOf.state
@@ -103,22 +105,24 @@ type rawNamed struct {
 	Why  string  `json:"why"`
 }
 
-// after is <id>.after: what the command left behind, as bytesOf.state or a survey's exact sum; "" is nothing.
+// after is the content of <id>.after: the state that the command left at each path. A state is a bytesOf.state, or the
+// exact sum of a survey for trees; "" means that nothing was there.
 type after struct {
 	Version int               `json:"version"`
-	Tracked map[string]string `json:"tracked"` // by rawPath.key; those that differ from what was kept
+	Tracked map[string]string `json:"tracked"` // by rawPath.key; only files that differ from the kept ones
 	Trees   map[string]string `json:"trees"`
-	Same    map[string]bool   `json:"same"` // trees that the command left as they were
+	Same    map[string]bool   `json:"same"` // trees that the command left as they were kept
 	Files   map[string]string `json:"files"`
 }
 
-// rawPath is a path of any bytes. In JSON "%" and what is no printable ASCII is written as %XX.
+// rawPath is a path of arbitrary bytes. In JSON, "%" and every byte that is not printable ASCII is written as %XX.
 type rawPath string
 
-// MarshalText makes it fit for JSON.
+// MarshalText writes the path with escapes.
 func (p rawPath) MarshalText() ([]byte, error) { return []byte(p.key()), nil }
 
-// key is the path as a key of a JSON object: encoding/json writes those of a string type as they are.
+// key returns the path as a key of a JSON object. encoding/json writes keys of a string type as they are, without
+// MarshalText.
 func (p rawPath) key() string { return escape(string(p), "%", "%%%02X") }
 
 func (p *rawPath) UnmarshalText(text []byte) error {
@@ -154,11 +158,11 @@ func (m *manifest) notKept() []Named {
 
 const maxManifest = 128 << 20
 
-// readJSON reads a file of a set. ok is false if it is not there.
+// readJSON reads a file of a set. ok is false if the file is missing or empty.
 func readJSON(file string, v any) (ok bool, err error) {
 	data, err := durable.Read(file, maxManifest)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(bytes.Trim(data, "\x00")) == 0 {
-		return false, nil // a power cut leaves an empty file of one that was not flushed
+		return false, nil // a power cut leaves an empty file if the data was not flushed
 	}
 	if err == nil {
 		err = json.Unmarshal(data, v)
@@ -177,9 +181,9 @@ func (s Store) writeJSON(op, file string, v any) error {
 	return s.Disk.WriteProjection(op, file, append(data, '\n'), 0o600)
 }
 
-// Seal records what the command has left behind, right after it: Restore then knows what the command changed and what
-// somebody else changed later. It may be called again, and then takes the place of the first; it must not be called
-// once others have worked on. Without it Restore takes whatever is different for somebody else's.
+// Seal records the state that the command has left behind. The caller calls it right after the command, before anybody
+// else changes files. Restore then distinguishes changes of the command from later changes. A second call replaces the
+// first record. Without a record Restore treats every change as somebody else's.
 func (s Store) Seal(ctx context.Context, id string) error {
 	return s.with(ctx, id, func(m *manifest) error { return s.seal(ctx, m) })
 }
@@ -213,7 +217,8 @@ func (s Store) seal(ctx context.Context, m *manifest) error {
 	return s.writeJSON("undo-seal", s.path(m.ID, afterFile), a)
 }
 
-// surveyAt surveys a path, whatever its size. One whose directory is gone, or is something else now, is not there.
+// surveyAt surveys a path without limits. A path whose directory is missing, or is no longer a directory, counts as
+// missing.
 func (s Store) surveyAt(rel string) (survey, error) {
 	at, err := open(s.Repo, rel)
 	if absent(err) {
@@ -226,14 +231,14 @@ func (s Store) surveyAt(rel string) (survey, error) {
 	return at.look(1<<30, 1<<62)
 }
 
-// trackedChange is a tracked file that is not as it was kept, and what is there now.
+// trackedChange is a tracked file that differs from the kept one, with its current state.
 type trackedChange struct {
 	difference
 	state string
 	there bool
 }
 
-// changed lists the tracked files that are not as in the set's commit.
+// changed lists the tracked files that differ from the commit of the set.
 func (s Store) changed(ctx context.Context, m *manifest) (*git, []trackedChange, error) {
 	g, err := openGit(ctx, s.Repo)
 	if err != nil {
@@ -259,7 +264,8 @@ func (s Store) changed(ctx context.Context, m *manifest) (*git, []trackedChange,
 	return g, out, nil
 }
 
-// filtered says of which files that were not captured the work tree does not hold what git stores, and why.
+// filtered returns the files that were not captured and whose content git transforms on checkout, with the attribute
+// that causes it.
 func (g *git) filtered(ctx context.Context, list []trackedChange, captured map[string]uint32) (map[string]string, error) {
 	var in strings.Builder
 	for _, c := range list {
@@ -292,7 +298,7 @@ func (g *git) filtered(ctx context.Context, list []trackedChange, captured map[s
 	return odd, nil
 }
 
-// with reads the manifest of a set, and keeps other calls out while do works with it.
+// with loads the manifest of a set and calls do under the lock of the store.
 func (s Store) with(ctx context.Context, id string, do func(*manifest) error) error {
 	unlock, err := s.lock(ctx)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 
 // Bounds of a plan.
 const (
-	maxPlanned = 50_000 // directory entries that are looked at
+	maxPlanned = 50_000 // directory entries that are read
 	maxTargets = 2_000
 )
 
@@ -39,7 +39,7 @@ func kindOf(mode uint32) kind {
 	return isOdd
 }
 
-// kind says what is at a path, without following a link anywhere in it.
+// kind returns the kind of file at a path. It follows no link.
 func (p *planner) kind(rel string) kind {
 	if rel == "." {
 		return isDir
@@ -52,7 +52,7 @@ func (p *planner) kind(rel string) kind {
 		return isMissing
 	}
 	defer at.close()
-	k, _ := at.kind() // what cannot be looked at is as if it were missing
+	k, _ := at.kind() // an entry that cannot be read counts as missing
 	return k
 }
 
@@ -65,12 +65,12 @@ func (p *planner) children(rel string) []child {
 	if p.entries <= 0 {
 		return nil
 	}
-	at, err := open(p.repo, path.Join(rel, "x")) // any entry: it is the directory that is opened
+	at, err := open(p.repo, path.Join(rel, "x")) // any entry will do: open opens its directory
 	if err != nil {
 		return nil
 	}
 	defer at.close()
-	names, _ := at.dir.Readdirnames(p.entries) // what cannot be read is as if it were missing
+	names, _ := at.dir.Readdirnames(p.entries) // a directory that cannot be read counts as empty
 	p.entries -= len(names)
 	slices.Sort(names)
 	out := make([]child, len(names))
@@ -81,7 +81,7 @@ func (p *planner) children(rel string) []child {
 	return out
 }
 
-// match gives the paths that are there and that a word means: itself, and what it matches as a glob.
+// match returns the existing paths that a word names: literally, and as a glob.
 func (p *planner) match(rel string) []string {
 	var out []string
 	if p.kind(rel) != isMissing {
@@ -132,7 +132,7 @@ func (p *planner) expand(dir string, segs []string) []string {
 	return out
 }
 
-// braces writes out the alternatives in braces, in at most four pairs.
+// braces expands up to five pairs of braces into their alternatives.
 func braces(glob string, depth int) []string {
 	begin := strings.LastIndexByte(glob, '{')
 	n := strings.IndexByte(glob[max(begin, 0):], '}')

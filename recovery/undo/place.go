@@ -22,17 +22,18 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 )
 
-// ErrLink: a path goes through a symbolic link, which is not followed.
+// ErrLink says that a path goes through a symbolic link, which undo does not follow.
 var ErrLink = errors.New("it lies behind a symbolic link")
 
-// place is an entry of a directory that is held open: whatever is renamed above it, it stays that entry.
+// place is an entry of an open directory. Renaming the directories above does not change which entry it is.
 type place struct {
 	dir  *os.File
-	real string // the directory's path when it was opened
+	real string // the path of the directory when it was opened
 	name string
 }
 
-// open opens the directory of a path of the repository. If it is missing that is fs.ErrNotExist, if a link ErrLink.
+// open opens the directory of a path of the repository. The error is fs.ErrNotExist if the directory is missing, and
+// ErrLink if a link is in the way.
 func open(repo, rel string) (place, error) {
 	dir, name := path.Split(rel)
 	if name == "" || name == "." || name == ".." || path.IsAbs(rel) {
@@ -60,12 +61,13 @@ func open(repo, rel string) (place, error) {
 	return place{dir: os.NewFile(uintptr(fd), filepath.Join(repo, dir)), real: filepath.Join(repo, dir), name: name}, nil
 }
 
-// absent reports whether nothing is at a path, since its directory could not be opened: it is missing, a link or a file.
+// absent reports whether err, an error of open, means that nothing can be at the path: a directory above is missing, a
+// link or a file.
 func absent(err error) bool {
 	return errors.Is(err, ErrLink) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)
 }
 
-// openDir opens a directory, no link.
+// openDir opens a directory. It does not follow a link.
 func openDir(at int, name string) (int, error) {
 	fd, err := unix.Openat(at, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err == nil {
@@ -80,7 +82,7 @@ func openDir(at int, name string) (int, error) {
 
 func (p place) close() { p.dir.Close() }
 
-// path is a path to the directory, for this process.
+// path returns a path to the directory that is valid in this process.
 func (p place) path() string {
 	if runtime.GOOS == "linux" {
 		return "/proc/self/fd/" + strconv.Itoa(int(p.dir.Fd()))
@@ -88,7 +90,7 @@ func (p place) path() string {
 	return filepath.Clean(p.real)
 }
 
-// at is a path to an entry of the directory, for this process.
+// at returns a path to an entry of the directory that is valid in this process.
 func (p place) at(name string) string { return p.path() + "/" + name }
 
 func (p place) sibling(name string) place { return place{p.dir, p.real, name} }
@@ -98,7 +100,7 @@ func (p place) run(ctx context.Context, argv ...string) error {
 	return err
 }
 
-// lstat looks at the entry; if there is none its mode is 0.
+// lstat reads the attributes of the entry. For a missing entry the mode is 0 and err is nil.
 func (p place) lstat() (st unix.Stat_t, err error) {
 	err = unix.Fstatat(int(p.dir.Fd()), p.name, &st, unix.AT_SYMLINK_NOFOLLOW)
 	if errors.Is(err, unix.ENOENT) {
@@ -115,7 +117,7 @@ func (p place) kind() (kind, error) {
 	return kindOf(uint32(st.Mode)), err
 }
 
-// readlinkat reads a symbolic link of a directory. No system has longer ones.
+// readlinkat reads a symbolic link of a directory. No supported system has links longer than 8 KiB.
 func readlinkat(at int, name string) (string, error) {
 	b := make([]byte, 8<<10)
 	n, err := unix.Readlinkat(at, name, b)
@@ -125,7 +127,7 @@ func readlinkat(at int, name string) (string, error) {
 	return string(b[:n]), nil
 }
 
-// read reads a regular file of at most limit bytes that does not change meanwhile.
+// read reads a regular file of at most limit bytes. It returns an error if the file grows or shrinks meanwhile.
 func (p place) read(limit int64) ([]byte, error) {
 	fd, err := unix.Openat(int(p.dir.Fd()), p.name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -149,7 +151,8 @@ func (p place) read(limit int64) ([]byte, error) {
 	return data, err
 }
 
-// parent opens the directory of a path; one that is gone is made if need be, one that is a link now is refused.
+// parent opens the directory of a path. If need is true, parent makes missing directories. It returns an error if a
+// directory is a link.
 func (s Store) parent(path string, need bool) (place, error) {
 	at, err := open(s.Repo, path)
 	if err == nil || !need || !errors.Is(err, fs.ErrNotExist) {
@@ -167,17 +170,19 @@ func (s Store) parent(path string, need bool) (place, error) {
 	return open(s.Repo, path)
 }
 
-// survey is what is at a place: everything below it, by sizes and times.
+// survey describes the entry at a place and everything below it, by names, sizes and times.
 type survey struct {
-	kind  kind // isMissing: nothing is there
+	kind  kind // isMissing if nothing is at the place
 	files int  // entries of any kind
 	bytes int64
-	// sum is of the names, kinds, modes, sizes, times of files, targets of links. A copy made by cp -a has the same.
+	// sum is the SHA-256 over the names, kinds, modes, sizes and times of files, and the targets of links. A copy made
+	// by cp -a has the same sum.
 	sum string
-	// exact is sum with the inode and the change time of each file, which no program can set: no copy has the same.
+	// exact is like sum, with the inode and the change time of each file. No program can set these, so no copy has the
+	// same value.
 	exact string
-	odd   []string // sockets, pipes, devices: they are not part of it
-	probe string   // of a directory: a regular file that is not empty, relative to it
+	odd   []string // sockets, pipes and devices, which the survey leaves out
+	probe string   // a regular file with content, relative to the surveyed directory
 }
 
 var (
@@ -187,7 +192,7 @@ var (
 	errGrew    = errors.New("it changed while it was read")
 )
 
-// look surveys a place, as far as the bounds go. It follows no link.
+// look surveys a place within the given bounds. It follows no link.
 func (p place) look(maxFiles int, maxBytes int64) (survey, error) {
 	st, err := p.lstat()
 	if err != nil || st.Mode == 0 {
@@ -224,7 +229,7 @@ func (s *surveyor) entry(at int, name, rel string, st *unix.Stat_t) error {
 		if s.out.probe == "" && st.Size > 0 {
 			s.out.probe = rel
 		}
-		// Not every file system keeps nanoseconds.
+		// Microseconds only, because not every file system stores nanoseconds.
 		line += fmt.Sprintf(" %d %d.%06d", st.Size, int64(st.Mtim.Sec), int64(st.Mtim.Nsec)/1000)
 	case unix.S_IFLNK:
 		to, err := readlinkat(at, name)
@@ -277,8 +282,8 @@ func (s *surveyor) directory(at int, name, rel string) error {
 	return nil
 }
 
-// copyTo copies the place to a path that is not there yet. Modes, times, links and names stay as they are; owners as
-// far as the user may set them.
+// copyTo copies the place to a path that does not exist yet. It preserves modes, times, links and names, and owners if
+// the user may set them.
 func (p place) copyTo(ctx context.Context, method, to string) error {
 	argv := []string{"cp", "-a"}
 	switch {
@@ -292,7 +297,7 @@ func (p place) copyTo(ctx context.Context, method, to string) error {
 	return p.run(ctx, append(argv, "--", "./"+p.name, to)...)
 }
 
-// canReflink tries it with one file of a tree.
+// canReflink tests with one file of a tree whether the file system supports reflinks to dir.
 func (s Store) canReflink(ctx context.Context, p place, had survey, dir string) bool {
 	to := filepath.Join(dir, "probe")
 	err := p.sibling(filepath.Join(p.name, had.probe)).copyTo(ctx, byReflink, to)
@@ -302,7 +307,7 @@ func (s Store) canReflink(ctx context.Context, p place, had survey, dir string) 
 
 const whileCopied = "it changed while it was copied"
 
-// same surveys an entry of a directory. If that does not give the sum, the error says why.
+// same surveys an entry of a directory. If its sum differs, same returns an error with the text why.
 func same(dir, name, sum, why string) error {
 	at, err := open(dir, name)
 	if err != nil {
@@ -316,8 +321,8 @@ func same(dir, name, sum, why string) error {
 	return err
 }
 
-// removeTree removes an entry of a directory with everything below it. Directories that may not be written are made so
-// before it gives up.
+// removeTree removes an entry of a directory with everything below it. If this fails, it makes the directories writable
+// and tries once more.
 func removeTree(ctx context.Context, dir, name string) error {
 	t := proc.Tool{Dir: dir}
 	if _, err := t.Run(ctx, "rm", "-rf", "--", "./"+name); err == nil {
@@ -330,7 +335,7 @@ func removeTree(ctx context.Context, dir, name string) error {
 	return nil
 }
 
-// remove is removeTree for an entry of the repository.
+// remove removes an entry of the repository with everything below it. A missing entry is not an error.
 func (p place) remove(ctx context.Context) error {
 	if k, err := p.kind(); k == isMissing || err != nil {
 		return err

@@ -11,28 +11,28 @@ import (
 
 // Target is a file or tree of the repository that a command is going to delete or change.
 type Target struct {
-	Path    string // from the repository, with slashes
-	Deleted bool   // the command removes it as a whole, and makes a new one if any
-	Why     string // the program
+	Path    string // relative to the repository, with slashes
+	Deleted bool   // the command removes the whole target, and may make a new one
+	Why     string // the program that deletes or changes it
 }
 
-// Targets is what is to be kept before a command. Tracked files always are.
+// Targets describes what is to be kept before a command. Tracked files are always kept.
 type Targets struct {
 	Paths     []Target
-	Untracked bool    // files that git does not know and does not ignore
-	Ignored   bool    // what git ignores
-	Refused   []Named // words that mean something which is never kept
+	Untracked bool    // keep the files that git neither tracks nor ignores
+	Ignored   bool    // keep the files that git ignores
+	Refused   []Named // words that name something that is never kept
 }
 
-// Named is a path and what is to be said about it.
+// Named is a path with an explanation.
 type Named struct {
 	Path string `json:"path"`
 	Why  string `json:"why"`
 }
 
-// Plan says what a command is going to touch. commands are its simple commands in their order, each as its words after
-// quote removal; nothing is executed, globs are matched against the names that are there. An error is about the working
-// directory.
+// Plan finds out which paths a command is going to change. commands are its simple commands in their order, each as its
+// words after quote removal. Plan executes nothing; it matches globs against the existing names. It returns an error
+// only if the working directory is outside of the repository.
 func Plan(repo, workingDir string, commands [][]string) (Targets, error) {
 	dir, ok := inputs.Inside(repo, ".", workingDir)
 	if !ok {
@@ -85,7 +85,7 @@ func (p *planner) command(argv []string) {
 			p.globs(inputs.Operands(args), name, false)
 		}
 	case "git":
-		if words := inputs.Operands(args); len(words) > 0 { // what is tracked is kept anyway
+		if words := inputs.Operands(args); len(words) > 0 { // tracked files are kept anyway
 			p.out.Untracked = p.out.Untracked || slices.Contains([]string{"clean", "stash", "apply", "am", "submodule"}, words[0])
 			p.out.Ignored = p.out.Ignored || words[0] == "clean" && slices.ContainsFunc(args, func(a string) bool {
 				return len(a) > 1 && a[0] == '-' && a[1] != '-' && strings.ContainsAny(a, "xX")
@@ -99,7 +99,8 @@ func (p *planner) command(argv []string) {
 	}
 }
 
-// moves: a move takes its sources away, and all of them overwrite what is where they write to.
+// moves adds the targets of commands that move or copy. mv removes its sources, and all of them overwrite their
+// destination.
 func (p *planner) moves(name string, words []string) {
 	if len(words) < 2 {
 		return
@@ -126,7 +127,7 @@ func (p *planner) globs(words []string, why string, deleted bool) {
 	}
 }
 
-// glob takes the entries that a word means.
+// glob adds the entries that a word names.
 func (p *planner) glob(word, why string, deleted bool) {
 	if word == inputs.Unknown || strings.HasPrefix(word, "~") || strings.HasPrefix(word, inputs.Unknown) {
 		p.refuse(word, "what it means is not written out")
@@ -163,7 +164,7 @@ func (p *planner) target(rel, why string, deleted bool) {
 	}
 }
 
-// outermost leaves out what lies in another target, and what comes twice.
+// outermost removes duplicates, and targets that lie in another target.
 func outermost(list []Target) []Target {
 	slices.SortStableFunc(list, func(a, b Target) int { return strings.Compare(a.Path, b.Path) })
 	var out []Target
@@ -186,22 +187,22 @@ func outermost(list []Target) []Target {
 	return out
 }
 
-// effect is what a program makes or replaces in a project's directory.
+// effect describes what a program makes or replaces in the directory of a project.
 type effect struct {
 	trees    []string // directories, relative to the project
-	files    []string // lock files and the like
-	anywhere []string // names of directories that are looked for in the members of a workspace, too
-	deletes  []string // words of a call that removes its trees first
-	builds   []string // words of a call that runs the project's own scripts, which write what they like; "*": any call does
-	chdir    []string // the options that name its directory
-	up       bool     // it works on the projects above, too
+	files    []string // lock files and similar files
+	anywhere []string // directory names that are also searched in the members of a workspace
+	deletes  []string // words of a call that removes these trees first
+	builds   []string // words of a call that runs scripts of the project, which may write anything; "*" means every call
+	chdir    []string // the options that name the directory of the project
+	up       bool     // it also works on the projects above
 }
 
 // buildTrees are the directories that build scripts usually write.
 const buildTrees = "dist build out lib .next .nuxt .output .svelte-kit .turbo .parcel-cache .cache .vite .angular coverage storybook-static" +
 	" node_modules/.cache node_modules/.vite public/build"
 
-// effects is the table of programs that install or build.
+// effects returns the table of programs that install or build, by program name.
 func effects() map[string]effect {
 	words := strings.Fields
 	scripts := words("run run-script test t start build exec x dlx")
@@ -226,7 +227,7 @@ func effects() map[string]effect {
 	}
 }
 
-// installer takes what a program of the table is going to touch; false: it is no such program.
+// installer adds the targets of a program in the table. It returns false for other programs.
 func (p *planner) installer(name string, args []string) bool {
 	if (name == "python" || name == "python3") && len(args) > 1 && args[0] == "-m" {
 		switch args[1] {
@@ -274,7 +275,7 @@ func (p *planner) effect(e effect, name, dir string, deleted, builds bool) {
 			}
 		}
 		for _, f := range e.files {
-			// One that is not there is taken too: then undo can say that it is new.
+			// A missing file is a target, too, so that undo can report it as new.
 			if rel := path.Join(d, f); d == dir || p.kind(rel) != isMissing {
 				p.target(rel, name, false)
 			}

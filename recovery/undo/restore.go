@@ -16,30 +16,30 @@ import (
 	"github.com/superloop/superloop/internal/text"
 )
 
-// Options of Restore.
+// Options are the options of Restore.
 type Options struct {
-	Force bool // moves conflicts to a name ending in .superloop-undo-conflict, and puts back what was kept
+	Force bool // renames conflicts to a name ending in .superloop-undo-conflict, and restores the kept content
 }
 
-// Report says what Restore did, path by path.
+// Report says what Restore did with each path.
 type Report struct {
 	Restored  []string `json:"restored,omitempty"`
-	Same      []string `json:"same,omitempty"`      // trees and files that are as they were kept; of tracked files none is listed
-	Left      []string `json:"left,omitempty"`      // paths that the command did not change but somebody did since
-	Created   []string `json:"created,omitempty"`   // paths where nothing was when the set was kept; they stay
-	Conflicts []Named  `json:"conflicts,omitempty"` // what changed since the command; it was not touched
-	Aside     []Named  `json:"aside,omitempty"`     // conflicts that were moved, and where to (Why)
-	Failed    []Named  `json:"failed,omitempty"`    // what could not be put back
-	NotKept   []Named  `json:"not_kept,omitempty"`  // what was not kept, so that it cannot be put back
+	Same      []string `json:"same,omitempty"`      // trees and files that equal the kept ones; never tracked files
+	Left      []string `json:"left,omitempty"`      // paths that the command left as they were and somebody changed later
+	Created   []string `json:"created,omitempty"`   // paths that did not exist when the set was kept; they stay
+	Conflicts []Named  `json:"conflicts,omitempty"` // paths that changed after the command; Restore did not touch them
+	Aside     []Named  `json:"aside,omitempty"`     // conflicts that were renamed; Why is the new path
+	Failed    []Named  `json:"failed,omitempty"`    // paths that could not be restored
+	NotKept   []Named  `json:"not_kept,omitempty"`  // paths that were not kept and so cannot be restored
 }
 
-// Complete reports whether everything that was kept is there again.
+// Complete reports whether Restore met no conflict and no failure.
 func (r Report) Complete() bool { return len(r.Conflicts) == 0 && len(r.Failed) == 0 }
 
 const conflictMark = ".superloop-undo-conflict"
 
-// Restore puts back what a set kept, as the package's comment says. It goes path by path; one that fails is named and
-// does not keep the others from being put back. Called again, it goes on with what is missing.
+// Restore restores the files of a set, as the package comment says. It handles each path separately: a failed path is
+// in Report.Failed, and Restore goes on with the next one. A second call restores what is still missing.
 func (s Store) Restore(ctx context.Context, id string, o Options) (Report, error) {
 	r := restorer{Store: s, force: o.Force}
 	err := s.with(ctx, id, func(m *manifest) error { return r.restore(ctx, m) })
@@ -66,27 +66,27 @@ func (r *restorer) restore(ctx context.Context, m *manifest) (err error) {
 type verdict int
 
 const (
-	asKept    verdict = iota // it is as it was kept
-	notOurs                  // the command did not change it: whatever it is now is somebody else's work
-	put                      // nothing is there: what was kept is put there
-	replace                  // it is as the command left it: what was kept takes its place
-	aside                    // it changed since: it is moved beside first
-	refused                  // it changed since
-	isCreated                // nothing was there before
+	asKept    verdict = iota // the path is as it was kept
+	notOurs                  // the command did not change the path: later changes are somebody else's
+	put                      // the path is missing: the kept content is restored
+	replace                  // the path is as the command left it: the kept content replaces it
+	aside                    // the path has changed since the command: it is renamed first
+	refused                  // the path has changed since the command: it stays
+	isCreated                // the path did not exist when the set was kept
 )
 
-// facts are what the verdict depends on.
+// facts hold everything that the verdict depends on.
 type facts struct {
-	wasAbsent bool // nothing was there when the set was kept
-	sealed    bool // what the command left is known
-	untouched bool // the command left it as it was kept
+	wasAbsent bool // the path did not exist when the set was kept
+	sealed    bool // Seal has recorded what the command left
+	untouched bool // the command left the path as it was kept
 	nowAbsent bool
-	nowKept   bool // it is as it was kept
-	nowLeft   bool // it is as the command left it
+	nowKept   bool // the path is as it was kept
+	nowLeft   bool // the path is as the command left it
 	force     bool
 }
 
-// judge decides. Nothing but what the command itself left is ever replaced.
+// judge returns the verdict for a path. It lets Restore replace only what the command itself left.
 func judge(f facts) verdict {
 	switch {
 	case f.nowKept, f.wasAbsent && f.nowAbsent:
@@ -118,7 +118,7 @@ func (r *restorer) fail(path string, err error) {
 	r.out.Failed = append(r.out.Failed, Named{path, err.Error()})
 }
 
-// note writes down a verdict that leaves the path alone; true: it does.
+// note records a verdict that leaves the path alone, and reports whether v is such a verdict.
 func (r *restorer) note(path string, v verdict) bool {
 	switch v {
 	case asKept:
@@ -139,7 +139,7 @@ func (r *restorer) note(path string, v verdict) bool {
 	return true
 }
 
-// tree puts a tree or a single target back: it is copied beside its place, and then renamed into it.
+// tree restores a tree or a single target: it copies the kept content to a name beside the place and renames the copy.
 func (r *restorer) tree(ctx context.Context, id string, t tree) {
 	path := string(t.Path)
 	now, err := r.surveyAt(path)
@@ -157,7 +157,7 @@ func (r *restorer) tree(ctx context.Context, id string, t tree) {
 		return
 	}
 	defer at.close()
-	// A call that was killed may have left these. What it moved out of the way goes once something is in its place.
+	// These may be left by a killed call. The old content is removed only if something is in its place.
 	fresh, old := at.sibling(r.name(id, "new")), at.sibling(r.name(id, "old"))
 	err = fresh.remove(ctx)
 	if now.kind != isMissing {
@@ -221,23 +221,24 @@ func (r *restorer) moveAside(at place, path string) error {
 	return fmt.Errorf("there are too many files named %s%s; look at them and remove them", at.name, conflictMark)
 }
 
-// name is what something is called beside its place while it is restored.
+// name returns the temporary name of a path beside its place during Restore.
 func (r *restorer) name(id, what string) string {
 	return fmt.Sprintf(".superloop-undo-%s-%s.%s", r.m.ID[len(r.m.ID)-8:], id, what)
 }
 
-// maxName leaves room for what a temporary file's name has besides; a name has at most 255 bytes.
+// maxName is the longest name that leaves room for the additions of a temporary name. A file name has at most 255
+// bytes.
 const maxName = 200
 
 var errDamaged = errors.New("what was kept is damaged")
 
-// loose puts the untracked files back.
+// loose restores the single files that are in the pack.
 func (r *restorer) loose(ctx context.Context) error {
 	if len(r.m.Files) == 0 {
 		return nil
 	}
 	pack, err := durable.Open(r.path(r.m.ID, packFile))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a set of links has none
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a power cut may have removed it; a set of links needs none
 		return err
 	}
 	defer pack.Close()
@@ -321,7 +322,7 @@ func (r *restorer) putFile(ctx context.Context, path string, b bytesOf, v verdic
 	return r.Disk.Rename("undo-put", at.at(fresh.name), at.at(at.name))
 }
 
-// tracked puts the tracked files back that the command changed.
+// tracked restores the tracked files that the command changed.
 func (r *restorer) tracked(ctx context.Context) error {
 	g, list, err := r.changed(ctx, r.m)
 	if err != nil {
@@ -362,19 +363,19 @@ func (r *restorer) tracked(ctx context.Context) error {
 	return nil
 }
 
-// want decides about one tracked file that is not as it was kept; filter says how git makes its content, if it does.
-// false: it stays, and that is written down.
+// want decides about one tracked file that differs from the kept one. filter names the git attribute that transforms
+// the content of the file, or is "". If the file stays as it is, want records this and returns false.
 func (r *restorer) want(c trackedChange, filter string) (v verdict, ok bool) {
 	inTree := func(t tree) bool {
 		return t.Method != wasAbsent && (c.path == string(t.Path) || strings.HasPrefix(c.path, string(t.Path)+"/"))
 	}
-	isFile := func(f looseFile) bool { return string(f.Path) == c.path } // untracked then, or a target
+	isFile := func(f looseFile) bool { return string(f.Path) == c.path } // an untracked file at that time, or a target
 	if slices.ContainsFunc(r.m.Trees, inTree) || slices.ContainsFunc(r.m.Files, isFile) {
-		return v, false // kept once more, and more exactly
+		return v, false // kept as a tree or as a single file, too, and more exactly
 	}
 	left, touched := r.after.Tracked[rawPath(c.path).key()]
 	v = judge(facts{wasAbsent: c.oldMode == gitEmpty, sealed: r.sealed, untouched: !touched, nowAbsent: !c.there, nowLeft: c.state != "" && c.state == left, force: r.force})
-	if v == isCreated && r.sealed && !touched || r.note(c.path, v) { // the first: made later, by somebody else
+	if v == isCreated && r.sealed && !touched || r.note(c.path, v) { // the first condition: somebody else made it after the command
 		return v, false
 	}
 	if i := slices.IndexFunc(r.m.NotKept, func(n rawNamed) bool { return string(n.Path) == c.path }); i >= 0 {

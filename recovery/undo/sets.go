@@ -15,7 +15,7 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 )
 
-// List gives the sets that are there, the oldest first. It changes nothing and takes no lock.
+// List returns the valid sets, the oldest first. It changes nothing and takes no lock.
 func (s Store) List() ([]Kept, error) {
 	entries, err := os.ReadDir(s.sets())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -32,7 +32,7 @@ func (s Store) List() ([]Kept, error) {
 		}
 		m, err := s.load(id)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // it was dropped meanwhile
+			continue // another call has dropped it meanwhile
 		}
 		if err != nil {
 			return nil, err
@@ -44,8 +44,8 @@ func (s Store) List() ([]Kept, error) {
 	return out, nil
 }
 
-// Drop removes a set and its ref. Killed in the middle, the set is either there or gone; what remains of one that is
-// gone is swept by the next Keep or Prune.
+// Drop removes a set and its ref. If superloop is killed meanwhile, the set is either complete or gone. The next Keep
+// or Prune removes the remains.
 func (s Store) Drop(ctx context.Context, id string) error {
 	return s.with(ctx, id, func(*manifest) error { return s.drop(ctx, id) })
 }
@@ -57,7 +57,8 @@ func (s Store) drop(ctx context.Context, id string) error {
 	return s.clear(ctx, id)
 }
 
-// Prune drops sets older than maxAge, and all but the newest keep; 0 means no bound. It says which it dropped.
+// Prune drops sets older than maxAge, and all but the newest keep sets; 0 means no limit. It returns the ids of the
+// dropped sets.
 func (s Store) Prune(ctx context.Context, keep int, maxAge time.Duration, now time.Time) ([]string, error) {
 	unlock, err := s.lock(ctx)
 	if err != nil {
@@ -83,11 +84,11 @@ func (s Store) Prune(ctx context.Context, keep int, maxAge time.Duration, now ti
 	return gone, nil
 }
 
-// patience is how long a call waits for another to end. A lock may also outlive its call for a moment, in a process
-// that this one is just starting.
+// patience is the time that a call waits for another one to end. A lock may also outlive its call for a moment, because
+// a process that is just being started still holds its descriptor.
 const patience = 3 * time.Second
 
-// lock keeps other calls out.
+// lock excludes other calls until unlock.
 func (s Store) lock(ctx context.Context) (unlock func(), err error) {
 	if err := s.Disk.MkdirAll("undo", s.sets(), 0o700); err != nil {
 		return nil, err
@@ -108,8 +109,8 @@ func (s Store) lock(ctx context.Context) (unlock func(), err error) {
 	}
 }
 
-// clear removes what there is of a set, or what was to become one; its mark goes last. It does without s.Disk, which
-// may be what has failed.
+// clear removes all files of a set, or of an unfinished set; its mark goes last. It does not use s.Disk, which may be
+// the part that failed.
 func (s Store) clear(ctx context.Context, id string) error {
 	if err := s.unref(ctx, id); err != nil {
 		return err
@@ -123,8 +124,8 @@ func (s Store) clear(ctx context.Context, id string) error {
 	return err
 }
 
-// sweep removes what calls that were killed have left: sets that were never finished, with their refs, and sets that
-// were being removed.
+// sweep removes the remains of calls that were killed: unfinished sets with their refs, and sets that were being
+// removed.
 func (s Store) sweep(ctx context.Context) error {
 	entries, err := os.ReadDir(s.sets())
 	if err != nil {
@@ -142,20 +143,21 @@ func (s Store) sweep(ctx context.Context) error {
 			return err
 		}
 	}
-	if len(entries) > 0 && entries[0].Name()[0] == '.' { // a write was killed
+	if len(entries) > 0 && entries[0].Name()[0] == '.' { // the temporary file of a killed write
 		_, err = s.Disk.RemoveTemps("undo-sweep", s.sets())
 	}
 	return err
 }
 
-// unref removes the ref of a set, if there is a repository to remove it from. That it is not there is no error.
+// unref removes the ref of a set, if the repository still exists. A missing ref is not an error.
 func (s Store) unref(ctx context.Context, id string) error {
 	if _, err := os.Stat(s.Repo); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if at, err := open(s.Repo, ".git/"+refBase+id); err == nil {
 		defer at.close()
-		// git removes neither a ref that a power cut has emptied nor what locks one, left by a git that was killed.
+		// git removes neither a ref file that a power cut has emptied nor the lock file of a ref that a killed git has
+		// left.
 		for name, most := range map[string]int64{id: 0, id + ".lock": 1 << 10} {
 			if _, err := at.sibling(name).read(most); err == nil {
 				if err := s.Disk.Remove("undo-ref", at.at(name)); err != nil {
