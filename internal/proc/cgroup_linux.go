@@ -15,25 +15,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cgroupPrefix begins the name of every cgroup of ours: superloop-<PID namespace>-<spawner process>-<n>. The name tells
-// the next Start whether the owner still lives.
+// cgroupPrefix is the prefix of the names of superloop's cgroups: superloop-<PID namespace>-<spawner process>-<n>. From
+// the name the next Start learns whether the owner is alive.
 const cgroupPrefix = "superloop-"
 
-// emptyLimit is from cgroup.kill, or the last process reaped, to a cgroup that can be removed.
+// emptyLimit is the time from cgroup.kill, or from the last reaped process, until the cgroup can be removed. emptyPause
+// is the pause between two attempts.
 const emptyLimit, emptyPause = time.Second, time.Millisecond
 
-// cgroup is Cgroup: a fresh one for each tree. One that was killed is never used again: the kernel kills at birth what
-// is cloned into it later.
+// cgroup implements Cgroup with a new cgroup for each tree. A killed cgroup is never used again, because the kernel
+// kills every process that is later cloned into it.
 type cgroup struct {
 	subreaper
 	parent string
 	owner  string
-	dir    string // of the present tree
+	dir    string // the cgroup of the current tree
 	fd     int
 	killed bool
 }
 
-// newCgroup makes a cgroup on trial, starts a process in it (or nearly), and ends what a dead predecessor left.
+// newCgroup makes a cgroup for a trial and clones a process into it. It also kills the cgroups of dead spawner
+// processes.
 func newCgroup() (containment, error) {
 	parent, err := ownCgroup()
 	if err != nil {
@@ -52,7 +54,7 @@ func newCgroup() (containment, error) {
 	if err := unix.Access(filepath.Join(c.dir, "cgroup.kill"), unix.W_OK); err != nil {
 		return nil, fmt.Errorf("cgroup.kill in %s: %w (needs Linux 5.14)", c.dir, err)
 	}
-	// The clone into the cgroup comes before the exec, so "not found" says that the clone was allowed.
+	// The clone into the cgroup precedes the exec, so ENOENT proves that the clone was allowed.
 	_, err = syscall.ForkExec(filepath.Join(c.dir, "no-such-program"), []string{"trial"}, &syscall.ProcAttr{Sys: &attr})
 	if !errors.Is(err, syscall.ENOENT) {
 		return nil, fmt.Errorf("starting a process in %s: %w", c.dir, err)
@@ -61,7 +63,7 @@ func newCgroup() (containment, error) {
 	return c, nil
 }
 
-// ownCgroup is the directory of the cgroup v2 that this process is in.
+// ownCgroup returns the directory of the cgroup v2 of this process.
 func ownCgroup() (string, error) {
 	list, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
@@ -84,7 +86,8 @@ func ownCgroup() (string, error) {
 	return "", errors.New("no cgroup v2 is mounted that holds this process")
 }
 
-// cgroupDir says where a cgroup is to be found if the line of mountinfo is a cgroup v2 mount that contains it.
+// cgroupDir returns the directory of the cgroup path if the line of mountinfo is a cgroup v2 mount that contains this
+// cgroup.
 func cgroupDir(mountinfo, path string) (string, bool) {
 	left, right, ok := strings.Cut(mountinfo, " - ")
 	fields := strings.Fields(left)
@@ -93,7 +96,7 @@ func cgroupDir(mountinfo, path string) (string, bool) {
 	}
 	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 	root, mount := unescape.Replace(fields[3]), unescape.Replace(fields[4])
-	if strings.HasPrefix(root, "/..") { // it shows what is above our cgroup namespace, which we have no names for
+	if strings.HasPrefix(root, "/..") { // the mount shows cgroups above the cgroup namespace, which have no names in it
 		return "", false
 	}
 	rel, err := filepath.Rel(root, path)
@@ -107,7 +110,7 @@ func (c *cgroup) name() string { return filepath.Join(c.parent, c.owner) }
 
 func (c *cgroup) open(n int, attr *syscall.SysProcAttr) error {
 	dir := filepath.Join(c.parent, c.owner+strconv.Itoa(n))
-	err := removeCgroup(dir) // left by a process that had our number long ago
+	err := removeCgroup(dir) // left by an earlier process with the same number
 	if err == nil {
 		err = os.Mkdir(dir, 0o755)
 	}
@@ -124,8 +127,8 @@ func (c *cgroup) open(n int, attr *syscall.SysProcAttr) error {
 	return nil
 }
 
-// kill ends the cgroup. If something is still there when the caller comes back, it is sought outside of the cgroup as
-// well: a root command may have moved itself.
+// kill kills the processes in the cgroup. If the caller has to repeat it, kill also searches outside of the cgroup,
+// because a command of root may have left it.
 func (c *cgroup) kill(main int) {
 	if err := killCgroup(c.dir); c.killed || err != nil {
 		c.subreaper.kill(main)
@@ -142,8 +145,8 @@ func (c *cgroup) close() error {
 
 func killCgroup(dir string) error { return SetKernel(filepath.Join(dir, "cgroup.kill"), "1") }
 
-// removeCgroup removes a cgroup and those made below it. What still lives there (something from outside of the tree
-// that joined it) is killed, and waited for at most emptyLimit.
+// removeCgroup removes a cgroup and those below it. It kills processes that still live there (from outside of the
+// tree), and waits at most emptyLimit.
 func removeCgroup(dir string) error {
 	for until := time.Now().Add(emptyLimit); ; <-time.After(emptyPause) {
 		err := unix.Rmdir(dir)
@@ -161,14 +164,14 @@ func removeCgroup(dir string) error {
 			}
 			return nil
 		})
-		for _, below := range slices.Backward(all) { // a walk names a directory before what is in it
+		for _, below := range slices.Backward(all) { // a walk names a directory before its content
 			_ = unix.Rmdir(below)
 		}
 	}
 }
 
-// endAbandoned ends the cgroups of spawner processes that are dead: supervisor and spawner process were killed at the
-// same moment, so nobody could. Only names from our own PID namespace are judged.
+// endAbandoned kills the cgroups of dead spawner processes. They remain if supervisor and spawner process were killed
+// at the same moment. It considers only names of its own PID namespace.
 func (c *cgroup) endAbandoned(ns uint64) {
 	list, _ := os.ReadDir(c.parent)
 	prefix := fmt.Sprintf("%s%d-", cgroupPrefix, ns)

@@ -19,33 +19,34 @@ import (
 )
 
 const (
-	// SpawnerArg is the hidden first argument that makes our binary the spawner process. main (and TestMain of every
-	// package whose tests run commands) looks for it before anything else and calls SpawnerMain.
+	// SpawnerArg is the hidden first argument that makes the superloop binary the spawner process. main (and TestMain
+	// of every package whose tests run commands) checks for it before anything else and calls SpawnerMain.
 	SpawnerArg = "__spawn"
 
-	// spawnerEnv stands in the spawner process's own environment, and in nothing that it starts.
+	// spawnerEnv is set in the environment of the spawner process, and in no process that it starts.
 	spawnerEnv = "SUPERLOOP_SPAWNER"
 
-	readyLimit = 30 * time.Second // start of the spawner process; takes 20 ms on an idle machine
-	reapLimit  = 12 * time.Second // from its last sign of life to its exit status; more than killLimit
+	readyLimit = 30 * time.Second // from the start of the spawner process to its first event; 20 ms on an idle machine
+	reapLimit  = 12 * time.Second // from the last event to the exit status; more than killLimit
 	sendLimit  = 10 * time.Second
-	idleLimit  = 2 * time.Second // from closing the control socket to the end of one that runs nothing
+	idleLimit  = 2 * time.Second // from closing the control socket to the end of a spawner process without a tree
 )
 
-// helper is the supervisor's handle of one spawner process.
+// helper represents one spawner process in the supervisor.
 type helper struct {
 	proc       *os.Process
 	level      Level
 	ctl        *os.File
-	complaints *os.File      // the other end of its stdout and stderr
-	events     chan event    // closed when it is gone; lost is set before
+	complaints *os.File      // the read end of its stdout and stderr
+	events     chan event    // closed after the end of the spawner process; lost is set before
 	quit       chan struct{} // closed when nobody reads events any more
 	lost       error
 	cgroups    string // see containment.name
-	leave      func() // closes the control socket and stops listening to events, once
+	leave      func() // closes the control socket and stops reading events, once
 }
 
-// controlPair returns the two ends of the control socket: ours non-blocking, for the runtime's poller, theirs blocking.
+// controlPair returns both ends of the control socket. ours is non-blocking, for the poller of the Go runtime; theirs
+// is blocking.
 func controlPair() (ours, theirs *os.File, err error) {
 	syscall.ForkLock.RLock()
 	p, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
@@ -61,7 +62,7 @@ func controlPair() (ours, theirs *os.File, err error) {
 	return os.NewFile(uintptr(p[0]), "control"), os.NewFile(uintptr(p[1]), "control"), nil
 }
 
-// startHelper starts a spawner process, by way of another program if there is a Launcher, and waits until it is set up
+// startHelper starts a spawner process, with a Launcher by way of another program. It waits until the process is set up
 // for the level.
 func startHelper(exe string, l Level, by Launcher) (*helper, error) {
 	null, err := os.Open(os.DevNull)
@@ -82,10 +83,10 @@ func startHelper(exe string, l Level, by Launcher) (*helper, error) {
 	}
 	defer mouth.Close()
 
-	// The first name is kept: a test binary may serve several commands by it.
+	// argv[0] stays the same, because a test binary may choose its role by it.
 	argv, done := []string{os.Args[0], SpawnerArg, string(l)}, func(err error) error { return err }
 	attr := &os.ProcAttr{
-		Dir:   "/", // it must not keep a directory of the user's busy
+		Dir:   "/", // the process must not keep a directory of the operator in use
 		Env:   []string{spawnerEnv + "=1", "GOMAXPROCS=2"},
 		Files: []*os.File{null, mouth, mouth, theirs},
 		Sys:   spawnerAttr(l),
@@ -95,7 +96,7 @@ func startHelper(exe string, l Level, by Launcher) (*helper, error) {
 	} else {
 		h.proc, err = os.StartProcess(exe, argv, attr)
 	}
-	theirs.Close() // else its death would not end the socket
+	theirs.Close() // otherwise the socket would stay open after the death of the process
 	if err != nil {
 		ours.Close()
 		h.complaints.Close()
@@ -117,7 +118,7 @@ func startHelper(exe string, l Level, by Launcher) (*helper, error) {
 	return h, nil
 }
 
-// ready waits until the spawner process is set up. The text is why it cannot be, at this level.
+// ready waits until the spawner process is set up. text says why the level is not available, if it is not.
 func (h *helper) ready() (text string, err error) {
 	select {
 	case ev, ok := <-h.events:
@@ -135,7 +136,7 @@ func (h *helper) ready() (text string, err error) {
 	}
 }
 
-// listen passes events on until the spawner process is gone, then finds out how it went.
+// listen passes events on until the spawner process has ended, and then sets lost.
 func (h *helper) listen() {
 	r := bufio.NewReader(h.ctl)
 	wanted := true
@@ -156,7 +157,8 @@ func (h *helper) listen() {
 	close(h.events)
 }
 
-// obituary waits for the end of the spawner process and says how it came: the status, and what it said last.
+// obituary waits for the end of the spawner process. It returns the exit status and the first line of its output as an
+// error.
 func (h *helper) obituary(cause error) error {
 	ended := make(chan string, 1)
 	go func() {
@@ -170,7 +172,8 @@ func (h *helper) obituary(cause error) error {
 	select {
 	case how = <-ended:
 	case <-time.After(reapLimit):
-		// In a PID namespace its exit waits for processes that cannot be killed.
+		// At the end of PID 1 the kernel waits for all processes of the namespace, also for those that cannot be
+		// killed.
 		_ = h.proc.Kill()
 		how = fmt.Sprintf("not ended after %v (%v)", reapLimit, cause)
 	}
@@ -184,7 +187,7 @@ func (h *helper) obituary(cause error) error {
 	return fmt.Errorf("spawner process %d: %s", h.proc.Pid, how)
 }
 
-// send asks for something. An error means that the spawner process is as good as lost.
+// send sends a request. After an error the spawner process is not usable any more.
 func (h *helper) send(req request, files ...*os.File) error {
 	var fds []int
 	for _, f := range files {
@@ -193,7 +196,7 @@ func (h *helper) send(req request, files ...*os.File) error {
 	return sendFrame(h.ctl, frame(req), fds)
 }
 
-// close lets the spawner process end its tree and leave, and returns when it is gone. After limit it is killed.
+// close makes the spawner process end its tree and exit, and waits for this. After limit it kills the process.
 func (h *helper) close(limit time.Duration) {
 	h.leave()
 	late := time.AfterFunc(limit, func() { _ = h.proc.Kill() })
@@ -202,52 +205,53 @@ func (h *helper) close(limit time.Duration) {
 	}
 }
 
-// abandon kills the spawner process and does not wait for it.
+// abandon kills the spawner process and does not wait for its end.
 func (h *helper) abandon() {
 	_ = h.proc.Kill()
 	h.leave()
 }
 
-// The control socket carries frames: 4 bytes of length, big endian, then that many bytes of JSON. The descriptors of a
-// run request travel with the first byte of its frame.
+// The control socket carries frames: 4 bytes of length in big endian, followed by this many bytes of JSON. The
+// descriptors of a run request are sent with the first byte of its frame.
 
-// maxFrame bounds one frame: maxArguments in base64, and more.
+// maxFrame is the most bytes of a frame. It has room for maxArguments in base64.
 const maxFrame = 64 << 20
 
-// Operations that the supervisor asks for.
+// The operations that the supervisor requests.
 const (
 	opRun  = "run"
 	opTerm = "term" // SIGTERM to the whole tree, once
-	opKill = "kill" // the sure end of the whole tree
+	opKill = "kill" // SIGKILL to the whole tree until it is gone
 )
 
-// request goes from the supervisor to the spawner process. Strings that end in exec are bytes, because JSON would
-// replace what is not UTF-8.
+// request goes from the supervisor to the spawner process. Paths, arguments and environment are bytes, because JSON
+// would replace bytes that are not valid UTF-8.
 type request struct {
 	Op   string `json:"op"`
 	Path []byte `json:"path,omitempty"`
 	Dir  []byte `json:"dir,omitempty"`
-	Argv []byte `json:"argv,omitempty"` // packed
-	Env  []byte `json:"env,omitempty"`  // packed
+	Argv []byte `json:"argv,omitempty"` // as pack encodes it
+	Env  []byte `json:"env,omitempty"`  // as pack encodes it
 
 	Namespaces Namespaces `json:"namespaces,omitzero"`
-	// Stdin is the path of standard input, empty for /dev/null. Fresh: the spawner process was started for this
-	// command, so WatchFD is not looked at. Both are for one that was launched by another program.
+	// Stdin is the path of standard input, or empty for /dev/null. Fresh says that the spawner process was started for
+	// this command, so it does not poll WatchFD. Both fields matter only for a spawner process that another program has
+	// started.
 	Stdin []byte `json:"stdin,omitempty"`
 	Fresh bool   `json:"fresh,omitempty"`
-	// KillLimitMS bounds the sure kill, in milliseconds. What still lives then cannot be killed (a process in
-	// uninterruptible sleep) and is reported as stuck.
+	// KillLimitMS limits the time for killing the tree, in milliseconds. Processes that live longer cannot be killed
+	// (for example in uninterruptible sleep) and are reported as stuck.
 	KillLimitMS int64 `json:"kill_limit_ms,omitempty"`
 }
 
-// Kinds of event.
+// The kinds of event.
 const (
-	evReady      = "ready"       // Cgroups; or Text says why the spawner process could not be set up
-	evStarted    = "started"     // PID
-	evNotStarted = "not_started" // Errno of fork or exec, Text
-	evStale      = "stale"       // not started, because WatchFD is ready
-	evExited     = "exited"      // the main process ended, others of its tree are still there
-	evSwept      = "swept"       // the tree is gone; carries the exit status too
+	evReady      = "ready"       // carries Cgroups, or in Text why the spawner process could not be set up
+	evStarted    = "started"     // carries PID
+	evNotStarted = "not_started" // carries Errno of fork or exec, and Text
+	evStale      = "stale"       // not started, because WatchFD has an event
+	evExited     = "exited"      // the main process has ended, others of its tree are alive
+	evSwept      = "swept"       // the tree is gone; carries the exit status, too
 )
 
 // event goes from the spawner process to the supervisor.
@@ -259,13 +263,13 @@ type event struct {
 	Errno    int    `json:"errno,omitempty"`
 	Code     int    `json:"code,omitempty"`
 	Signal   int    `json:"signal,omitempty"`
-	UserUS   int64  `json:"user_us,omitempty"`   // microseconds, the whole tree
-	SystemUS int64  `json:"system_us,omitempty"` // microseconds, the whole tree
+	UserUS   int64  `json:"user_us,omitempty"`   // microseconds of the whole tree
+	SystemUS int64  `json:"system_us,omitempty"` // microseconds of the whole tree
 	Left     int    `json:"left,omitempty"`
 	Stuck    int    `json:"stuck,omitempty"`
 }
 
-// pack joins strings that hold no NUL byte, each with a NUL after it.
+// pack joins strings without NUL bytes, each followed by a NUL.
 func pack(list []string) []byte {
 	var out []byte
 	for _, s := range list {
@@ -281,9 +285,9 @@ func unpack(p []byte) []string {
 
 func hasNUL(s string) bool { return strings.Contains(s, "\x00") }
 
-// frame encodes a request or an event, ready to be sent.
+// frame encodes a request or an event as a frame.
 func frame(v any) []byte {
-	body, _ := json.Marshal(v) // neither holds what JSON has no form for
+	body, _ := json.Marshal(v) // both types contain only values that JSON can represent
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)
 }
 
@@ -303,7 +307,7 @@ func readFrame(r io.Reader, v any) error {
 	return json.Unmarshal(body, v)
 }
 
-// sendFrame writes one frame with descriptors to a non-blocking socket, waiting at most sendLimit.
+// sendFrame writes one frame with descriptors to a non-blocking socket. It waits at most sendLimit.
 func sendFrame(f *os.File, msg []byte, fds []int) error {
 	err := f.SetWriteDeadline(time.Now().Add(sendLimit))
 	var rc syscall.RawConn
@@ -325,7 +329,7 @@ func sendFrame(f *os.File, msg []byte, fds []int) error {
 				case unix.EINTR:
 				default:
 					failed = err
-					return err != unix.EAGAIN // else it is called again when there is room
+					return err != unix.EAGAIN // after EAGAIN, Write calls this function again when there is room
 				}
 			}
 			return true
@@ -338,8 +342,8 @@ func sendFrame(f *os.File, msg []byte, fds []int) error {
 	return nil
 }
 
-// control reads the control socket in the spawner process. It keeps the descriptors that come; they are close-on-exec,
-// and belong to who reads.
+// control reads the control socket in the spawner process. It collects the received descriptors in fds and marks them
+// close-on-exec. The caller closes them.
 type control struct{ fds []int }
 
 func (c *control) Read(p []byte) (int, error) {
@@ -357,7 +361,7 @@ func (c *control) Read(p []byte) (int, error) {
 	for i := range msgs {
 		fds, perr := unix.ParseUnixRights(&msgs[i])
 		for _, fd := range fds {
-			unix.CloseOnExec(fd) // nothing is forked meanwhile: who reads is who forks
+			unix.CloseOnExec(fd) // there is no fork in between: the same goroutine reads and forks
 		}
 		if c.fds = append(c.fds, fds...); perr != nil {
 			err = perr
@@ -369,7 +373,7 @@ func (c *control) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// WriteAll writes p to a blocking descriptor.
+// WriteAll writes all of p to a blocking descriptor.
 func WriteAll(fd int, p []byte) error {
 	for len(p) > 0 {
 		n, err := unix.Write(fd, p)

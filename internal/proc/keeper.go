@@ -14,27 +14,28 @@ import (
 )
 
 const (
-	// politeLimit is what processes that outlive their main process get between SIGTERM and SIGKILL.
+	// politeLimit is the time between SIGTERM and SIGKILL for processes that outlive their main process.
 	politeLimit = 300 * time.Millisecond
 	killLimit   = 10 * time.Second
 	killEvery   = 5 * time.Millisecond
 
-	// The pauses before a program that is still open for writing is tried again: doubled, 1.3 s in all.
+	// The pauses between attempts to execute a program that is still open for writing. They double each time and add up
+	// to 1.3 s.
 	busyPause     = 20 * time.Millisecond
 	busyPauseMost = 640 * time.Millisecond
 )
 
-// keeper is the inside of the spawner process.
+// keeper is the state of the spawner process.
 type keeper struct {
 	inside bool        // see Inside
-	hold   containment // of one tree after the other
+	hold   containment // holds one tree at a time
 	trees  int
-	now    atomic.Pointer[tree] // the one that runs
+	now    atomic.Pointer[tree] // the running tree
 }
 
-// SpawnerMain is the spawner process: main calls it first thing when os.Args[1] is SpawnerArg, and exits with what it
-// returns: 0 when the supervisor has gone, with its tree ended; 1 when it could not be set up; 2 when no supervisor
-// started it.
+// SpawnerMain is the complete program of the spawner process. main calls it first of all if os.Args[1] is SpawnerArg,
+// and exits with its result: 0 after the supervisor has gone and the tree has ended; 1 if the process could not be set
+// up; 2 if no supervisor started it.
 func SpawnerMain() int {
 	if os.Getenv(spawnerEnv) == "" || len(os.Args) < 3 || !IsOf(ControlFD, unix.S_IFSOCK) {
 		fmt.Fprintf(os.Stderr, "%s is started by superloop itself, not by hand\n", SpawnerArg)
@@ -60,13 +61,13 @@ func SpawnerMain() int {
 	return k.serve()
 }
 
-// IsOf reports whether a descriptor is of a kind, such as unix.S_IFSOCK.
+// IsOf reports whether a descriptor has the given file type, such as unix.S_IFSOCK.
 func IsOf(fd int, kind uint32) bool {
 	var st unix.Stat_t
 	return unix.Fstat(fd, &st) == nil && uint32(st.Mode)&unix.S_IFMT == kind
 }
 
-// inheritNothing marks every descriptor above stderr close-on-exec, also those that the supervisor inherited itself.
+// inheritNothing marks every descriptor above stderr close-on-exec, also those that the supervisor itself inherited.
 func inheritNothing() {
 	unix.CloseOnExec(ControlFD)
 	list, err := os.ReadDir("/proc/self/fd")
@@ -80,9 +81,9 @@ func inheritNothing() {
 	}
 }
 
-// resetSignals makes every command start with default dispositions. An ignored signal is inherited through exec (a
-// supervisor in the background of a shell has SIGINT ignored), but Go resets those it handles. It also keeps stray
-// signals from ending this process.
+// resetSignals makes every command start with default signal dispositions. Ignored signals stay ignored through exec
+// (in the background of a shell, the supervisor ignores SIGINT), but Go resets the signals that it handles.
+// resetSignals also prevents stray signals from ending this process.
 func resetSignals() {
 	never := make(chan os.Signal, 1)
 	signal.Notify(never, unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGABRT, unix.SIGPIPE, unix.SIGALRM, unix.SIGTERM,
@@ -91,7 +92,7 @@ func resetSignals() {
 
 func report(ev event) error { return WriteAll(ControlFD, frame(ev)) }
 
-// serve obeys until the supervisor is gone, and ends the tree then.
+// serve executes requests until the supervisor is gone, and then ends the tree.
 func (k *keeper) serve() int {
 	for {
 		var req request
@@ -126,7 +127,7 @@ func (k *keeper) run(req request, fds []int) {
 	k.trees++
 	pid, err := k.start(req, fds)
 	if err != nil {
-		no, _ := err.(syscall.Errno) // else the text says it all
+		no, _ := err.(syscall.Errno) // without an errno the text says it all
 		_ = report(event{Kind: evNotStarted, Text: err.Error(), Errno: int(no)})
 		return
 	}
@@ -161,8 +162,8 @@ func (k *keeper) start(req request, fds []int) (pid int, err error) {
 	if err := k.hold.open(k.trees, attr.Sys); err != nil {
 		return 0, err
 	}
-	// A script that was written a moment ago may still be open in a child that the supervisor is just about to exec;
-	// nothing tells when that is over.
+	// A child that the supervisor is about to exec may still have a new script open for writing. No event signals when
+	// this is over.
 	for pause := busyPause; ; pause *= 2 {
 		pid, err = syscall.ForkExec(string(req.Path), unpack(req.Argv), &attr)
 		if err != syscall.ETXTBSY || pause > busyPauseMost {
@@ -176,37 +177,37 @@ func (k *keeper) start(req request, fds []int) (pid int, err error) {
 	return pid, err
 }
 
-// tree is one command and all that descends from it, seen from the spawner process.
+// tree is one command with all of its descendants, seen from the spawner process.
 //
 //	running --main ends, nothing else there-----------------------------------> gone
 //	running --main ends, others there--> leaving (TERM) --politeLimit--> killing --> gone
 //	running --term--> asked (TERM; the supervisor keeps the time) --all end--> gone
 //	any     --kill, or the supervisor is gone--> killing (KILL every killEvery, at most limit) --> gone
 //
-// The reader of requests, the reaper and timers act at once, under the lock: one goroutine that owns the tree would
-// cost a thread switch on the way from exit to report.
+// The goroutine of the requests, the reaper and the timers change the tree directly, under the lock. If one goroutine
+// owned the tree, each report of an exit would cost a thread switch.
 type tree struct {
 	hold   containment
 	main   int
 	limit  time.Duration
-	over   func()        // called before the last report: the next request may follow at once
-	gone   chan struct{} // closed when the tree is reported
-	mu     sync.Mutex    // guards what follows, and hold
+	over   func()        // called before the last report, because the next request may follow at once
+	gone   chan struct{} // closed after the last report
+	mu     sync.Mutex    // guards hold and the following fields
 	result event
 
-	asked    bool // SIGTERM was sent because the supervisor wants the end
+	asked    bool // SIGTERM was sent because the supervisor requested the end
 	ended    bool // the main process is reaped
-	others   bool // and it was seen that others live
-	childs   bool // wait4 still has something to wait for
+	others   bool // after the end of the main process, others were alive
+	childs   bool // wait4 still has children to wait for
 	killing  bool
-	since    time.Time // of the killing
-	killed   int       // by SIGKILL, and orphans: a chain of forks may not be seen otherwise
+	since    time.Time // the time when killing began
+	killed   int       // processes that SIGKILL ended, orphans included: counting may miss a chain of forks
 	watched  bool
 	reported bool
 }
 
-// reap collects every child of this process until there is none, which is the proof that the tree is gone. It says at
-// once, after the main process has ended, whether others live.
+// reap reaps every child of this process until there is none, which proves that the tree is gone. As soon as the main
+// process has ended, it reports whether others are alive.
 func (t *tree) reap() {
 	options := waitAll
 	for {
@@ -231,7 +232,7 @@ func (t *tree) reap() {
 			t.count(pid, status, &usage)
 		}
 		options = waitAll
-		if t.ended && !t.others { // a chain of forks gives one dead process after the other
+		if t.ended && !t.others { // a chain of forks yields one dead process after the other
 			options |= unix.WNOHANG
 		}
 		t.mu.Unlock()
@@ -257,7 +258,8 @@ func (t *tree) count(pid int, status unix.WaitStatus, usage *unix.Rusage) {
 	}
 }
 
-// othersLeft: the main process has ended, and others are still there.
+// othersLeft handles the end of the main process while other processes of the tree are alive. If nobody requested the
+// end, it sends them SIGTERM, and SIGKILL after politeLimit.
 func (t *tree) othersLeft() {
 	t.others = true
 	byItself := !t.asked && !t.killing
@@ -273,7 +275,7 @@ func (t *tree) othersLeft() {
 	}
 }
 
-// term asks every process of the tree to end, once.
+// term sends SIGTERM to every process of the tree, once.
 func (t *tree) term() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -283,7 +285,7 @@ func (t *tree) term() {
 	}
 }
 
-// kill begins the sure end.
+// kill starts killing the tree. watch repeats this until the tree is gone.
 func (t *tree) kill() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -302,7 +304,7 @@ func (t *tree) kill() {
 	t.watch()
 }
 
-// watch comes back every killEvery until the tree is gone.
+// watch calls again every killEvery until the tree is gone.
 func (t *tree) watch() {
 	if !t.watched {
 		t.watched = true
@@ -323,7 +325,7 @@ func (t *tree) again() {
 	time.AfterFunc(killEvery, t.again)
 }
 
-// check reports the tree when it is gone, or when limit is over and the rest cannot be killed.
+// check reports the end of the tree if it is gone, or if limit is over and the remaining processes cannot be killed.
 func (t *tree) check() {
 	stuck := 0
 	switch {
@@ -342,27 +344,28 @@ func (t *tree) check() {
 	t.over()
 	_ = report(t.result)
 	if stuck > 0 {
-		// Such children make this process useless for another tree: let it read end of file, and leave.
+		// These children make this process useless for another tree. After the shutdown it reads end of file and exits.
 		_ = unix.Shutdown(ControlFD, unix.SHUT_RD)
 	}
 	close(t.gone)
 }
 
-// containment is how the spawner process holds one tree at a time. It is used by one goroutine.
+// containment is the mechanism by which the spawner process holds one tree at a time. Only one goroutine at a time uses
+// it.
 type containment interface {
-	// open makes room for the n-th tree and says how its first process is to be started.
+	// open prepares for the n-th tree, and sets in attr how to start its first process.
 	open(n int, attr *syscall.SysProcAttr) error
-	name() string // name is what the directory names of this process's cgroups begin with, "" without cgroups.
-	// signal sends a signal to every process of the tree, once each.
+	name() string // the path prefix of this process's cgroups; "" without cgroups
+	// signal sends a signal once to every process of the tree.
 	signal(main int, s syscall.Signal)
-	kill(main int)      // kill sends SIGKILL to every process of the tree that it finds.
-	count(main int) int // count is the number of live processes in the tree, zombies not counted.
-	// gone reports whether no process of the tree lives elsewhere. It is called when this process has no children left.
+	kill(main int)      // sends SIGKILL to every process of the tree that it finds
+	count(main int) int // returns the number of live processes in the tree, without zombies
+	// gone reports whether the tree has no live process elsewhere. It is called when this process has no children left.
 	gone(main int) bool
-	close() error // close gives the room back.
+	close() error // releases what open has prepared
 }
 
-// group is ProcessGroup: the session leader's own group, nothing more.
+// group implements ProcessGroup: it holds only the process group of the session leader.
 type group struct{}
 
 func (group) open(int, *syscall.SysProcAttr) error { return nil }
@@ -372,7 +375,7 @@ func (group) gone(main int) bool                   { return unix.Kill(-main, 0) 
 func (group) signal(main int, s syscall.Signal)    { signalAll([]int{-main}, s) }
 func (group) kill(main int)                        { _ = unix.Kill(-main, unix.SIGKILL) }
 
-// count cannot look into the group; it says that there is something.
+// count cannot count the processes of a group. It returns 1 if there are any.
 func (g group) count(main int) int {
 	if g.gone(main) {
 		return 0
@@ -380,8 +383,8 @@ func (g group) count(main int) int {
 	return 1
 }
 
-// signalAll signals processes, or groups with a negative number. A stopped process takes the signal only when it goes
-// on.
+// signalAll sends a signal to processes, or to process groups for negative numbers. It also sends SIGCONT, because a
+// stopped process handles the signal only when it continues.
 func signalAll(list []int, s syscall.Signal) {
 	for _, signal := range []syscall.Signal{s, unix.SIGCONT} {
 		for _, pid := range list {

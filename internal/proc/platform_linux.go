@@ -15,9 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const waitAll = unix.WALL // children made by clone with another exit signal as well
+const waitAll = unix.WALL // includes children made by clone with another exit signal
 
-// spawnerAttr returns how the spawner process is started for a level.
+// spawnerAttr returns the attributes with which the spawner process of a level is started.
 func spawnerAttr(l Level) *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{Setsid: true}
 	if l == PIDNamespace {
@@ -26,7 +26,7 @@ func spawnerAttr(l Level) *syscall.SysProcAttr {
 	return a
 }
 
-// contain sets this process up for a level, or says why it cannot be had.
+// contain sets up this process for a level. The error says why the level is not available.
 func contain(l Level) (containment, error) {
 	switch l {
 	case PIDNamespace:
@@ -46,16 +46,17 @@ func contain(l Level) (containment, error) {
 	return subreaper{}, nil
 }
 
-// subreaper is Subreaper: every orphan becomes our child, so the tree is all that descends from us.
+// subreaper implements Subreaper: every orphan becomes a child of this process, so the tree consists of its
+// descendants.
 type subreaper struct{ group }
 
 func (subreaper) gone(int) bool                  { return true }
 func (subreaper) count(int) int                  { return len(descendants(os.Getpid())) }
 func (subreaper) signal(_ int, s syscall.Signal) { signalAll(descendants(os.Getpid()), s) }
 
-// kill walks until a walk finds nothing new, or killPasses times: what was forked between reading the list and killing
-// is found by the next walk, and a chain of forks is caught as soon as one walk is quicker than one link. The caller
-// comes back until wait4 says that none is left.
+// kill repeats the search for descendants until it finds no new one, at most killPasses times. The next search finds
+// processes that were forked between a search and its kills. A chain of forks ends as soon as one search is faster than
+// one fork. The caller repeats kill until wait4 finds no child.
 func (subreaper) kill(int) {
 	seen := map[int]bool{}
 	for range killPasses {
@@ -72,7 +73,7 @@ func (subreaper) kill(int) {
 
 const killPasses = 8
 
-// namespace is PIDNamespace: we are PID 1, so -1 means the tree, all of it, at one moment.
+// namespace implements PIDNamespace: this process is PID 1, so kill(-1) reaches the whole tree at once.
 type namespace struct{ subreaper }
 
 func newNamespace() (containment, error) {
@@ -80,9 +81,9 @@ func newNamespace() (containment, error) {
 		return nil, fmt.Errorf("making a PID namespace: this is process %d in it, not 1", os.Getpid())
 	}
 	if self, _ := os.Readlink("/proc/self"); self == "1" {
-		return namespace{}, nil // Enter has done it
+		return namespace{}, nil // Enter has mounted /proc already
 	}
-	// Slave: mounts of the host still arrive here, ours do not go out.
+	// Slave: later mounts of the host still arrive here; the mounts of this namespace do not reach the host.
 	if err := unix.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, ""); err != nil {
 		return nil, fmt.Errorf("separating the mounts: %w", err)
 	}
@@ -98,8 +99,8 @@ func newNamespace() (containment, error) {
 func (namespace) signal(_ int, s syscall.Signal) { signalAll([]int{-1}, s) }
 func (namespace) kill(int)                       { _ = unix.Kill(-1, unix.SIGKILL) }
 
-// Enter sets up what a level needs of the mounts, as long as that may be done: a program that becomes a spawner process
-// calls it before it gives up its capabilities.
+// Enter makes the mounts that a level needs. A program that becomes a spawner process calls it before it drops its
+// capabilities.
 func Enter(l Level) error {
 	if l != PIDNamespace {
 		return nil
@@ -108,9 +109,10 @@ func Enter(l Level) error {
 	return err
 }
 
-// Undumpable keeps other processes of the same user from tracing this one, from reading its memory and environment, and
-// from going through its directories and namespaces in /proc, unless they have CAP_SYS_PTRACE. Processes that it starts
-// are not affected. There are no core files then. On systems other than Linux it does nothing.
+// Undumpable prevents other processes of the same user from tracing this one, from reading its memory and environment,
+// and from using its directories and namespaces in /proc, unless they have CAP_SYS_PTRACE. Processes that this one
+// starts are not affected. The kernel writes no core file of this process. On other systems than Linux the function
+// does nothing.
 func Undumpable() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("becoming undumpable: %w", err)
@@ -118,8 +120,8 @@ func Undumpable() error {
 	return nil
 }
 
-// apply asks for the namespaces in attr. If unmapped, an ordinary user's process maps itself, with MapUser: the files
-// in /proc by which a parent does that are closed to one that is undumpable.
+// apply requests the namespaces in attr. If unmapped is true, the process of an ordinary user has to map itself with
+// MapUser, because the parent cannot open the mapping files in /proc of an undumpable process.
 func (n Namespaces) apply(attr *syscall.SysProcAttr, unmapped bool) (err error) {
 	if n.Mount {
 		attr.Cloneflags |= unix.CLONE_NEWNS
@@ -132,7 +134,7 @@ func (n Namespaces) apply(attr *syscall.SysProcAttr, unmapped bool) (err error) 
 	}
 	attr.Cloneflags |= unix.CLONE_NEWUSER
 	if uid, gid := os.Geteuid(), os.Getegid(); uid != 0 {
-		attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN} // else it would lose all of them with its exec
+		attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN} // otherwise the exec would drop all capabilities
 		if !unmapped {
 			attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}
 			attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}}
@@ -147,7 +149,7 @@ func (n Namespaces) apply(attr *syscall.SysProcAttr, unmapped bool) (err error) 
 	return err
 }
 
-// ownIDs maps to themselves all ids that a file like /proc/self/uid_map lists.
+// ownIDs returns a mapping of all ids in a file such as /proc/self/uid_map to themselves.
 func ownIDs(table string) ([]syscall.SysProcIDMap, error) {
 	text, err := os.ReadFile(table)
 	if err != nil {
@@ -164,8 +166,8 @@ func ownIDs(table string) ([]syscall.SysProcIDMap, error) {
 	return all, nil
 }
 
-// MapUser maps the user and the group that started this process in a user namespace of its own to the same numbers.
-// Root's are mapped already.
+// MapUser maps the user and the group that started this process to the same numbers in its own user namespace. For root
+// it does nothing, because root's ids are mapped already.
 func MapUser(uid, gid int) error {
 	if uid == 0 {
 		return nil
@@ -182,7 +184,7 @@ func MapUser(uid, gid int) error {
 	return nil
 }
 
-// SetKernel writes a file of the kernel's, such as those in /proc.
+// SetKernel writes text to a file of the kernel, such as those in /proc.
 func SetKernel(path, text string) error {
 	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -192,11 +194,10 @@ func SetKernel(path, text string) error {
 	return WriteAll(fd, []byte(text))
 }
 
-// Sweep kills every process whose environment contains the entry marker (KEY=value, the whole of it), and returns their
-// numbers in order. It is for what a crash left where only the Subreaper level holds. It goes over the process table
-// until a pass finds nothing, so what it killed is gone then; it returns after sweepBound at the latest. Never killed:
-// this process and its ancestors, and what belongs to other users (root sees all). A marker without a key and a value
-// finds nothing.
+// Sweep kills every process whose environment contains the complete entry marker (KEY=value), and returns their
+// numbers, sorted. It removes what a crash left at the Subreaper level. It searches the process table until a pass
+// finds nothing, and returns after sweepBound at the latest. It never kills this process, its ancestors, or processes
+// of other users (root reaches all users). A marker without key or value matches nothing.
 func Sweep(marker string) []int {
 	if key, value, ok := strings.Cut(marker, "="); !ok || key == "" || value == "" || hasNUL(marker) {
 		return nil
@@ -227,14 +228,14 @@ func Sweep(marker string) []int {
 const (
 	sweepBound   = 5 * time.Second
 	sweepPause   = 2 * time.Millisecond // between two passes
-	undecidedMax = time.Second          // for processes in the middle of an exec to show their environment
+	undecidedMax = time.Second          // how long to wait for the environment of a process in the middle of an exec
 )
 
-// endMarked kills the process if it still has the marker. The pidfd is opened before the look, so that it is the same
-// process that is looked at and killed.
+// endMarked kills the process if it still has the marker. It opens a pidfd before it reads the environment, so that it
+// checks and kills the same process.
 func endMarked(pid int, marker string) bool {
 	fd, err := unix.PidfdOpen(pid, 0)
-	if err == unix.ENOSYS { // before Linux 5.3
+	if err == unix.ENOSYS { // Linux before 5.3 has no pidfd_open
 		return unix.Kill(pid, unix.SIGKILL) == nil
 	}
 	if err != nil {
@@ -245,9 +246,9 @@ func endMarked(pid int, marker string) bool {
 	return marked && unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) == nil
 }
 
-// look reads the environment that a process was started with, and says whether the marker is in it. In the middle of an
-// exec there is for a moment neither environment nor command line: then that is undecided. Zombies and kernel threads
-// have neither for good.
+// look reports whether the marker is in the environment with which a process was started. In the middle of an exec,
+// environment and command line are empty for a moment; the result is then undecided. They are always empty for zombies
+// and kernel threads, which are never undecided.
 func look(pid int, marker string) (marked, undecided bool) {
 	dir := "/proc/" + strconv.Itoa(pid)
 	env, err := os.ReadFile(dir + "/environ")
@@ -261,7 +262,7 @@ func look(pid int, marker string) (marked, undecided bool) {
 	return false, ok && !s.dead() && !s.kernel
 }
 
-// ancestors is this process and all above it.
+// ancestors returns this process and all processes above it.
 func ancestors() map[int]bool {
 	all := map[int]bool{}
 	for pid := os.Getpid(); pid > 0 && !all[pid]; {
@@ -272,9 +273,9 @@ func ancestors() map[int]bool {
 	return all
 }
 
-// endOrphans kills what is left of a tree whose spawner process is dead: its cgroups, which begin with a name, else the
-// session of its first process (0 if that is not known) and what descends from that. A process that made a session of
-// its own and lost its parent is not found.
+// endOrphans kills the remaining processes of a tree whose spawner process has died. If cgroups is not "", it kills all
+// cgroups whose path has this prefix. Otherwise it kills the session of the first process (0 if unknown) and the
+// descendants of its members. It does not find a process that made its own session and has lost its parent.
 func endOrphans(session int, cgroups string) {
 	if cgroups != "" {
 		parent, prefix := filepath.Split(cgroups)

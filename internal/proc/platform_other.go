@@ -12,7 +12,7 @@ const waitAll = 0
 
 func spawnerAttr(Level) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
-// Undumpable does nothing here.
+// Undumpable does nothing on this system.
 func Undumpable() error { return nil }
 
 func (n Namespaces) apply(*syscall.SysProcAttr, bool) error {
@@ -22,10 +22,10 @@ func (n Namespaces) apply(*syscall.SysProcAttr, bool) error {
 	return nil
 }
 
-// Sweep finds nothing here: the environment of another process cannot be read on this system.
+// Sweep returns nil: on this system a process cannot read the environment of another one.
 func Sweep(marker string) []int { return nil }
 
-// endOrphans has nothing to add to the kill of the process group.
+// endOrphans does nothing: the kill of the process group is all that this system offers.
 func endOrphans(session int, cgroups string) {}
 
 func contain(l Level) (containment, error) {

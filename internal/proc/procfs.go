@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stat is what we use of /proc/PID/stat. On a system without it no process is seen.
+// stat holds the fields of /proc/PID/stat that this package uses. On a system without /proc no process is found.
 type stat struct {
 	pid, ppid, group, session int
-	state                     byte   // Z and X are dead
+	state                     byte   // Z and X mean dead
 	start                     uint64 // clock ticks since boot
 	kernel                    bool   // a kernel thread
 }
@@ -21,7 +21,7 @@ const kernelThread = 0x00200000 // PF_KTHREAD
 
 func (s stat) dead() bool { return s.state == 'Z' || s.state == 'X' || s.state == 'x' }
 
-// readStat reads /proc/PID/stat. False: there is no such process (any more).
+// readStat reads /proc/PID/stat. It returns false if there is no such process.
 func readStat(pid int) (stat, bool) {
 	f, err := os.Open("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -33,7 +33,8 @@ func readStat(pid int) (stat, bool) {
 	return parseStat(buf[:n])
 }
 
-// parseStat reads one line of proc_pid_stat(5). The name in parentheses may hold anything, also parentheses.
+// parseStat parses a line as described in proc_pid_stat(5). The name in parentheses may contain any character, even
+// parentheses.
 func parseStat(line []byte) (stat, bool) {
 	open, shut := bytes.IndexByte(line, '('), bytes.LastIndexByte(line, ')')
 	if open < 1 || shut < open {
@@ -76,8 +77,8 @@ func processes() []stat {
 	return out
 }
 
-// onlyZombies says that nothing in a process group lives: what is still listed waits for init to read its status. Where
-// that cannot be told it is false; zombies of a killed group go as soon as init has read their status.
+// onlyZombies reports whether a process group has members and all of them are dead, waiting for init to reap them.
+// Without /proc it returns false; there the group disappears as soon as init has reaped its zombies.
 func onlyZombies(group int) bool {
 	seen := false
 	for _, s := range processes() {
@@ -89,8 +90,8 @@ func onlyZombies(group int) bool {
 	return seen
 }
 
-// descendants returns the live processes below root, root itself not included. A pid is to be used at once: the table
-// is a picture of the last milliseconds.
+// descendants returns the live processes below root, without root. The caller must use the numbers at once: the process
+// table is a snapshot, milliseconds old.
 func descendants(root int) []int {
 	children := map[int][]stat{}
 	for _, s := range processes() {
@@ -109,17 +110,17 @@ func descendants(root int) []int {
 	return out
 }
 
-// Identity names one process for as long as anyone may ask which one it was: a pid alone is used again.
+// Identity identifies one process for all time. A pid alone is not enough, because it is reused.
 type Identity struct {
 	PID       int    `json:"pid"`
-	StartTime uint64 `json:"start_time,omitempty"` // clock ticks from boot to its start; 0 if the system does not tell
-	BootID    string `json:"boot_id,omitempty"`    // of the boot it runs in; "" if the system does not tell
+	StartTime uint64 `json:"start_time,omitempty"` // clock ticks from boot to the start of the process; 0 if unknown
+	BootID    string `json:"boot_id,omitempty"`    // the boot in which the process runs; "" if unknown
 	Host      string `json:"host,omitempty"`
-	// Namespace is the PID namespace in which PID means something; 0 if the system has none.
+	// Namespace is the PID namespace in which PID is valid, or 0 if the system has none.
 	Namespace uint64 `json:"pid_namespace,omitempty"`
 }
 
-// Self is the identity of this process.
+// Self returns the identity of this process.
 func Self() Identity {
 	id := Identity{PID: os.Getpid()}
 	id.Host, _ = os.Hostname()
@@ -132,7 +133,7 @@ func Self() Identity {
 	return id
 }
 
-// pidNamespace is the inode number of the PID namespace that this process is in.
+// pidNamespace returns the inode number of the PID namespace of this process.
 func pidNamespace() (uint64, error) {
 	var st unix.Stat_t
 	err := unix.Stat("/proc/self/ns/pid", &st)

@@ -14,13 +14,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// answerLimit is how much longer than its own bounds the spawner process may take to answer; then it is given up.
+// answerLimit is the additional time that the spawner process has for an answer. After that the supervisor gives it up.
 const answerLimit = 15 * time.Second
 
-// Run starts a command and returns when its whole tree is gone. When kill is done, or a bound of the Spec is reached,
-// the tree gets SIGTERM, the grace, and SIGKILL; cancelling is not an error. The error is about the Spawner: ErrBusy,
-// ErrClosed, ErrSpawnerLost, or that no spawner process could be started; then the Result is not to be taken for the
-// command's own.
+// Run starts a command and returns when its whole tree is gone. When kill is done, or a limit of the Spec is reached,
+// Run sends the tree SIGTERM and, after the grace, SIGKILL. Neither is an error. An error concerns the Spawner:
+// ErrBusy, ErrClosed, ErrSpawnerLost, or a spawner process that could not be started. In this case the Result does not
+// describe an end of the command.
 func (s *Spawner) Run(kill context.Context, spec Spec) (Result, error) {
 	res := Result{Code: -1, Ended: NotStarted}
 	if !s.running.TryLock() {
@@ -47,9 +47,9 @@ func (s *Spawner) Run(kill context.Context, spec Spec) (Result, error) {
 		return res, nil
 	}
 	err = r.start(kill, req)
-	r.closeFiles() // else the pipes would never end
+	r.closeFiles() // otherwise the pipes would never end
 	if r.lost != nil {
-		r.cleanUp() // before the output, which ends with the last process that holds it
+		r.cleanUp() // before reading the output, which ends only when no process holds the pipes
 	}
 	r.finishOutput()
 	if r.lost != nil || r.stuck {
@@ -64,7 +64,7 @@ func (s *Spawner) Run(kill context.Context, spec Spec) (Result, error) {
 	return res, err
 }
 
-// run is one command under way, seen from the supervisor. One goroutine (the caller of Run) owns it, except for
+// run is one command in progress, seen from the supervisor. Only the goroutine that called Run uses it, except for the
 // streams.
 type run struct {
 	s       *Spawner
@@ -74,22 +74,22 @@ type run struct {
 	started time.Time
 
 	files   [3]*os.File // stdin, stdout and stderr of the command
-	streams [2]*stream  // the other ends of the latter two
+	streams [2]*stream  // the read ends of stdout and stderr
 	log     *logSink
 	last    atomic.Int64 // see stream.last
 
-	path   string // of the program
+	path   string // the path of the program
 	pid    int
-	ending Reason // why the tree is being ended, "" while it may run
+	ending Reason // why the tree is being ended; "" while it may run
 	exited bool   // the main process has ended
 	stuck  bool
-	stale  bool // the spawner process does not start it, another one may
+	stale  bool // this spawner process refuses the command; a new one may start it
 	lost   error
 }
 
 func (r *run) closeFiles() {
 	for _, f := range r.files {
-		f.Close() // which may be nil
+		f.Close() // f may be nil
 	}
 }
 
@@ -101,7 +101,8 @@ func (r *run) openStreams() (err error) {
 	for i, tap := range []func([]byte){r.spec.Stdout, r.spec.Stderr} {
 		st := &stream{buf: make([]byte, bufferSize), tap: tap, keep: NewHeadTail(keep), log: r.log, last: &r.last,
 			from: r.started, done: make(chan struct{})}
-		// The end to read is for the runtime's poller. The other one becomes a plain blocking one with its Fd.
+		// The read end stays non-blocking for the poller of the Go runtime. The call of Fd makes the write end
+		// blocking.
 		if st.f, r.files[i+1], err = os.Pipe(); err != nil {
 			if i > 0 {
 				r.streams[0].f.Close()
@@ -116,8 +117,8 @@ func (r *run) openStreams() (err error) {
 	return nil
 }
 
-// start has the command started, and watches it to its end. A spawner process that died since the last Run, or is no
-// longer what it was prepared to be, has not started anything, so it is safe to ask another one.
+// start requests the start of the command and watches it to its end. If the spawner process has died since the last
+// Run, or if its preparation is out of date, it has not started anything. start then uses a new spawner process.
 func (r *run) start(kill context.Context, req request) (err error) {
 	files := append(r.files[:], r.spec.Files...)
 	defer runtime.KeepAlive(files)
@@ -132,7 +133,7 @@ func (r *run) start(kill context.Context, req request) (err error) {
 				return nil
 			}
 		}
-		r.s.retire(r.h) // half a request may lie in its socket
+		r.s.retire(r.h) // its socket may contain half of a request
 		switch {
 		case err != nil && again:
 			return err
@@ -144,13 +145,13 @@ func (r *run) start(kill context.Context, req request) (err error) {
 	}
 }
 
-// watch waits for the end of the tree and brings it about when that is due. The spawner process must say in time that
-// it started the command, and that it ended it.
+// watch waits for the end of the tree, and requests it when a limit is reached. The spawner process must report in time
+// that the command has started and that the tree has ended.
 func (r *run) watch(kill context.Context) {
 	sweep := politeLimit + r.s.killLimit + r.s.answerLimit
 	bound, timeout, idle := time.After(r.s.answerLimit), after(r.spec.Timeout), after(r.spec.Inactivity)
 	stop := kill.Done()
-	// Both only once the grace has begun.
+	// Both are nil until the grace begins.
 	var grace <-chan time.Time
 	var hurry <-chan struct{}
 	end := func(why Reason) {
@@ -211,12 +212,12 @@ func (r *run) watch(kill context.Context) {
 		case <-hurry:
 			killNow()
 		case <-bound:
-			r.h.abandon() // events ends, so the loop does
+			r.h.abandon() // this closes events, which ends the loop
 		}
 	}
 }
 
-// after is never when d is not positive.
+// after returns a channel that fires after d. If d is not positive, it returns nil, which never fires.
 func after(d time.Duration) <-chan time.Time {
 	if d <= 0 {
 		return nil
@@ -255,7 +256,7 @@ func (r *run) swept(ev event) {
 	}
 }
 
-// finishOutput takes what is left in the pipes.
+// finishOutput reads the remaining output and fills in the Result.
 func (r *run) finishOutput() {
 	for _, st := range r.streams {
 		st.end()
@@ -272,13 +273,13 @@ func (r *run) finishOutput() {
 	}
 }
 
-// cleanUp ends what can still be found of a tree whose spawner process is gone. In a PID namespace the kernel has done
-// that.
+// cleanUp kills the processes that it can find of a tree whose spawner process has died. In a PID namespace the kernel
+// has already killed them.
 func (r *run) cleanUp() {
 	if r.h.level == PIDNamespace {
 		return
 	}
-	if r.pid > 0 { // else it died between fork and report, or before
+	if r.pid > 0 { // 0 if the spawner process died before its report
 		_ = unix.Kill(-r.pid, unix.SIGKILL)
 	}
 	endOrphans(r.pid, r.h.cgroups)

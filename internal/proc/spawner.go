@@ -1,32 +1,32 @@
-// Package proc runs one tree of processes to its end: every process that a command starts, directly or through forks,
-// new sessions and background jobs, is gone when Run returns, and gone too when the supervisor itself is killed.
+// Package proc runs process trees. When Run returns, every process that a command has started has ended, whether it was
+// started directly or through forks, new sessions and background jobs. The processes also end if the supervisor itself
+// is killed.
 //
 // # Who starts what
 //
-// A Spawner keeps one long-lived child, the spawner process (our own binary, started again with SpawnerArg). It forks
-// each command, is its parent, adopts every orphan of the tree, and reaps them all:
+// A Spawner has one long-lived child, the spawner process (the superloop binary, started with SpawnerArg). The spawner
+// process forks each command, adopts every orphan of the tree, and reaps all of them:
 //
 //	supervisor ---- control socket (requests with file descriptors, events) ---- spawner process
 //	    |                                                                             | fork, wait4(-1)
 //	    +---- reads the pipes of stdout and stderr <---- command and its tree <-------+
 //
-// The supervisor never calls wait4(-1), so os/exec stays safe to use there. The spawner process never uses os/exec, so
-// it may reap whatever it finds. As everything in the tree descends from it, "wait4 says ECHILD" proves that nothing is
-// left.
+// The supervisor never calls wait4(-1), so it can use os/exec safely. The spawner process never uses os/exec, so it may
+// reap every child. Every process of the tree descends from it, so ECHILD of wait4 proves that no process is left.
 //
-// A second Spawner can live in mounts that another program has prepared: see Inside.
+// A second Spawner can run in mounts that another program has prepared: see Inside.
 //
-// # The supervisor dies, everything dies
+// # The end of the supervisor ends everything
 //
-// When the supervisor goes, for any reason, the spawner process reads end of file on the control socket, kills the tree
-// and exits. PR_SET_PDEATHSIG is not used: it fires when the parent's thread ends, and the Go runtime ends threads as
-// it likes. When the spawner process goes, Run returns ErrSpawnerLost, after ending what can still be found of the tree
-// (see Spec.Marker), and the next Run starts a new one.
+// When the supervisor ends, for any reason, the spawner process reads end of file on the control socket, kills the tree
+// and exits. PR_SET_PDEATHSIG is not used: the kernel sends it when the thread of the parent ends, and the Go runtime
+// ends threads at any time. When the spawner process dies, Run ends the processes of the tree that it can still find
+// (see Spec.Marker) and returns ErrSpawnerLost. The next Run starts a new spawner process.
 //
-// # What holds a tree together
+// # How a tree is held together
 //
-// See Level. A user namespace would give an ordinary user a PID namespace as well. It is not used: inside one, sudo,
-// su, ping, rootless podman, fuse mounts and file ownership no longer work as the user knows them.
+// See Level. A user namespace would give an ordinary user a PID namespace as well. It is not used, because inside of
+// one sudo, su, ping, rootless podman, fuse mounts and file ownership do not work as usual.
 package proc
 
 import (
@@ -43,21 +43,21 @@ import (
 )
 
 var (
-	// ErrSpawnerLost: the spawner process died while it ran a command. How the command ended is not known; what could
-	// be found of its tree was ended. The next Run starts a new spawner process.
+	// ErrSpawnerLost says that the spawner process died while it ran a command. It is not known how the command ended.
+	// Run has ended the processes of the tree that it found. The next Run starts a new spawner process.
 	ErrSpawnerLost = errors.New("the spawner process was lost")
-	// ErrBusy: a Spawner runs one tree at a time, and one is running.
+	// ErrBusy says that this Spawner already runs a tree; it runs only one at a time.
 	ErrBusy   = errors.New("this spawner already runs a command")
-	ErrClosed = errors.New("this spawner is closed") // ErrClosed: Close was called.
+	ErrClosed = errors.New("this spawner is closed") // Close was called
 )
 
-// Options say how to start a Spawner. The zero value is the usual one.
+// Options say how to start a Spawner. The zero value tries all levels.
 type Options struct {
-	Level Level // the highest to try; "" is the best there is. If it cannot be had the next lower one is taken: see Notes
+	Level Level // the highest level to try; "" tries all. Start falls back to lower levels, see Notes
 }
 
-// Spawner runs commands, one tree at a time; for two at the same time start two. All methods may be called from any
-// goroutine.
+// Spawner runs commands, one tree at a time. To run two trees at the same time, start two Spawners. All methods may be
+// called from any goroutine.
 type Spawner struct {
 	exe                    string // the binary whose main calls SpawnerMain
 	want                   Level
@@ -65,21 +65,21 @@ type Spawner struct {
 	killLimit, answerLimit time.Duration // the constants of these names; shorter in tests
 	running                sync.Mutex    // held by Run
 
-	mu     sync.Mutex // guards what follows
-	h      *helper    // nil: to be started by the next Run
+	mu     sync.Mutex // guards the following fields
+	h      *helper    // nil: the next Run starts one
 	level  Level
 	notes  []string
 	closed bool
 	inside []*Spawner // see Inside
 }
 
-// Start starts the spawner process and measures which Level holds here. It takes about as long as the start of the
+// Start starts the spawner process and finds out which Level is available. This takes about as long as the start of the
 // binary.
 func Start(o Options) (*Spawner, error) {
 	if os.Getenv(spawnerEnv) != "" {
 		return nil, fmt.Errorf("starting the spawner process: this is the spawner process; main must call proc.SpawnerMain when the first argument is %s", SpawnerArg)
 	}
-	exe := "/proc/self/exe" // the very file that runs, even if it was replaced by an upgrade since
+	exe := "/proc/self/exe" // the running binary, even if an upgrade has replaced its file
 	if runtime.GOOS != "linux" {
 		var err error
 		if exe, err = os.Executable(); err != nil {
@@ -93,7 +93,7 @@ func Start(o Options) (*Spawner, error) {
 	return s, nil
 }
 
-// Probe says which level holds on this system, and why none above it does.
+// Probe returns the level that is available on this system, and the reasons why the higher ones are not.
 func Probe(o Options) (Level, []string, error) {
 	s, err := Start(o)
 	if err != nil {
@@ -102,7 +102,7 @@ func Probe(o Options) (Level, []string, error) {
 	return s.Level(), s.Notes(), s.Close()
 }
 
-// ensure returns the spawner process, started if there is none.
+// ensure returns the spawner process. If there is none, ensure starts one.
 func (s *Spawner) ensure() (*helper, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,13 +124,13 @@ func (s *Spawner) ensure() (*helper, error) {
 		}
 		notes = append(notes, fmt.Sprintf("%s: %v", l, err))
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			break // no level would answer sooner
+			break // a lower level would not answer sooner
 		}
 	}
 	return nil, fmt.Errorf("starting the spawner process: %s", strings.Join(notes, "; "))
 }
 
-// retire makes the next Run start a new spawner process.
+// retire kills the spawner process h. The next Run starts a new one.
 func (s *Spawner) retire(h *helper) {
 	h.abandon()
 	s.mu.Lock()
@@ -140,8 +140,9 @@ func (s *Spawner) retire(h *helper) {
 	}
 }
 
-// Close ends the spawner process, and what it runs: a Run under way returns ErrSpawnerLost. It returns when that is
-// done, at the latest after 12 s. Calling it again does nothing.
+// Close ends the spawner process and its tree; a Run in progress returns ErrSpawnerLost. It first closes the Spawners
+// that Inside has made. Close returns when all have ended, after 12 s for each of them at the latest. A second call
+// does nothing.
 func (s *Spawner) Close() error {
 	s.mu.Lock()
 	h, inside := s.h, s.inside
@@ -162,62 +163,66 @@ func (s *Spawner) Close() error {
 	return nil
 }
 
-// Level is what holds the trees of this Spawner together.
+// Level returns the mechanism that holds the process trees of this Spawner together.
 func (s *Spawner) Level() Level {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.level
 }
 
-// Notes says of each level that was tried and cannot be had here, why.
+// Notes says for each level that was tried and is not available why it is not.
 func (s *Spawner) Notes() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.notes)
 }
 
-// A spawner process can be started by way of another program, which prepares the mounts and capabilities that all its
-// commands get, and then executes it. So that is done once and not for each command.
+// Another program can start a spawner process: it prepares mounts and capabilities once for all commands of this
+// spawner process, and then executes the spawner process.
 
-// insideEnv is the variable that carries the setup to a spawner process that another program started.
+// insideEnv is the value of spawnerEnv for a spawner process that another program has started.
 const insideEnv = "inside"
 
-// Descriptors that the program passes on to what it executes, besides stdin, stdout and stderr.
+// The descriptors that the program passes to the spawner process, besides stdin, stdout and stderr.
 const (
 	ControlFD = 3
-	// WatchFD (/proc/self/mountinfo) is polled before each command. When it is ready, something has changed since the
-	// preparation: the command is not started, and the next spawner process is prepared anew.
+	// WatchFD is an open /proc/self/mountinfo. The spawner process polls it before each command. An event means that
+	// the mounts have changed since the preparation. The command is then not started, and a new spawner process is
+	// prepared.
 	WatchFD = ControlFD + 1
 )
 
-// Become is what the program is to execute at the end. It calls Enter(Level) first of all.
+// Become describes the program that the other program executes at the end. The other program calls Enter(Level) before
+// it drops its capabilities.
 type Become struct {
 	Argv, Env []string
 	Level     Level
 }
 
-// Launch is how the program is started.
+// Launch says how to start the other program.
 type Launch struct {
-	Argv, Env []string // Argv[0] is its path
-	// Files are its descriptors 3, 4 and so on. The control socket comes next; it is to become ControlFD.
+	Argv, Env []string // Argv[0] is the path of the program
+	// Files become descriptors 3, 4 and so on. The control socket is the next descriptor; the program must move it to
+	// ControlFD.
 	Files      []*os.File
 	Namespaces Namespaces
-	// Done is called once, when the spawner process is ready (nil) or will never be. What it returns counts.
+	// Done is called once: with nil when the spawner process is ready, or with the error that prevents this. Its result
+	// replaces the error.
 	Done func(error) error
 }
 
-// Launcher makes a Launch for each spawner process that is started.
+// Launcher returns a Launch for each start of a spawner process.
 type Launcher func(Become) (Launch, error)
 
-// launchError is why the program could not become a spawner process; another Level would not help.
+// launchError says why the program could not become a spawner process. Another Level would not help.
 type launchError struct{ error }
 
 func (e launchError) Unwrap() error { return e.error }
 
-// Inside starts a second Spawner, at the Level of s or the best one below it, whose spawner processes are started by
-// way of l. Commands of both may run at the same time. The spawner process is undumpable, since its commands may have
-// all the capabilities that it has; therefore Spec.Namespaces.User is for root alone. Standard input is opened once
-// more, as the process sees it. Close of s closes it as well.
+// Inside starts a second Spawner, whose spawner processes are started by way of l. Its level is that of s or the next
+// lower one that is available. Both Spawners may run commands at the same time. The spawner process is undumpable,
+// since its commands may have all of its capabilities; therefore only root can use Spec.Namespaces.User. The spawner
+// process opens standard input again by its path. Close of s also closes the second Spawner.
 func (s *Spawner) Inside(l Launcher) (*Spawner, error) {
 	in := &Spawner{exe: s.exe, want: s.Level(), launch: l, killLimit: s.killLimit, answerLimit: s.answerLimit}
 	if _, err := in.ensure(); err != nil {
@@ -234,7 +239,7 @@ func (s *Spawner) Inside(l Launcher) (*Spawner, error) {
 	return in, nil
 }
 
-// Renew ends the spawner process and starts another one. It must not be called while a command runs.
+// Renew ends the spawner process and starts a new one. No command may be running.
 func (s *Spawner) Renew() error {
 	s.mu.Lock()
 	h := s.h
@@ -269,9 +274,9 @@ func launchHelper(l Level, by Launcher, argv []string, attr *os.ProcAttr) (p *os
 	return p, done, nil
 }
 
-// reopen opens standard input by its path, as this process sees it: by the descriptor that came, an agent could open
-// the file once more, around the mounts that protect it. What is hidden now is left as it came, to be read. The
-// descriptor is to be closed; -1 is none.
+// reopen opens standard input by its path, in the mounts of this process. Through the descriptor came, which is from
+// outside of these mounts, an agent could open the file for writing despite a read-only mount. If the path cannot be
+// opened here, reopen returns -1, and the command reads from came. The caller closes the returned descriptor.
 func reopen(path string, came int) (int, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -290,7 +295,7 @@ func reopen(path string, came int) (int, error) {
 	return fd, nil
 }
 
-// changed reports whether WatchFD is ready.
+// changed reports whether WatchFD has an event.
 func changed() bool {
 	for {
 		n, err := unix.Poll([]unix.PollFd{{Fd: WatchFD, Events: unix.POLLPRI}}, 0)

@@ -22,111 +22,113 @@ const (
 	defaultHeadTail = 32 << 10
 )
 
-// Spec is one command to run.
+// Spec describes one command to run.
 type Spec struct {
-	Argv  []string // Argv[0] is a path (relative to Dir), or a name that is looked up on Env's PATH
+	Argv  []string // Argv[0] is a path (relative to Dir), or a name that is looked up in PATH of Env
 	Dir   string   // the working directory; "" is that of the supervisor
-	Env   []string // the whole environment, exactly: nothing is added and nothing inherited
-	Stdin string   // Stdin is a regular file or device that is opened as standard input; "" is /dev/null.
-	// Files are inherited as descriptors 3, 4 and so on, at most MaxFiles. They stay open here, and are the caller's to
-	// close.
+	Env   []string // the complete environment: nothing is added, nothing inherited
+	Stdin string   // the path of a regular file or character device for standard input; "" is /dev/null
+	// Files become descriptors 3, 4 and so on of the command, at most MaxFiles. Run does not close them; the caller
+	// does.
 	Files      []*os.File
-	Namespaces Namespaces // Namespaces are made for the command alone, which is started as their first process.
+	Namespaces Namespaces // new namespaces for this command, which becomes their first process
 
-	// Timeout bounds the run, Inactivity the time without a byte on either stream; 0 is no bound.
+	// Timeout limits the run, Inactivity the time without output on both streams; 0 means no limit.
 	Timeout, Inactivity time.Duration
-	Grace               time.Duration // Grace is what the whole tree gets between SIGTERM and SIGKILL; 0 is 5 s.
-	// Hurry, when closed, ends the grace that has begun or will begin: SIGKILL at once.
+	Grace               time.Duration // the time of the whole tree between SIGTERM and SIGKILL; 0 is 5 s
+	// A closed Hurry ends the grace at once, so the tree gets SIGKILL, also if the grace begins later.
 	Hurry <-chan struct{}
 
-	// Log gets both streams as they come, cut at line ends where possible, from one goroutine at a time. An error ends
-	// the logging, not the run. A Write that blocks holds up the command as well. LogLimit caps it: the first
-	// LogLimit/2 bytes at once, and at the end a line that says how many are missing and the last bytes, at most 1 MiB
-	// and LogLimit/2. 0 is 64 MiB.
+	// Log receives both streams as they arrive, cut at line ends where possible, from one goroutine at a time. An error
+	// of Log ends the logging, not the run. A Write that blocks also blocks the command. LogLimit limits the bytes for
+	// Log; 0 is 64 MiB. Log receives the first LogLimit/2 bytes at once. At the end it receives a line with the number
+	// of missing bytes, and then the last bytes, at most LogLimit/2 and at most 1 MiB.
 	Log      io.Writer
 	LogLimit int64
-	// Stdout and Stderr see every byte as it comes, each from its own goroutine. The slice is only good during the
-	// call.
+	// Stdout and Stderr receive every byte as it arrives, each from its own goroutine. The slice is valid only during
+	// the call.
 	Stdout, Stderr func(p []byte)
-	// HeadTail is how many bytes of each stream Result keeps, of the beginning and the end each; 0 is 32 KiB, below is
-	// none.
+	// HeadTail is the number of bytes that Result keeps of the beginning, and again of the end, of each stream. 0 is 32
+	// KiB; a negative number keeps nothing.
 	HeadTail int
 
-	// Marker is an entry of Env (KEY=value) that nothing but this tree has in its environment. If the spawner process
-	// is lost at a level below PIDNamespace, Sweep(Marker) ends what it can no longer end. "" is no such help.
+	// Marker is an entry of Env (KEY=value) that no process outside of this tree has in its environment. If the spawner
+	// process dies at a level below PIDNamespace, Run calls Sweep(Marker) to end the rest of the tree. With "" it does
+	// not.
 	Marker string
 }
 
-// MaxFiles bounds Spec.Files.
+// MaxFiles is the most files that Spec.Files may contain.
 const MaxFiles = 8
 
-// Namespaces are those that a command gets for itself (Linux), besides what holds its tree together. What cannot be had
-// makes the command NotStarted, with the errno of the clone in Result.Err.
+// Namespaces lists the new namespaces of a command (Linux), in addition to what Level needs. If one is not available,
+// the command is NotStarted, and Result.Err contains the errno of the clone.
 type Namespaces struct {
-	// User maps ours to the same numbers: for root as many as root here has, else the own user and group alone. In it
-	// the others may be had without CAP_SYS_ADMIN, and the command has that capability there: it is to use it and to
-	// give it up.
+	// User makes a user namespace that maps ids to the same numbers. For root it maps all ids of the current namespace,
+	// for other users only their own user and group. With it the other namespaces need no CAP_SYS_ADMIN. Inside of it
+	// the command has this capability, and has to drop it after use.
 	User bool `json:"user,omitempty"`
-	// Mount is a copy of ours; Network has a loopback device, which is down, and nothing else.
+	// Mount makes a copy of the current mount namespace. Network makes a network namespace with only a loopback device,
+	// which is down.
 	Mount   bool `json:"mount,omitempty"`
 	Network bool `json:"network,omitempty"`
 }
 
-// Reason is why a run ended.
+// Reason says why a run ended.
 type Reason string
 
 const (
-	Exited     Reason = "exited"      // by itself; see Code and Signal
-	TimedOut   Reason = "timeout"     // Spec.Timeout
-	Inactive   Reason = "inactive"    // Spec.Inactivity
-	Killed     Reason = "killed"      // the context
+	Exited     Reason = "exited"      // the command ended by itself; see Code and Signal
+	TimedOut   Reason = "timeout"     // Spec.Timeout was reached
+	Inactive   Reason = "inactive"    // Spec.Inactivity was reached
+	Killed     Reason = "killed"      // the context was done
 	NotStarted Reason = "not_started" // Result.Err says why
-	Lost       Reason = "lost"        // the spawner process died; how the command ended is not known
+	Lost       Reason = "lost"        // the spawner process died, so it is not known how the command ended
 )
 
-// Result is how a run ended. It is filled as far as things went, also next to an error.
+// Result says how a run ended. With an error it holds what is known.
 type Result struct {
-	Code   int    // the exit code, -1 if a signal ended the main process or it never ran
-	Signal string // the name of that signal ("SIGKILL"), else ""
+	Code   int    // the exit code, or -1 if a signal ended the main process or it never ran
+	Signal string // the name of the signal ("SIGKILL"), or ""
 	Ended  Reason
-	Err    error // why the command was not started, or what could not be killed, in words for the user
+	Err    error // why the command was not started, or what could not be killed, in words for the operator
 
 	Duration             time.Duration
-	UserTime, SystemTime time.Duration // of the whole tree
-	// LeftBehind counts the processes that were still there when the main one had ended by itself, or when the grace
-	// was over; they were killed. At ProcessGroup it is 0 or 1.
+	UserTime, SystemTime time.Duration // the CPU time of the whole tree
+	// LeftBehind counts the processes that were alive when the main process had ended by itself, or when the grace was
+	// over. They were killed. At ProcessGroup the count is 0 or 1.
 	LeftBehind int
 
 	Stdout, Stderr Capture
-	LogDropped     int64     // bytes that Log did not get
+	LogDropped     int64     // bytes that Log did not receive
 	LogErr         error     // the first error of Log
-	LastOutput     time.Time // of the last byte on either stream; zero if there was none
+	LastOutput     time.Time // the time of the last byte on either stream; zero if there was none
 }
 
-// Level names what keeps a tree of processes together, from the surest down. Each level includes the walk over the
-// descendants of the one below it, except that PIDNamespace needs none.
+// Level names the mechanism that holds a process tree together. Each level also searches the descendants as the level
+// below it does, except PIDNamespace, which needs no search.
 type Level string
 
 const (
 	// PIDNamespace (Linux, needs CAP_SYS_ADMIN): the spawner process is PID 1 of a PID namespace with its own /proc.
-	// One kill(-1) ends all at once, and the kernel does it when the spawner process dies. Mounts made inside stay
-	// inside.
+	// One kill(-1) ends all processes at once. The kernel ends them when the spawner process dies. Mounts made inside
+	// stay inside.
 	PIDNamespace Level = "pid_namespace"
-	// Cgroup (Linux, needs a cgroup v2 that we may write): each tree gets a fresh cgroup, ended by cgroup.kill. That
-	// kills all at once too, but if supervisor and spawner process are killed at the same moment, only the next Start
-	// does it.
+	// Cgroup (Linux, needs a writable cgroup v2): each tree gets a new cgroup, and cgroup.kill kills all of its
+	// processes at once. If supervisor and spawner process are killed at the same moment, the tree lives until the next
+	// Start kills it.
 	Cgroup Level = "cgroup"
-	// Subreaper (Linux): the spawner process adopts orphans, and kills what descends from it until /proc shows nothing.
+	// Subreaper (Linux): the spawner process adopts orphans, and kills its descendants until /proc shows none.
 	Subreaper Level = "subreaper"
-	// ProcessGroup (any Unix): only the process group of the command is killed. A process that made its own session
+	// ProcessGroup (any Unix): superloop kills only the process group of the command. A process in a session of its own
 	// escapes.
 	ProcessGroup Level = "process_group"
 )
 
-// Levels are all levels, the surest first.
+// Levels returns all levels, the most reliable first.
 func Levels() []Level { return []Level{PIDNamespace, Cgroup, Subreaper, ProcessGroup} }
 
-// available are the levels that there may be on this system, the surest first.
+// available returns the levels that this operating system may support, the most reliable first.
 func available() []Level {
 	if runtime.GOOS == "linux" {
 		return Levels()
@@ -134,17 +136,18 @@ func available() []Level {
 	return []Level{ProcessGroup}
 }
 
-// from returns the levels to try on this system, best first, none above l. An unknown or empty l means all.
+// from returns l and the levels below it that this system may support, the most reliable first. For an unknown or empty
+// l it returns all.
 func (l Level) from() []Level {
 	all := available()
 	return all[max(0, slices.Index(all, l)):]
 }
 
-// maxArguments bounds arguments and environment in bytes. Linux refuses to exec with more than 6 MiB of them.
+// maxArguments is the most bytes of arguments and environment. Linux refuses to execute a program with more than 6 MiB.
 const maxArguments = 32 << 20
 
-// prepare fills in the defaults of a Spec, checks what the kernel would only answer with a bare error number, and opens
-// stdin.
+// prepare fills in the defaults of a Spec, and opens stdin. It checks conditions for which the kernel would only return
+// an errno.
 func prepare(spec *Spec, stdin **os.File) (request, error) {
 	if spec.Grace <= 0 {
 		spec.Grace = defaultGrace
@@ -195,7 +198,7 @@ func prepare(spec *Spec, stdin **os.File) (request, error) {
 	return req, nil
 }
 
-// workingDir returns dir as an absolute path. The spawner process lives in another directory.
+// workingDir returns dir as an absolute path, because the spawner process has another working directory.
 func workingDir(dir string) (string, error) {
 	if hasNUL(dir) {
 		return "", fmt.Errorf("the working directory %q contains a NUL byte", dir)
@@ -219,7 +222,8 @@ func workingDir(dir string) (string, error) {
 	return abs, nil
 }
 
-// openStdin opens a file for the command. A FIFO is refused: opening or reading it could wait for ever.
+// openStdin opens the standard input of the command. It refuses a FIFO, because opening or reading it could block for
+// ever.
 func openStdin(path string) (*os.File, error) {
 	if path == "" {
 		path = os.DevNull
@@ -242,7 +246,7 @@ func openStdin(path string) (*os.File, error) {
 	return f, nil
 }
 
-// explainStart says in words what the errno of fork or exec means. path is what was to be executed.
+// explainStart explains an errno of fork or exec in words. path is the program.
 func explainStart(spec *Spec, path string, no syscall.Errno) error {
 	var why, advice string
 	switch no {
@@ -270,7 +274,7 @@ func explainStart(spec *Spec, path string, no syscall.Errno) error {
 	return fmt.Errorf("starting %s: %s: %w%s", spec.Argv[0], why, no, advice)
 }
 
-// shebang returns the first line of a script, "" if the file is none.
+// shebang returns the first line of a script, or "" if the file is not a script.
 func shebang(path string) string {
 	f, err := os.Open(path)
 	if err != nil {
@@ -284,12 +288,12 @@ func shebang(path string) string {
 	return strings.TrimRight(line, "\r\n")
 }
 
-// NotFoundError says that a program is not there, or is there but may not be executed. errors.Is tells the two apart:
-// fs.ErrNotExist, fs.ErrPermission.
+// NotFoundError says that a program does not exist (errors.Is fs.ErrNotExist), or exists but may not be executed
+// (errors.Is fs.ErrPermission).
 type NotFoundError struct {
 	Name     string
-	Searched string // the PATH, "" if Name is a path or there was no PATH
-	Found    string // what is there but not executable, if that is the trouble
+	Searched string // the PATH; "" if Name is a path or PATH was not set
+	Found    string // a file of that name that is not executable, or ""
 }
 
 func (e *NotFoundError) Error() string {
@@ -311,9 +315,9 @@ func (e *NotFoundError) Unwrap() error {
 	return fs.ErrNotExist
 }
 
-// LookPath finds a program the way exec would with the given environment. A name with a slash is taken as it is.
-// Entries of PATH that are empty or relative are not searched: what they mean depends on the directory, and a
-// repository must not be able to slip in a program. The error is a *NotFoundError.
+// LookPath finds a program as exec would with the given environment. It returns a name with a slash unchanged if the
+// file is executable. It skips entries of PATH that are empty or relative: their meaning depends on the working
+// directory, and a repository could provide a program there. The error is a *NotFoundError.
 func LookPath(file string, env []string) (string, error) {
 	missing := &NotFoundError{Name: file}
 	candidates := []string{file}

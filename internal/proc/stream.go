@@ -17,25 +17,25 @@ import (
 const (
 	bufferSize = 64 << 10
 	lineMax    = 16 << 10               // a longer line reaches the log in pieces
-	lineWait   = 250 * time.Millisecond // so long the log waits for the rest of a line
-	drainLimit = time.Second            // from the end of the tree to giving up on a pipe that somebody else holds
-	drainBytes = 1 << 20                // taken from such a pipe after that: as much as it can hold
+	lineWait   = 250 * time.Millisecond // how long the log waits for the rest of a line
+	drainLimit = time.Second            // from the end of the tree to giving up on a pipe that another process holds open
+	drainBytes = 1 << 20                // the most bytes read from such a pipe after that: its largest capacity
 )
 
-// stream reads one output pipe of a command until nobody can write to it any more. One goroutine (drain) owns it; end
-// may be called from another one.
+// stream reads an output pipe of a command until nobody can write to it any more. Only the goroutine drain uses it,
+// except for end.
 type stream struct {
 	f    *os.File
 	buf  []byte
-	held int // at the front of buf is the beginning of a line, of this length, that the log does not have yet
+	held int // the length of an incomplete line at the front of buf, which the log has not received
 	tap  func([]byte)
 	keep *HeadTail
-	log  *logSink      // nil: none
-	last *atomic.Int64 // nanoseconds from start to the last output, of both streams
+	log  *logSink      // nil: no log
+	last *atomic.Int64 // nanoseconds from start to the last output of either stream
 	from time.Time
 
-	ended atomic.Int64  // nanoseconds from start to the moment to stop at, 0 while the tree lives
-	done  chan struct{} // closed when everything is read
+	ended atomic.Int64  // nanoseconds from start to the deadline for reading; 0 while the tree lives
+	done  chan struct{} // closed when drain has finished
 }
 
 func (s *stream) drain() {
@@ -63,7 +63,7 @@ func (s *stream) drain() {
 	}
 }
 
-// take passes n new bytes on, which lie behind those that are held.
+// take handles n new bytes, which are in buf behind the held ones.
 func (s *stream) take(n int) {
 	if n <= 0 {
 		return
@@ -86,8 +86,8 @@ func (s *stream) take(n int) {
 	s.held = copy(s.buf, all[whole:])
 }
 
-// rest takes what lies in the pipe without waiting. It is for a pipe that somebody outside of the tree keeps open, or a
-// reader that was too slow for the deadline.
+// rest reads the content of the pipe without waiting. It is needed if a process outside of the tree keeps the pipe
+// open, or if reading was too slow for the deadline.
 func (s *stream) rest() {
 	rc, err := s.f.SyscallConn()
 	if err != nil {
@@ -108,36 +108,37 @@ func (s *stream) rest() {
 	})
 }
 
-// setDeadline bounds the next read: by lineWait if a piece of a line is held, and by the end of the tree.
+// setDeadline limits the next read: to lineWait if part of a line is held, and to the deadline after the end of the
+// tree.
 func (s *stream) setDeadline() {
 	var t time.Time
 	if s.held > 0 {
 		t = time.Now().Add(lineWait)
 	}
 	_ = s.f.SetReadDeadline(t)
-	// end may have come in between; its deadline must not be lost.
+	// end may have set its deadline in between, which must not be lost.
 	if at := s.ended.Load(); at != 0 {
 		_ = s.f.SetReadDeadline(s.from.Add(time.Duration(at)))
 	}
 }
 
-// end says that the tree is gone: what it wrote lies in the pipe, and drain returns within drainLimit, however slow the
-// log is not counted.
+// end says that the tree is gone. Its output is in the pipe, and drain returns within drainLimit, plus the time that a
+// slow log needs.
 func (s *stream) end() {
 	at := time.Since(s.from) + drainLimit
 	s.ended.Store(int64(at))
 	_ = s.f.SetReadDeadline(s.from.Add(at))
 }
 
-// Capture is what was kept of one stream.
+// Capture holds the kept parts of one stream.
 type Capture struct {
 	Head      []byte // the first bytes, at most Spec.HeadTail
-	Tail      []byte // the last bytes of what came after Head, at most Spec.HeadTail
-	Bytes     int64  // everything that came
-	Truncated bool   // bytes between Head and Tail are left out
+	Tail      []byte // the last bytes after Head, at most Spec.HeadTail
+	Bytes     int64  // the number of all bytes of the stream
+	Truncated bool   // bytes between Head and Tail are missing
 }
 
-// Text joins Head and Tail, with a line between them that says how much is missing, if any is.
+// Text joins Head and Tail. If bytes are missing, a line between them says how many.
 func (c Capture) Text() string {
 	gap := ""
 	if c.Truncated {
@@ -146,7 +147,7 @@ func (c Capture) Text() string {
 	return string(c.Head) + gap + string(c.Tail)
 }
 
-// gapMark is the line that stands for n missing bytes after before.
+// gapMark returns the line that replaces n missing bytes after before.
 func gapMark(before []byte, n int64) string {
 	mark := fmt.Sprintf("[superloop: %d bytes left out here]\n", n)
 	if len(before) > 0 && before[len(before)-1] != '\n' {
@@ -155,13 +156,13 @@ func gapMark(before []byte, n int64) string {
 	return mark
 }
 
-// HeadTail collects a Capture in constant memory. It is for one goroutine at a time.
+// HeadTail collects a Capture in constant memory. Only one goroutine at a time may use it.
 type HeadTail struct {
 	head []byte
 	tail lastBytes
 }
 
-// NewHeadTail keeps at most limit bytes of the beginning, and as many of the end.
+// NewHeadTail returns a HeadTail that keeps at most limit bytes of the beginning and limit bytes of the end.
 func NewHeadTail(limit int) *HeadTail { return &HeadTail{tail: lastBytes{limit: limit}} }
 
 func (h *HeadTail) Write(p []byte) (int, error) {
@@ -171,14 +172,14 @@ func (h *HeadTail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Capture returns what was kept. No Write may follow.
+// Capture returns the kept bytes. No Write may follow.
 func (h *HeadTail) Capture() Capture {
 	c := Capture{Head: h.head, Tail: bytes.Clone(h.tail.bytes()), Bytes: int64(len(h.head)) + h.tail.total}
 	c.Truncated = int64(len(c.Head)+len(c.Tail)) < c.Bytes
 	return c
 }
 
-// lastBytes keeps the last limit bytes, in memory for at most twice as many.
+// lastBytes keeps the last limit bytes. It needs memory for at most twice as many.
 type lastBytes struct {
 	limit int
 	buf   []byte
@@ -199,15 +200,16 @@ func (l *lastBytes) bytes() []byte { return l.buf[max(0, len(l.buf)-l.limit):] }
 const (
 	defaultLogLimit = 64 << 20
 	logTailMax      = 1 << 20
-	lineSearch      = 4 << 10 // how far the start of the log's tail is moved to begin at a line
+	lineSearch      = 4 << 10 // how far the log's tail may be shortened to begin at a line
 )
 
-// logSink passes the first half of limit bytes to w, keeps the last ones in memory, and writes those at the end after a
-// line that says how many are missing. The first error ends the writing, never the reading.
+// logSink passes the first half of limit bytes to w and keeps the last bytes in memory. At the end it writes a line
+// with the number of missing bytes, and then the kept bytes. The first error of w ends the writing, but not the reading
+// of the output.
 type logSink struct {
 	mu      sync.Mutex
 	w       io.Writer
-	room    int64 // what may still be passed on at once
+	room    int64 // bytes that may still be passed on at once
 	tail    lastBytes
 	last    byte // the last byte written
 	dropped int64
@@ -219,7 +221,7 @@ func newLogSink(w io.Writer, limit int64) *logSink {
 	return &logSink{w: w, room: half, tail: lastBytes{limit: int(min(half, logTailMax))}, last: '\n'}
 }
 
-// write takes the next piece of output. Both streams call it.
+// write receives the next piece of output of either stream.
 func (s *logSink) write(p []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -241,7 +243,7 @@ func (s *logSink) write(p []byte) {
 	s.tail.write(p)
 }
 
-// put writes to w, or counts what cannot be written.
+// put writes to w, and counts the bytes that cannot be written.
 func (s *logSink) put(p []byte) {
 	if len(p) == 0 {
 		return
@@ -259,7 +261,7 @@ func (s *logSink) put(p []byte) {
 	s.last = p[len(p)-1]
 }
 
-// finish writes what was kept for the end. It returns the bytes that did not reach w and the first error of w.
+// finish writes the kept bytes. It returns the number of bytes that did not reach w, and the first error of w.
 func (s *logSink) finish() (dropped int64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,28 +17,28 @@ import (
 const (
 	defaultToolLimit = 64 << 20
 	toolGrace        = 2 * time.Second
-	toolStderr       = 16 << 10 // kept of the beginning and of the end of stderr, each
+	toolStderr       = 16 << 10 // bytes kept of the beginning, and again of the end, of stderr
 )
 
-// ErrTooMuchOutput: a Tool wrote more than its limit.
+// ErrTooMuchOutput says that a Tool wrote more than its limit.
 var ErrTooMuchOutput = errors.New("too much output")
 
-// Tool runs a short, trusted program, like git, without a Spawner. The program gets LC_ALL=C (so that messages can be
-// read by a program), and GIT_TERMINAL_PROMPT=0 and GIT_OPTIONAL_LOCKS=0 (so that git neither asks nor disturbs a git
-// that an agent runs at the same time).
+// Tool runs a short, trusted program, such as git, without a Spawner. The program gets LC_ALL=C, so that other programs
+// can parse its messages. It also gets GIT_TERMINAL_PROMPT=0 and GIT_OPTIONAL_LOCKS=0, so that git asks no questions
+// and does not disturb a git that an agent runs at the same time.
 type Tool struct {
-	Dir   string   // "" is that of this process
-	Env   []string // nil is that of this process
+	Dir   string   // the working directory; "" is that of this process
+	Env   []string // the environment; nil is that of this process
 	Stdin []byte
-	Limit int64 // of stdout, in bytes; 0 is 64 MiB
+	Limit int64 // the most bytes of stdout; 0 is 64 MiB
 }
 
-// ToolError says how a Tool failed. errors.Is finds what is inside Err: the end of the context, ErrTooMuchOutput,
-// fs.ErrNotExist for a program that is not there.
+// ToolError says how a Tool failed. errors.Is finds the cause: the error of the context, ErrTooMuchOutput, or
+// fs.ErrNotExist for a missing program.
 type ToolError struct {
 	Argv   []string
-	Code   int    // exit code; -1 if it was not started, or a signal ended it
-	Stderr string // the beginning and the end of it
+	Code   int    // the exit code; -1 if the program was not started, or a signal ended it
+	Stderr string // the beginning and the end of stderr
 	Err    error
 }
 
@@ -52,8 +52,8 @@ func (e *ToolError) Error() string {
 
 func (e *ToolError) Unwrap() error { return e.Err }
 
-// Run runs the program and returns its stdout, also next to an error. When ctx ends its process group gets SIGTERM, and
-// SIGKILL 2 s later; Run does not wait longer than that. Every error is a *ToolError.
+// Run runs the program and returns its stdout, also with an error. When ctx ends, the process group gets SIGTERM, and 2
+// s later SIGKILL; Run does not wait longer. Every error is a *ToolError.
 func (t Tool) Run(ctx context.Context, argv ...string) ([]byte, error) {
 	if len(argv) == 0 {
 		return nil, &ToolError{Code: -1, Err: errors.New("no command was given")}
@@ -78,9 +78,9 @@ func (t Tool) Run(ctx context.Context, argv ...string) ([]byte, error) {
 	cmd.WaitDelay = toolGrace
 	err = cmd.Run()
 	if cmd.Process != nil {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it left in the background
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // background processes that the program left
 	}
-	if err == nil || errors.Is(err, exec.ErrWaitDelay) { // it ended well; something that it left held a pipe
+	if err == nil || errors.Is(err, exec.ErrWaitDelay) { // the program succeeded, but a process that it left holds a pipe open
 		return out.buf.Bytes(), nil
 	}
 	failed := &ToolError{Argv: argv, Code: -1, Stderr: said.Capture().Text(), Err: err}
@@ -96,9 +96,9 @@ func (t Tool) Run(ctx context.Context, argv ...string) ([]byte, error) {
 	return out.buf.Bytes(), failed
 }
 
-// Git runs git in dir in such a way that nothing which the repository's own configuration names is executed: no file
-// system monitor, no hook, no lazy fetch over a transport. No object is replaced by another, and of git's variables only
-// those of its configuration count. It may print 256 MiB. See Tool.Run for the error.
+// Git runs git in dir such that git executes no program that the configuration of the repository names: no file system
+// monitor, no hook, and no fetch of missing objects. git replaces no object by another. Of the environment variables of
+// git only those for its configuration are passed on. git may print 256 MiB. See Tool.Run for the error.
 func Git(ctx context.Context, dir string, stdin []byte, args ...string) ([]byte, error) {
 	env := slices.DeleteFunc(os.Environ(), func(e string) bool {
 		return strings.HasPrefix(e, "GIT_") && !strings.HasPrefix(e, "GIT_CONFIG_") && !strings.HasPrefix(e, "GIT_CEILING")
@@ -108,7 +108,8 @@ func Git(ctx context.Context, dir string, stdin []byte, args ...string) ([]byte,
 	return Tool{Dir: dir, Env: env, Stdin: stdin, Limit: 256 << 20}.Run(ctx, argv...)
 }
 
-// limited refuses what is too much, which closes the pipe: the program gets SIGPIPE.
+// limited collects output up to room bytes. A write beyond that fails, which closes the pipe and so ends the program
+// with SIGPIPE.
 type limited struct {
 	buf  bytes.Buffer
 	room int64
