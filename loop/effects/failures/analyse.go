@@ -24,15 +24,15 @@ import (
 	"github.com/superloop/superloop/roles"
 )
 
-const surelyKnown = 0.7 // the confidence from which nobody is asked besides, and a remedy is tried
+const surelyKnown = 0.7 // from this confidence on, superloop asks no diagnostician and tries the remedy
 
-// analyse looks for the cause of what has failed again: by rules, and by the diagnostician if there is one and no rule
-// is sure.
+// analyse looks for the root cause of a repeated failure. It asks the rules first. If no rule is sure, it asks the
+// diagnostician, if the configuration names one.
 func (f *Performer) analyse(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
 	began := f.Clock()
 	c, shown := f.caseOf(ctx, e, s)
 	if ctx.Err() != nil {
-		return nil, nil // what was found is found again
+		return nil, nil // another analysis finds the same facts
 	}
 	rc := failures.Analyse(c, f.Now(s))
 	a := loop.Analysed{EffectID: e.ID}
@@ -83,7 +83,7 @@ func (f *Performer) writeCause(rc failures.RootCause) (string, error) {
 	return f.Paths.Rel(f.Paths.File(effects.RootCauseFile)), f.Write(effects.RootCauseFile, append(data, '\n'))
 }
 
-// prevent adds the check that would have told of the cause before a role was started.
+// prevent adds an environment check that would have found the cause before a role was started.
 func (f *Performer) prevent(ctx context.Context, s loop.State, rc failures.RootCause) error {
 	check, ok := rc.Check()
 	if !ok {
@@ -110,13 +110,14 @@ func (f *Performer) prevent(ctx context.Context, s loop.State, rc failures.RootC
 		By: added.AddedBy, Cause: rc.ID})
 }
 
-// askDiagnostician has an agent look for the cause, that may read and not change anything. Its answer counts as far as
-// it quotes what it was shown; whatever it prints, nothing of it runs but through the gate. What it costs goes into a.
+// askDiagnostician runs an agent with read-only permissions to look for the root cause. Only those parts of its answer
+// count that quote the outputs it was shown. superloop runs no command of the answer except through the gate. The cost
+// of the run goes into a.
 func (f *Performer) askDiagnostician(ctx context.Context, e loop.Effect, s loop.State, c failures.Case, shown []failures.Output, rc failures.RootCause, a *loop.Analysed) (failures.RootCause, error) {
 	now := f.Settings()
 	role := f.diagnosticianRole(now.Loop.Respond, e, s)
 	if _, ok := now.Config.Runners[role.Runner]; !ok {
-		return rc, nil // the configuration has changed meanwhile
+		return rc, nil // the configuration has changed in the meantime
 	}
 	_, account := effects.AgentOf(now.Config, config.Choice{Runner: role.Runner, Model: role.Model}, f.Env())
 	if _, limited, err := f.Cooldowns.Get(account); err == nil && limited {
@@ -157,7 +158,7 @@ func (f *Performer) diagnosticianRole(plan config.Respond, e loop.Effect, s loop
 //go:embed diagnostician.md
 var diagnosticianText string
 
-// diagnosticianPrompt is everything that is known, and the form of the answer.
+// diagnosticianPrompt returns the prompt of the diagnostician: all known facts, and the form of the answer.
 func diagnosticianPrompt(c failures.Case, outputs []failures.Output, rc failures.RootCause) (string, error) {
 	facts, err := json.MarshalIndent(struct {
 		Failures []failures.Entry  `json:"failures"`
@@ -179,7 +180,7 @@ func diagnosticianPrompt(c failures.Case, outputs []failures.Output, rc failures
 	return b.String(), nil
 }
 
-// fence puts a text into a block that nothing in it can end.
+// fence puts a text into a Markdown code block that no line of the text can end.
 func fence(lang, text string) string {
 	mark := "```"
 	for strings.Contains(text, mark) {
@@ -188,14 +189,14 @@ func fence(lang, text string) string {
 	return mark + lang + "\n" + strings.TrimRight(text, "\n") + "\n" + mark + "\n"
 }
 
-// Bounds of what an analysis looks at.
+// Bounds of the facts that an analysis looks at.
 const (
 	maxCommits = 20
-	maxOutput  = 32 << 10 // bytes of an output that a diagnostician is shown
+	maxOutput  = 32 << 10 // bytes of an output that the diagnostician is shown
 )
 
-// caseOf is everything that rules look at: the failures, what was printed, what has changed since it worked, and what
-// rules know as a remedy. It also gives what a diagnostician is shown of the outputs.
+// caseOf collects the facts for the rules: the failures, the output, the changes since the last success, and the remedy
+// that the rules know. It also returns the output that the diagnostician is shown.
 func (f *Performer) caseOf(ctx context.Context, e loop.Effect, s loop.State) (failures.Case, []failures.Output) {
 	c := failures.Case{RunID: s.RunID, Iteration: s.Iteration, Task: f.Task(e.Role)}
 	var failure classify.Failure
@@ -216,7 +217,7 @@ func (f *Performer) caseOf(ctx context.Context, e loop.Effect, s loop.State) (fa
 	}
 	c.Captures = failure.Captures
 	if failure.Infra {
-		b := f.Rules.read() // they have classified it
+		b := f.Rules.read() // the rules are in memory, because they have just classified the failure
 		plan := remedy.Resolve(b.cat, failure, b.profile, remedy.Situation{Dir: f.Repo.Top, FailedCommand: failure.Command, Score: f.Score(failure.Signature)})
 		c.Command = remedyOf(plan)
 	}
@@ -224,7 +225,7 @@ func (f *Performer) caseOf(ctx context.Context, e loop.Effect, s loop.State) (fa
 	return c, []failures.Output{shown}
 }
 
-// remedyOf is the command of the first option that superloop itself can carry out now.
+// remedyOf returns the command of the first option that superloop itself can run now, or "" if there is none.
 func remedyOf(p remedy.Plan) string {
 	for _, o := range p.Options {
 		if o.Command != "" && o.Availability == remedy.Ready && string(o.Executor) == "wrapper" && !o.Plain() {
@@ -246,7 +247,7 @@ func (f *Performer) failedRole(ctx context.Context, s loop.State, role string) (
 	return failure, out, err
 }
 
-// roleHistory are the failures of the task that the policy has counted so far.
+// roleHistory returns the failures of the role in this run and iteration, or else its last failure.
 func (f *Performer) roleHistory(s loop.State, role string) []failures.Entry {
 	all := s.Response.History.Of(f.Task(role))
 	for i, e := range all {
@@ -273,7 +274,7 @@ func (f *Performer) failedTests(ctx context.Context, s loop.State) (classify.Fai
 	return failure, out, err
 }
 
-// testHistory are the runs of the tests that failed in the same way.
+// testHistory returns one entry for each run of the tests that failed in the same way.
 func testHistory(s loop.State, failure classify.Failure) []failures.Entry {
 	same := s.Response.Same
 	what := "the tests fail"
@@ -299,7 +300,8 @@ func testHistory(s loop.State, failure classify.Failure) []failures.Entry {
 	return out
 }
 
-// Facts are what is known of the environment: what has changed since the last success, and what fails in other loops.
+// Facts returns the facts that are known of the environment: the changes since the last success, and the failures of
+// other loops.
 func (f *Performer) Facts(ctx context.Context, s loop.State) failures.Facts {
 	return f.facts(ctx, s, nil, nil)
 }

@@ -22,16 +22,17 @@ import (
 
 // Bounds of the verification of a tool.
 const (
-	verifyTime   = 5 * time.Second // of each command; there are at most six
+	verifyTime   = 5 * time.Second // for each command; there are at most six
 	verifyGrace  = time.Second
-	verifyOutput = 64 << 10 // bytes of each stream, of its beginning and of its end
+	verifyOutput = 64 << 10 // bytes kept of the beginning and of the end of each stream
 )
 
-// errLeaving: what was verified is not known, because superloop has to leave.
+// errLeaving means that the result of a check is not known, because superloop has to leave.
 var errLeaving = errors.New("superloop has to leave")
 
-// checkTool checks whether the tool works that the last command has installed, and records it; the tests decide. A
-// check that asks the wrong question is repaired for this once. A check that the repository brings along is not run.
+// checkTool checks whether the tool works that the last command has installed, and records the result. The tests, not
+// this check, decide about the recovery. If the check itself is wrong, checkTool repairs it for this run only. It never
+// runs a check that comes from the repository.
 func (f *Performer) checkTool(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
 	c := loop.ToolChecked{Of: loop.To(e), Tool: e.Tool, Result: loop.ToolSkipped}
 	b, err := f.Rules.load(f.Journal)
@@ -48,7 +49,7 @@ func (f *Performer) checkTool(ctx context.Context, e loop.Effect, s loop.State) 
 	out, err := verify.Repair(ctx, verify.Tool{ID: recipe.ID, CLI: recipe.CLI, Verify: recipe.Verify}, t)
 	switch {
 	case errors.Is(err, errLeaving), ctx.Err() != nil:
-		return nil, nil // it is looked at again
+		return nil, nil // the next supervisor makes the check again
 	case err != nil:
 		f.Log.Warn("an installed tool was not verified", zap.String("tool", e.Tool), zap.Error(err))
 		c.Why = err.Error()
@@ -76,8 +77,8 @@ func (f *Performer) checkTool(ctx context.Context, e loop.Effect, s loop.State) 
 	return c, nil
 }
 
-// toolCheck runs the commands of one verification as the tests are run: in the repository, in their environment and
-// behind the same walls.
+// toolCheck runs the commands of one verification in the way in which superloop runs the tests: in the repository, in
+// their environment and in the same sandbox.
 type toolCheck struct {
 	*Performer
 	runID       string
@@ -86,7 +87,7 @@ type toolCheck struct {
 	ran         bool
 }
 
-// Run runs one command, and keeps how the first and the last one ended.
+// Run runs one command, and keeps the results of the first and of the last command.
 func (t *toolCheck) Run(ctx context.Context, argv []string) (run verify.Run, err error) {
 	defer func() {
 		if err == nil && !t.ran {
@@ -112,7 +113,7 @@ func (t *toolCheck) Run(ctx context.Context, argv []string) (run verify.Run, err
 	return verify.RunOf(res), nil
 }
 
-// inert is what a tool has said, without the operator's secrets and at a length that an event may have.
+// inert returns the output of a tool without the operator's secrets, cut to the length that an event may hold.
 func (t *toolCheck) inert(text string) string {
 	text = sandbox.Secrets(t.Env()).String(text)
 	return strings.ToValidUTF8(text[:min(len(text), maxLine)], "")

@@ -28,13 +28,13 @@ import (
 	"github.com/superloop/superloop/roles/agent/class"
 )
 
-// Bounds of what an event carries of a diagnosis.
+// Bounds of the part of a diagnosis that an event holds.
 const (
 	maxHints = 6
 	maxLine  = 400 // bytes of a line of evidence
 )
 
-const testOutput = "test-output.txt" // the file of what the tests printed, in the loop's directory
+const testOutput = "test-output.txt" // the file in the loop's directory that holds the output of the tests
 
 func (f *Performer) diagnose(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
 	begun := f.Clock()
@@ -71,7 +71,7 @@ func (f *Performer) diagnose(ctx context.Context, e loop.Effect, s loop.State) (
 	failure, err := f.classify(ctx, b, in, out)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return nil, nil // it is looked at again
+		return nil, nil // the next supervisor diagnoses it again
 	case err != nil:
 		f.Log.Warn("what failed could not be classified", zap.Error(err))
 		return unknown(c, "it could not be looked at: "+err.Error()), nil
@@ -89,8 +89,8 @@ func (f *Performer) diagnose(ctx context.Context, e loop.Effect, s loop.State) (
 	return c, nil
 }
 
-// mute reports whether the first command of the tests that failed has ended by itself, in the way of a command that
-// says no, and has printed nothing: then there is nothing to look at.
+// mute reports whether the first failed test command printed nothing and exited by itself with a code from 1 to 125.
+// Then there is no output to classify.
 func mute(s loop.State) bool {
 	all := s.TestOutputs
 	return len(all) > 0 && all[0].From == all[0].To && !all[0].TimedOut && all[0].Signal == "" && all[0].ExitCode > 0 && all[0].ExitCode < 126
@@ -114,7 +114,7 @@ func describeFailure(c *loop.Classified, in classify.Failure) {
 	}
 }
 
-// output is where a failed command's output lies: a part of a file. The zero value is no output.
+// output is the place of a failed command's output: a range of bytes in a file. The zero value means no output.
 type output struct {
 	file     string
 	from, to int64 // bytes
@@ -122,10 +122,10 @@ type output struct {
 
 func whole(file string) output { return output{file, 0, 1 << 62} }
 
-// classify is what rules say of a command that has failed. What cannot be opened counts as no output.
+// classify classifies a failed command by rules. An output file that it cannot open counts as no output.
 func (f *Performer) classify(ctx context.Context, b *book, in classify.Input, out output) (classify.Failure, error) {
 	in.Merged, in.Probes = true, &classify.System{}
-	if in.Exit.OK() { // what could not be started, say
+	if in.Exit.OK() { // for instance a command that could not be started
 		in.Exit.Code = 1
 	}
 	if out.file != "" {
@@ -140,15 +140,15 @@ func (f *Performer) classify(ctx context.Context, b *book, in classify.Input, ou
 	return b.classifier.Classify(ctx, in)
 }
 
-// failedCommand is a failed command of the tests, and where its output lies.
+// failedCommand returns the input of the classification for a failed test command, and the place of its output.
 func (f *Performer) failedCommand(span loop.OutputSpan) (classify.Input, output) {
 	return classify.Input{Source: loop.FailedTests, Command: span.Command, Dir: f.Repo.Top,
 		Exit: classify.Exit{Code: span.ExitCode, Signal: span.Signal, TimedOut: span.TimedOut}}, output{f.Paths.File(testOutput), span.From, span.To}
 }
 
-// ClassifyRole records what rules say of a role whose process failed for a reason that its adapter does not know. log
-// is the file of what it printed. It gives what is new to the failure policy, or nil, and how many microseconds it has
-// taken.
+// ClassifyRole classifies by rules a role whose process failed for a reason that its adapter does not know, and records
+// the classification. log is the file of the role's output. ClassifyRole returns the classification if it is new to the
+// failure policy, else nil, and the time that it took, in microseconds.
 func (f *Performer) ClassifyRole(ctx context.Context, e loop.Effect, s loop.State, r loop.RoleEnded, log string) (*failures.Classified, int64) {
 	known := r.Outcome == loop.OutcomeOK || r.Outcome == loop.OutcomeInterrupted || r.Limit != nil || r.Class != "" && r.Class != string(class.Unknown) && r.Class != string(class.NoResult)
 	if known || !s.Plan.Remediation && s.Plan.Respond == nil {
@@ -165,7 +165,7 @@ func (f *Performer) ClassifyRole(ctx context.Context, e loop.Effect, s loop.Stat
 	c.DurationUS = f.Clock().Sub(begun).Microseconds()
 	f.Warn("what a role failed of was not recorded", f.Journal.Record("failure_classified", c))
 	if c.Category == "timeout" || c.Category == classify.CategoryUnknown {
-		return nil, c.DurationUS // that says how it ended, which the failure policy knows
+		return nil, c.DurationUS // the category only says how the role ended, which the failure policy knows already
 	}
 	return &failures.Classified{Category: c.Category, Handler: c.Handler, Persistence: failure.Persistence, Infra: c.Infra, Code: c.Code, Signature: c.Signature}, c.DurationUS
 }
@@ -179,16 +179,16 @@ func (f *Performer) failureOfRole(ctx context.Context, r loop.RoleResult, log st
 		Exit: classify.Exit{Code: r.ExitCode, Signal: r.Signal, TimedOut: r.Outcome == loop.OutcomeTimeout, NotStarted: r.Outcome == loop.OutcomeNotStarted, Duration: time.Duration(r.DurationMS) * time.Millisecond}}, whole(log))
 }
 
-// endLeftovers ends processes that earlier runs of this repository's loops have left behind, where a port is in use,
-// and reports whether there was one. A supervisor that was killed may leave a server where the system has no better
-// containment. A process that is not certainly ours, or whose run may still be alive, is left alone.
+// endLeftovers ends processes that earlier runs of this repository's loops have left behind, if the failure is a port
+// in use. It reports whether it ended any. A supervisor that was killed may leave a server behind on a system without
+// better containment. endLeftovers spares a process that is not certainly superloop's, or whose run may still be alive.
 func (f *Performer) endLeftovers(s loop.State, failure classify.Failure) bool {
 	if failure.Category != categoryPort {
 		return false
 	}
 	entries, err := os.ReadDir(f.Processes.Dir)
 	if err != nil {
-		return false // another system: nothing can be seen
+		return false // a system without this directory: superloop cannot see its processes
 	}
 	markers := map[string]bool{}
 	for _, e := range entries {
@@ -213,14 +213,15 @@ func (f *Performer) endLeftovers(s loop.State, failure classify.Failure) bool {
 	return true
 }
 
-const categoryPort = "port_in_use" // the category in which leftovers are looked for
+const categoryPort = "port_in_use" // the category of failures for which endLeftovers looks for processes
 
 func runAgain() plan.Choice {
 	return plan.Choice{Key: "superloop/leftovers/run_again", ID: "run_again", Label: "Run it again, now that what was left behind is gone",
 		Strategy: "retry", Availability: "ready", Executor: "wrapper", Draft: action.Draft{Confidence: "high"}, WaitsMS: []int64{100, 2000}, ByItself: true}
 }
 
-// leftover gives the mark of the run that a process is left of; an error says why it is not certain that it is.
+// leftover returns the mark of the earlier run that started a process. The error says why it is not certain that an
+// earlier run did.
 func (f *Performer) leftover(s loop.State, pid int) (string, error) {
 	env, err := os.ReadFile(filepath.Join(f.Processes.Dir, strconv.Itoa(pid), "environ"))
 	if err != nil {

@@ -1,5 +1,6 @@
-// Package failures performs what the machine asks for when something has failed: it finds out what, why, and whether
-// what was installed against it works. It also makes the environment checks before a role.
+// Package failures performs the effects that the machine asks for when something has failed. It diagnoses what has
+// failed, analyses why, and checks whether a tool that was installed as a remedy works. It also makes the environment
+// checks before a role.
 package failures
 
 import (
@@ -13,34 +14,34 @@ import (
 	"github.com/superloop/superloop/roles/agent/cooldown"
 )
 
-// Performer performs Diagnose, Analyse and CheckTool. It is used by one goroutine at a time.
+// Performer performs Diagnose, Analyse and CheckTool. One goroutine at a time may use it.
 type Performer struct {
 	*effects.Host
 	Journal   effects.Journal
 	Rules     *Rules
 	Cooldowns *cooldown.Store
-	Policies  func() []*recovery.Policy // those in force, that of the iteration first
-	// Score orders the options against failures with a signature by what has helped here before; nil if nothing is
-	// known.
+	Policies  func() []*recovery.Policy // the policies in force; the first is the policy of the iteration
+	// Score returns a function that rates the options against failures with a signature. The rating says what has
+	// helped in this repository before. nil means that nothing is known.
 	Score      func(signature string) func(option string) float64
-	Candidates func(s loop.State, role string) []failures.Candidate // all who may do a role, and how fit each is now
-	// Environment is the environment of the last success, zero if there is none, and the one of now.
+	Candidates func(s loop.State, role string) []failures.Candidate // all agents for a role, and how fit each is now
+	// Environment returns the environment of the last success, zero if there is none, and the current environment.
 	Environment func(s loop.State) (was, now failures.Snapshot)
-	// Ask runs an agent that is none of the loop's roles to its end. It gives how the run has ended, and the last
-	// message, which is only valid if the outcome is OutcomeOK. The run is then in usage.jsonl, and what it told of its
-	// account is shared with other loops.
+	// Ask runs an agent that is not a role of the loop, to its end. It returns the fact of the run, and the agent's
+	// last message. The message is valid only if the outcome is OutcomeOK. Ask also appends the run to usage.jsonl, and
+	// shares with other loops what the run reports about its account.
 	Ask       func(ctx context.Context, s loop.State, q effects.AgentQuestion) (loop.RoleEnded, string, error)
 	Processes ProcessTable
 }
 
-// ProcessTable is where processes are seen and ended.
+// ProcessTable lists and ends processes.
 type ProcessTable struct {
-	Dir string // "/proc", or a directory like it. Without one nothing can be seen.
-	// Sweep ends the processes with an entry in their environment (proc.Sweep), and gives their numbers.
+	Dir string // "/proc", or a directory like it; if there is none, superloop sees no processes
+	// Sweep ends the processes whose environment holds an entry (proc.Sweep), and returns their process ids.
 	Sweep func(marker string) []int
 }
 
-// Perform performs one effect.
+// Perform performs Diagnose, Analyse or CheckTool.
 func (f *Performer) Perform(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
 	switch e.Kind {
 	case loop.Diagnose:

@@ -18,8 +18,9 @@ import (
 	"github.com/superloop/superloop/roles/agent/cooldown"
 )
 
-// CheckEnvironment makes the environment checks before the first role of an iteration, and before a role that was kept
-// from its work by one. It gives the fact that answers e, or nil when no check fails or none is due.
+// CheckEnvironment makes the environment checks where they are due: before the first role of an iteration, before a
+// role after a check has failed in this iteration, and before a role whose failure was analysed. It returns the fact
+// that answers e, or nil if no check fails or none is due.
 func (f *Performer) CheckEnvironment(ctx context.Context, e loop.Effect, s loop.State) loop.Fact {
 	p, r := s.Plan, s.Response
 	if p.Respond == nil || !p.Respond.Preflight || r.Overruled == s.Iteration {
@@ -54,13 +55,13 @@ func (f *Performer) CheckEnvironment(ctx context.Context, e loop.Effect, s loop.
 	return c
 }
 
-// EnvironmentWhole reports whether no check fails now. It counts nothing: a look while a human is asked is none before
-// a role.
+// EnvironmentWhole reports whether no check fails now. It does not count the result, because superloop calls it while
+// it waits for an operator and not before a role.
 func (f *Performer) EnvironmentWhole(ctx context.Context, s loop.State) bool {
 	return len(failures.Problems(f.look(ctx, s, false))) == 0
 }
 
-// placeOf is where the command of a finding runs: in the directory that was looked at.
+// placeOf returns the directory in which the command of a finding runs: the directory that the check looked at.
 func (f *Performer) placeOf(found failures.Finding) string {
 	for _, p := range f.checks() {
 		if p.ID == found.ID && p.Spec.Path != "" && filepath.IsLocal(p.Spec.Path) {
@@ -70,7 +71,7 @@ func (f *Performer) placeOf(found failures.Finding) string {
 	return "."
 }
 
-// checks are all that are made: those that always are, those of the configuration, and those that were learned.
+// checks returns all environment checks: the built-in ones, those of the configuration, and the learned ones.
 func (f *Performer) checks() []failures.Prevention {
 	out := append(failures.Builtin(), ConfiguredChecks(f.Settings().Loop.Respond)...)
 	learned, err := f.preventions().Load()
@@ -87,12 +88,12 @@ func (f *Performer) checks() []failures.Prevention {
 	return out
 }
 
-// brokenNow reports whether a look at the environment agrees with a suspicion.
+// brokenNow reports whether a check of the environment confirms a suspicion.
 func (f *Performer) brokenNow(ctx context.Context, s loop.State, p failures.Prevention) bool {
 	return len(failures.Problems(preflight.Check(ctx, []failures.Prevention{p}, f.Repo.Top, f.knowledge(s)))) > 0
 }
 
-// look makes the checks; note counts them, and what a broken one has saved.
+// look makes the checks. With note, it also counts their results, and the failures that a check has prevented.
 func (f *Performer) look(ctx context.Context, s loop.State, note bool) []failures.Finding {
 	all := f.checks()
 	found := preflight.Check(ctx, all, f.Repo.Top, f.knowledge(s))
@@ -103,7 +104,7 @@ func (f *Performer) look(ctx context.Context, s loop.State, note bool) []failure
 	return found
 }
 
-// knowledge is what the checks need to know besides the environment.
+// knowledge returns what the checks need to know besides the environment.
 func (f *Performer) knowledge(s loop.State) preflight.Look {
 	health, err := f.HealthStore().Load()
 	f.Warn("what is known of the runners cannot be read", err)
@@ -125,7 +126,7 @@ func (f *Performer) noteFindings(s loop.State, found []failures.Finding) {
 	}
 }
 
-// Overrule notes that a role has done its work although a check said that it could not.
+// Overrule notes a false alarm: a role succeeded although a check had failed.
 func (f *Performer) Overrule(ctx context.Context, s loop.State, ended loop.RoleEnded) {
 	r := s.Response
 	if ended.Outcome != loop.OutcomeOK || r.Environment == nil || r.Overruled != s.Iteration || r.Environment.Role != ended.Role {
@@ -143,8 +144,8 @@ func (f *Performer) preventions() preflight.Store[failures.Preventions] {
 	return preflight.Store[failures.Preventions]{Disk: f.Disk, Path: f.Paths.Preventions()}
 }
 
-// ConfiguredChecks are the checks that the configuration asks for, in its order and each once, also those of an unknown
-// kind and those that are switched off (Respond.Preflight.Enabled).
+// ConfiguredChecks returns the checks of the configuration in its order, each once. It includes checks of an unknown
+// kind, and returns the checks even if they are switched off (Respond.Preflight.Enabled).
 func ConfiguredChecks(r config.Respond) []failures.Prevention {
 	var out []failures.Prevention
 	seen := map[string]bool{}
@@ -160,8 +161,9 @@ func ConfiguredChecks(r config.Respond) []failures.Prevention {
 	return out
 }
 
-// LookOf is what loops know, besides the environment, when they look at it: where programs are found, which providers
-// are limited, which runners have no login. A limit that cannot be read counts as none: the runner will tell.
+// LookOf collects what the checks need to know besides the environment: where programs are found, which providers are
+// limited, and which runners have no login. A limit that LookOf cannot read counts as none; then the run of the runner
+// reveals it.
 func LookOf(cfg *config.Config, loops []config.Loop, health failures.Health, cooldowns *cooldown.Store, environ []string, now time.Time) preflight.Look {
 	look := preflight.Look{Path: variable(environ, "PATH"), Limits: map[string]time.Time{}, NoLogin: map[string]string{}, Now: now}
 	for _, l := range loops {

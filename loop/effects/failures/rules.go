@@ -16,20 +16,21 @@ import (
 	"github.com/superloop/superloop/recovery/remedy"
 )
 
-const maxProblems = 20 // bounds what an event says of the operator's own rules
+const maxProblems = 20 // bounds the number of problems of the operator's own rules in an event
 
-// keptFor is how long a rule book is kept that nobody asks: mostly the loop waits then, for hours, and the book takes
-// ten megabytes and is read in some milliseconds.
+// keptFor is how long an unused rule book stays in memory. A rule book takes ten megabytes and is read in some
+// milliseconds, and a loop often waits for hours. A rule book that holds files of the operator or of the repository
+// always stays.
 const keptFor = 5 * time.Second
 
-// Rules is the rule book of a loop: what superloop and the operator's own files know of failures. The operator's files
-// are read once, when somebody needs them first. It is safe for concurrent use.
+// Rules is the rule book of a loop: what superloop's catalog and the operator's own files say about failures. Rules
+// reads the operator's files once, at the first use. It is safe for concurrent use.
 type Rules struct {
 	read func() *book
-	told atomic.Bool // what is wrong with the operator's files is in the journal
+	told atomic.Bool // the journal holds the problems of the operator's files
 }
 
-// book is a rule book that was read, ready to be asked.
+// book is a rule book in memory, ready for use.
 type book struct {
 	cat        *catalog.Catalog
 	classifier *classify.Classifier
@@ -38,8 +39,8 @@ type book struct {
 	err        error
 }
 
-// NewRules is the rule book for a repository; it reads nothing yet. When life ends, what was not read by then is
-// missing in it. secrets are kept out of all evidence.
+// NewRules returns the rule book for a repository. It reads no file yet. If life ends before a file is read, that file
+// is missing in the rule book. Evidence contains none of the secrets.
 func NewRules(life context.Context, repo string, secrets *redact.Replacer) *Rules {
 	var mu sync.Mutex
 	var now, first *book
@@ -72,7 +73,7 @@ func NewRules(life context.Context, repo string, secrets *redact.Replacer) *Rule
 	}}
 }
 
-// readBook reads a rule book, all but the profile of the machine.
+// readBook reads a rule book, except for the profile of the machine.
 func readBook(life context.Context, from catalog.Options, secrets *redact.Replacer) *book {
 	b := &book{}
 	var problems catalog.Problems
@@ -86,7 +87,7 @@ func readBook(life context.Context, from catalog.Options, secrets *redact.Replac
 	return b
 }
 
-// load gives the rule book. The first time it records what is wrong with the operator's own files.
+// load returns the rule book. The first call records the problems of the operator's own files in the journal.
 func (r *Rules) load(j effects.Journal) (*book, error) {
 	b := r.read()
 	if b.err != nil {
