@@ -16,41 +16,41 @@ import (
 	"github.com/superloop/superloop/recovery/failures"
 )
 
-// preflightEvery is how often a failing environment check is made again while a human is asked about it: it may have
-// been mended without a word.
+// preflightEvery is the time between two runs of a failing environment check while superloop waits for an operator's
+// answer about it. The operator may have repaired the environment without an answer.
 const preflightEvery = 5 * time.Second
 
-// Approvals performs AskHuman: it opens an escalation, and turns its answer into a fact. An escalation is a private
-// record that whichever process answers, with escalation.json as its view.
+// Approvals performs AskHuman: it opens an escalation and turns its answer into a fact. An escalation is a record in
+// the private directory that any process can answer. escalation.json is a view of it.
 type Approvals struct {
 	*Host
 	Journal  Journal
-	Executor Executor // judges the command that is asked about
+	Executor Executor // judges the command in the question
 	Outbox   *Outbox
-	Tree     Looker // Tree tells whether the work tree is the one whose completion was asked for
-	// Runners are who can go on with a role, once a human has answered.
+	Tree     Looker // Tree tells whether the work tree still is the one whose completion the operator is to approve
+	// Runners tells who can go on with a role after the operator's answer.
 	Runners interface {
 		Candidates(s loop.State, role string) []failures.Candidate
-		// Believed forgets what speaks against the runners of a role: a human has mended them, or says so.
+		// Believed resets the health of the runners of a role after the operator has repaired them, or has said so.
 		Believed(s loop.State, role string)
 	}
-	Whole func(context.Context, loop.State) bool // reports whether the environment checks pass that failed
-	// Views brings state.json up to date: who finds escalation.json finds the loop's state in step with it.
+	Whole func(context.Context, loop.State) bool // reports whether the environment checks that had failed pass now
+	// Views updates state.json, so that a reader of escalation.json finds the state of the loop in step with it.
 	Views func() error
 
-	asking *escalation.Question // noted down and not opened yet; lost, it is asked anew
+	asking *escalation.Question // made by request and not opened yet; if a crash loses it, superloop makes another one
 }
 
-// Mended is a wish to go on at once: what was asked for is there.
+// Mended is a wish that the loop goes on at once, because the operator has done what the escalation asks for.
 type Mended struct{ By, Note, IntentID string }
 
-// Store holds the loop's escalations.
+// Store returns the store of the loop's escalations.
 func (a *Approvals) Store() escalation.Store {
 	return escalation.Store{Disk: a.Disk, Dir: a.Paths.Questions(), Loop: a.LoopID, Now: a.Clock}
 }
 
-// Perform makes the escalation and gives its id; it is opened when that is on the disk (Answer), so that an answer
-// always finds the loop that asked.
+// Perform makes the escalation and returns the fact with its id. Answer opens the escalation when that fact is on the
+// disk, so that an answer always finds the loop that asked.
 func (a *Approvals) Perform(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
 	if e.Kind != loop.AskHuman || s.Human == nil {
 		return nil, fmt.Errorf("performing %s: nobody is to be asked", e.Kind)
@@ -58,13 +58,13 @@ func (a *Approvals) Perform(ctx context.Context, e loop.Effect, s loop.State) (l
 	return a.request(ctx, s)
 }
 
-// request makes what is asked, and the fact that names it.
+// request makes the question of an escalation, and returns the fact that names it.
 func (a *Approvals) request(ctx context.Context, s loop.State) (loop.Fact, error) {
 	q, err := a.question(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	q = q.Complete(q.Created) // as it is kept: the digest is that of the record
+	q = q.Complete(q.Created) // completed as the store keeps it, so that the digest is that of the record
 	digest, err := q.Digest()
 	if err != nil {
 		return nil, fmt.Errorf("making the escalation: %w", err)
@@ -85,9 +85,10 @@ func (a *Approvals) request(ctx context.Context, s loop.State) (loop.Fact, error
 	return f, nil
 }
 
-// Answer looks for the answer to what the state asks. mended is a wish to go on, nil without one. A nil fact means that
-// there is no answer yet: call it again when something happens in the store's directory, and at next at the latest.
-// Another escalation takes the place of one whose record is gone or damaged, or that lapsed; silence is never consent.
+// Answer returns the answer to the escalation of the state, as a fact. mended is a wish to go on, or nil. A nil fact
+// means that there is no answer yet. The caller then calls Answer again when something changes in the store's
+// directory, and at the time next at the latest. If the record of the escalation is lost or damaged, or if it has
+// lapsed, Answer opens another escalation. Silence is never consent.
 func (a *Approvals) Answer(ctx context.Context, s loop.State, mended *Mended) (fact loop.Fact, next time.Time, err error) {
 	rec, fact, err := a.Open(ctx, s)
 	if err != nil || fact != nil {
@@ -100,7 +101,7 @@ func (a *Approvals) Answer(ctx context.Context, s loop.State, mended *Mended) (f
 	case mended != nil && rec.State == escalation.Pending:
 		fact, err = a.mended(ctx, s, rec, *mended)
 		return fact, a.Clock(), err
-	case rec.Lapsed(a.Clock()): // also what was approved, and cannot begin any more
+	case rec.Lapsed(a.Clock()): // also an approval that can no longer begin
 		fact, err = a.lapsed(ctx, s)
 		return fact, a.Clock(), err
 	case rec.State != escalation.Pending:
@@ -114,8 +115,8 @@ func (a *Approvals) Answer(ctx context.Context, s loop.State, mended *Mended) (f
 	return nil, next, nil
 }
 
-// Open gives the record of the escalation that the state names, and opens it if that was not done yet. The fact is
-// another escalation in its place: the record is lost or damaged.
+// Open returns the record of the escalation that the state names, and opens the escalation if it is not open yet. If
+// the record is lost or damaged, Open returns the fact of another escalation instead.
 func (a *Approvals) Open(ctx context.Context, s loop.State) (escalation.Record, loop.Fact, error) {
 	store := a.Store()
 	again := func(why string) (escalation.Record, loop.Fact, error) {
@@ -165,7 +166,8 @@ func (a *Approvals) show(rec escalation.Record) error {
 	return a.Write("escalation.json", data)
 }
 
-// mended answers in the name of whoever wants the loop to go on. Nil: it was answered, or has lapsed, in this moment.
+// mended answers the escalation in the name of whoever wants the loop to go on. It returns nil if the escalation was
+// answered or has lapsed in the meantime.
 func (a *Approvals) mended(ctx context.Context, s loop.State, rec escalation.Record, m Mended) (loop.Fact, error) {
 	rec, err := a.Store().Answer(ctx, escalation.AnswerRequest{Method: escalation.Resolve, ID: rec.Question.ID, Note: m.Note,
 		By: escalation.By{Channel: escalation.CLI, User: m.By, Method: "process"}})
@@ -180,7 +182,7 @@ func (a *Approvals) mended(ctx context.Context, s loop.State, rec escalation.Rec
 	return a.resolved(s, f), a.show(rec)
 }
 
-// heard turns the answer into a fact.
+// heard turns the operator's answer into a fact.
 func (a *Approvals) heard(ctx context.Context, s loop.State, rec escalation.Record) (loop.Fact, error) {
 	if err := a.show(rec); err != nil {
 		return nil, err
@@ -192,13 +194,13 @@ func (a *Approvals) heard(ctx context.Context, s loop.State, rec escalation.Reco
 	}
 	about, state := s.Human.About, rec.State
 	if rec.Question.Command == nil && (state == escalation.Executing || state == escalation.Done) {
-		state = escalation.Approved // the supervisor that took it died before the journal had it; nothing was run
+		state = escalation.Approved // the supervisor that took the answer died before it wrote the fact
 	}
 	switch state {
 	case escalation.Approved:
 		f.Method = loop.MethodApprove
 		if rec.Question.Command == nil && about != loop.AboutCompletion && about != loop.AboutPreflight {
-			f.Method = loop.MethodManual // "go on": try it again
+			f.Method = loop.MethodManual // "go on" means that superloop tries again
 		}
 		if rec.Question.Command != nil && rec.Answer.Edit != nil {
 			e := s.Recovery.Attempt
@@ -209,7 +211,7 @@ func (a *Approvals) heard(ctx context.Context, s loop.State, rec escalation.Reco
 		f.Method = loop.MethodReject
 	case escalation.Resolved:
 		f.Method = loop.MethodManual
-	default: // it was begun by a supervisor that died, lapsed or taken back
+	default: // a supervisor that has died began the command, or the escalation has lapsed or was withdrawn
 		return a.request(ctx, s)
 	}
 	var fact loop.Fact
@@ -225,8 +227,8 @@ func (a *Approvals) heard(ctx context.Context, s loop.State, rec escalation.Reco
 	return fact, err
 }
 
-// resolved adds to an answer who can go on with the role that it is about. Whoever was unfit until a human has mended
-// it counts as mended.
+// resolved adds to an answer the agents that can go on with the role that the answer is about. It resets the health of
+// the role's runners if the escalation was about a runner, because the operator has repaired it.
 func (a *Approvals) resolved(s loop.State, f loop.Resolved) loop.Fact {
 	h := s.Human
 	if s.Recovery != nil || f.Method == loop.MethodReject || s.Plan.Respond == nil || h.About == loop.AboutTests {
@@ -241,7 +243,8 @@ func (a *Approvals) resolved(s loop.State, f loop.Resolved) loop.Fact {
 	return f
 }
 
-// lapsed ends an escalation that nobody has answered, and asks again. Nil: it was answered in this moment.
+// lapsed ends an escalation that nobody has answered in time, and makes another one. It returns nil if the escalation
+// was answered in the meantime.
 func (a *Approvals) lapsed(ctx context.Context, s loop.State) (loop.Fact, error) {
 	_, lapsed, err := a.Store().Expire(ctx, a.Clock())
 	if err != nil || !lapsed {
@@ -250,16 +253,16 @@ func (a *Approvals) lapsed(ctx context.Context, s loop.State) (loop.Fact, error)
 	return a.request(ctx, s)
 }
 
-// Withdraw ends an escalation that nobody needs to answer any more: its loop has ended, or begins anew.
+// Withdraw ends an escalation that needs no answer any more, because its loop has ended or begins anew.
 func (a *Approvals) Withdraw(why string) error {
 	store := a.Store()
 	rec, err := store.Load()
 	if err != nil || rec.State != escalation.Pending && rec.State != escalation.Approved {
-		return nil // none, or one that the next escalation puts aside
+		return nil // there is none, or one that the next escalation replaces
 	}
 	rec, err = store.Withdraw(context.Background(), rec.Question.ID, why)
 	if isError[*escalation.StateError](err) {
-		return nil // rejected or resolved in this moment, which ends it too
+		return nil // it was rejected or resolved in the meantime, which ends it too
 	}
 	if err != nil {
 		return a.Full(err)
@@ -268,7 +271,7 @@ func (a *Approvals) Withdraw(why string) error {
 	return a.show(rec)
 }
 
-// finish begins and ends what was approved without a command, from where it is.
+// finish begins and ends an approval that has no command.
 func (a *Approvals) finish(ctx context.Context, rec escalation.Record) (err error) {
 	store, id := a.Store(), rec.Question.ID
 	if rec.State == escalation.Approved {
@@ -280,13 +283,13 @@ func (a *Approvals) finish(ctx context.Context, rec escalation.Record) (err erro
 	return a.Full(err)
 }
 
-// writeApproval writes approval.json, the view of a request that is about the end of the loop.
+// writeApproval writes approval.json, the view of the request to approve the completion of the loop.
 func (a *Approvals) writeApproval(ctx context.Context, s loop.State) error {
 	p, err := a.promise(s)
 	if err != nil {
 		return err
 	}
-	head, err := a.Repo.Head(context.WithoutCancel(ctx)) // short: who leaves now leaves with the question asked
+	head, err := a.Repo.Head(context.WithoutCancel(ctx)) // short, so it goes on after ctx has ended
 	if err != nil {
 		return err
 	}
@@ -297,8 +300,9 @@ func (a *Approvals) writeApproval(ctx context.Context, s loop.State) error {
 	return a.Write("approval.json", asked.Pending(p, s.Gates, s.Approval.Requested, s.IterationAt, s.UpdatedAt).JSON())
 }
 
-// completionAnswered turns the answer into a fact: with whether the tree is still the one that was to be approved.
-// Whoever has changed it by hand wants the gates to look once more.
+// completionAnswered turns the answer about the completion into a fact. The fact tells whether the work tree has
+// changed since the request. The method manual counts as a change: the operator has edited the tree by hand and wants
+// the gates to run again.
 func (a *Approvals) completionAnswered(ctx context.Context, s loop.State, rec escalation.Record, method string) (loop.Fact, error) {
 	f := loop.ApprovalDecided{Of: loop.To(*s.Pending), ID: rec.Question.ID, Status: "approved", By: rec.Answer.By.User, Note: rec.Answer.Note}
 	if f.By == "" || rec.Answer.By.Channel != escalation.CLI {
@@ -316,7 +320,7 @@ func (a *Approvals) completionAnswered(ctx context.Context, s loop.State, rec es
 	return f, a.recordDecision(rec.Answer.At, f)
 }
 
-// recordDecision writes the decision into the files that people read; the event is the record.
+// recordDecision writes the decision into the files that operators read. The event in the journal is the record.
 func (a *Approvals) recordDecision(at time.Time, f loop.ApprovalDecided) error {
 	data, err := os.ReadFile(a.Paths.File("approval.json"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -327,12 +331,12 @@ func (a *Approvals) recordDecision(at time.Time, f loop.ApprovalDecided) error {
 	}
 	was, err := gate.ParseApproval(data)
 	if err != nil {
-		return nil // a view that somebody broke
+		return nil // somebody has damaged the view
 	}
 	dec := gate.Decision{Status: f.Status, By: f.By, Note: f.Note, At: at, File: a.Paths.Rel(a.Paths.File("approval.json"))}
 	decided, err := was.Decide(dec)
 	if errors.Is(err, gate.ErrNotPending) {
-		return nil // written before a crash
+		return nil // the decision was written before a crash
 	}
 	if err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 	"github.com/superloop/superloop/roles"
 )
 
-const commitTimeout = 10 * time.Minute // bounds a commit with its hooks, and each command before it
+const commitTimeout = 10 * time.Minute // bounds a commit with its hooks, and each pre-commit command
 
 // Commits performs Commit.
 type Commits struct {
@@ -18,8 +18,9 @@ type Commits struct {
 	Tree *Tree
 }
 
-// Perform commits the iteration's work. What goes wrong is the fact's outcome and does not end the loop: the work is
-// still there. A commit that has begun is ended also when ctx has ended, within ten minutes.
+// Perform commits the work of the iteration. A failed commit is an outcome in the fact and does not end the loop,
+// because the work is still in the work tree. If ctx ends during the commit itself, Perform finishes the commit, within
+// ten minutes.
 func (c *Commits) Perform(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
 	git := c.Settings().Loop.Git
 	if len(git.PreCommitCommands) > 0 {

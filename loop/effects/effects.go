@@ -1,11 +1,11 @@
-// Package effects performs what the machine asks for: one performer per family of effects, each a small type with the
-// ports that it needs.
+// Package effects performs the effects that the machine asks for. One performer serves each family of effects. A
+// performer is a small type with the ports that it needs.
 //
-// A performer takes an effect and the state that issued it, acts, and gives the fact that came of it. It holds no state
-// of the loop, so another process can take its place between two effects. What it keeps in memory is a cache of the
-// disk.
+// A performer takes an effect and the state that issued it, acts, and returns the fact that came of it. A performer
+// holds no state of the loop, so another process can take its place between two effects. The data that a performer
+// keeps in memory is a cache of files on the disk.
 //
-// An engine (loop/local) chooses the performer by the effect's kind, and puts its fact through the machine.
+// An engine (loop/local) chooses the performer by the kind of the effect, and passes the fact to the machine.
 package effects
 
 import (
@@ -26,47 +26,49 @@ import (
 	"github.com/superloop/superloop/roles/agent"
 )
 
-// Performer performs the effects of one family. A nil fact without an error means that there is no outcome, because ctx
-// has ended: the effect is performed again. An error is a failure of the supervisor, not of what was to be done.
+// Performer performs the effects of one family. A nil fact without an error means that ctx has ended before the effect
+// had an outcome. The engine then starts the effect again. An error is a failure of the supervisor, not a failure of
+// the work that the effect asked for.
 type Performer interface {
 	Perform(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error)
 }
 
-// Journal is how a performer writes while it performs.
+// Journal lets a performer write to the journal while it performs an effect.
 type Journal interface {
-	// Fact puts a fact through the machine that is no outcome (role_start), and gives the state that follows. When it
-	// returns, the fact is in the journal, and on the disk where loop.Synced says so.
+	// Fact passes a fact to the machine that is not the outcome of an effect (role_start), and returns the state that
+	// follows. When Fact returns, the journal holds the fact. Where loop.Synced says so, the fact has been flushed to
+	// the disk.
 	Fact(f loop.Fact) (loop.State, error)
-	Record(event string, fields any) error // Record writes a line that is no input of the machine
+	Record(event string, fields any) error // Record writes a line that is not an input of the machine
 }
 
-// Settings are the configuration in force: that with which the iteration began. Next is a newer one that counts from
-// the next iteration on, or Config itself.
+// Settings holds the configuration that is in force: the one with which the iteration began. Next is a newer
+// configuration that counts from the next iteration on. Without a newer one, Next equals Config.
 type Settings struct {
 	Config *config.Config
 	Loop   config.Loop
 	Next   *config.Config
 }
 
-// Host is what the performers of one loop share: where the loop is, and the ways to the world. It does not change while
-// the loop runs, but for what Settings gives.
+// Host holds the values that the performers of one loop share: the paths of the loop, and the ports to the disk, the
+// processes and the clock. A Host does not change while the loop runs. Only the result of Settings does.
 type Host struct {
 	LoopID   string
 	Paths    layout.Paths
-	Repo     *worktree.Repo // where the work is done: the repository, or the loop's own work tree
+	Repo     *worktree.Repo // the work tree in which the agents work: the repository, or the loop's own work tree
 	Disk     durable.Disk
-	Runner   agent.Runner // Runner starts what agents can have written: them, and the tests
+	Runner   agent.Runner // Runner starts the agents, and the tests, which agents can have written
 	Environ  []string     // the supervisor's environment; nil is os.Environ()
 	Fast     bool         // Fast uses each runner's fast_args
 	Settings func() Settings
-	Clock    func() time.Time // time.Now but in tests
-	Random   func() float64   // gives numbers in [0,1) for jitter
-	// Said is told of the last line that a role, the tests or the validation printed; nil is nobody.
+	Clock    func() time.Time // the current time: time.Now, but a fake clock in tests
+	Random   func() float64   // returns random numbers in [0,1) for jitter
+	// Said receives the last line that a role, the tests or the validation printed. nil means that nobody listens.
 	Said func(who, line string)
 	Log  *zap.Logger
 }
 
-// Env is the environment that agents, tests and commands start from.
+// Env returns the environment from which agents, tests and commands start.
 func (h *Host) Env() []string {
 	if h.Environ != nil {
 		return h.Environ
@@ -74,8 +76,8 @@ func (h *Host) Env() []string {
 	return os.Environ()
 }
 
-// Now is the time of the next event in a state: UTC, milliseconds as the journal keeps them, and never before the last
-// one, whatever the clock does.
+// Now returns the time for the next event of a state: in UTC, in whole milliseconds as the journal keeps them, and
+// never earlier than the last event, even if the clock goes backwards.
 func (h *Host) Now(s loop.State) time.Time {
 	at := h.Clock().UTC().Truncate(time.Millisecond)
 	if at.Before(s.UpdatedAt) {
@@ -84,14 +86,15 @@ func (h *Host) Now(s loop.State) time.Time {
 	return at
 }
 
-// Warn logs an error that does not stop the loop, with what it means; nil is none.
+// Warn logs an error that does not stop the loop, with a text that says what the error means. It ignores a nil error.
 func (h *Host) Warn(what string, err error) {
 	if err != nil {
 		h.Log.Warn(what, zap.Error(err))
 	}
 }
 
-// Says is where the lines of somebody go; nil if nobody wants them.
+// Says returns a function that passes each line of a role, or of the tests or the validation, to Said. It returns nil
+// if nobody listens.
 func (h *Host) Says(who string) func(string) {
 	if h.Said == nil {
 		return nil
@@ -99,30 +102,30 @@ func (h *Host) Says(who string) func(string) {
 	return func(line string) { h.Said(who, line) }
 }
 
-// Mark is the variable in the environment of everything that a run starts.
+// Mark returns the environment variable that all processes of a run carry.
 func Mark(runID string) string { return "SUPERLOOP_MARK=" + runID }
 
 type hurryKey struct{}
 
-// WithHurry gives a context a channel whose close ends running processes at once, instead of after the grace that they
-// have when ctx ends.
+// WithHurry adds a channel to a context. When the channel is closed, running processes end at once, without the grace
+// period that they have when ctx ends.
 func WithHurry(ctx context.Context, hurry <-chan struct{}) context.Context {
 	return context.WithValue(ctx, hurryKey{}, hurry)
 }
 
-// Hurry is that channel, nil without one.
+// Hurry returns the channel that WithHurry added to the context, or nil if there is none.
 func Hurry(ctx context.Context) <-chan struct{} {
 	hurry, _ := ctx.Value(hurryKey{}).(<-chan struct{})
 	return hurry
 }
 
-// Request says which role of which run an agent has, or a command, and where it works.
+// Request describes the run of an agent or of a command: its role, its run, its iteration and its directories.
 func (h *Host) Request(s loop.State, role string, attempt int) agent.Request {
 	return agent.Request{WorkDir: h.Repo.Top, Repo: h.Paths.Repo, LoopDir: h.Paths.Loop, Loop: h.LoopID, RunID: s.RunID, Role: role,
 		Iteration: s.Iteration, Attempt: attempt}
 }
 
-// agentRequest is that of a run of an agent, by a role's runner and with its rights.
+// agentRequest describes the run of an agent: the request of the role, with the role's runner, model and permissions.
 func (h *Host) agentRequest(s loop.State, role config.Role, runner config.Runner, attempt int, files RoleFiles, maxCostUSD float64) agent.Request {
 	req := h.Request(s, role.Name, attempt)
 	req.CLI, req.Fast, req.PromptPath, req.LastMessageFile = CLIOf(runner), h.Fast, files.Prompt, files.Last
@@ -149,7 +152,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// capTimeout is the smaller of an own bound and what the loop has left.
+// capTimeout returns the smaller of two bounds: the own bound of a process, and the time that the loop has left. 0
+// means no bound.
 func capTimeout(own time.Duration, leftMS int64) (_ time.Duration, capped bool) {
 	left := ms(leftMS)
 	if leftMS > 0 && (own == 0 || left < own) {
@@ -158,13 +162,13 @@ func capTimeout(own time.Duration, leftMS int64) (_ time.Duration, capped bool) 
 	return own, false
 }
 
-const usageFile = "usage.jsonl" // what every run of an agent, and every recovery, has cost: one line of JSON each
+const usageFile = "usage.jsonl" // one line of JSON for the cost of each run of an agent and of each recovery
 
-// Usage appends to usage.jsonl.
+// Usage appends lines to usage.jsonl.
 type Usage struct{ *Host }
 
-// Turn appends the line of one run of an agent, in the original's shape. Tokens and cost are null where the runner does
-// not tell them.
+// Turn appends the line of one run of an agent, with the fields of the original (docs/from-the-original.md). Tokens and
+// cost are null if the runner does not report them.
 func (u Usage) Turn(s loop.State, f loop.RoleEnded, started time.Time) error {
 	return u.add(struct {
 		Timestamp  time.Time   `json:"timestamp"`
@@ -193,8 +197,7 @@ func (u Usage) add(v any) error {
 	return u.Append("usage", usageFile, append(line, '\n'))
 }
 
-// Recovery appends the line of a recovery that the loop has just left, if the fact that led from one state to the other
-// has ended one.
+// Recovery appends the line of a recovery if the fact, which led from before to after, has ended that recovery.
 func (u Usage) Recovery(before, after loop.State, fact loop.Fact) error {
 	if r, left := loop.RecoveryUsageOf(before, after, fact); left {
 		return u.add(r)

@@ -14,12 +14,13 @@ import (
 	"github.com/superloop/superloop/internal/durable"
 )
 
-const RootCauseFile = "root-cause.json" // what an analysis came to, for people and for the next role
+const RootCauseFile = "root-cause.json" // the result of a root cause analysis, for operators and for the next role
 
-// Agents can write in the loop's directory too, and superloop is not confined. What superloop writes there must not
-// follow a link of an agent. What is in the way is moved aside, not removed, and does not stop the loop. Dir makes a
-// directory below the loop's, in which no part is a link; op names the operation for faults. It looks at each part each
-// time, because an agent may have replaced it.
+// Dir makes a directory below the loop's directory, and makes sure that no part of its path is a link. Agents can write
+// in the loop's directory too, and superloop is not confined, so superloop must not follow a link that an agent made.
+// Dir renames a file or link that is in the way; it neither removes it nor stops the loop. Dir checks each part of the
+// path at each call, because an agent may have replaced it. op names the operation for the injection of faults in
+// tests.
 func (h *Host) Dir(op, path string) error {
 	rel, err := filepath.Rel(h.Paths.Loop, path)
 	if err != nil {
@@ -43,7 +44,7 @@ func (h *Host) Dir(op, path string) error {
 	return nil
 }
 
-// File makes a file of the loop's directory anew: a plain one, with no other name.
+// File creates or truncates a file in the loop's directory. The result is a regular file that has no other name.
 func (h *Host) File(op, path string) (*durable.File, error) {
 	if err := h.Dir(op, filepath.Dir(path)); err != nil {
 		return nil, err
@@ -57,7 +58,7 @@ func (h *Host) File(op, path string) (*durable.File, error) {
 	return f, h.Full(err)
 }
 
-// plain reports whether a file is a regular one with one name.
+// plain reports whether a file is a regular file with exactly one name (hard link).
 func plain(info fs.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	return info.Mode().IsRegular() && (!ok || st.Nlink == 1)
@@ -69,8 +70,8 @@ func (h *Host) setAside(op, path string) error {
 	return h.Full(h.Disk.Rename(op, path, to))
 }
 
-// Create writes a file that belongs to one attempt: an attempt that did not come to its end is never looked at again,
-// so it need not be whole at every moment.
+// Create writes a file that belongs to one attempt. The write need not be atomic: if a crash interrupts the attempt,
+// superloop never reads its files again.
 func (h *Host) Create(op, path, text string) error {
 	f, err := h.File(op, path)
 	if err == nil {
@@ -80,14 +81,14 @@ func (h *Host) Create(op, path, text string) error {
 	return h.Full(err)
 }
 
-// Write puts one of the loop's files, a view that can be made again, on disk. Its name without the ending is the
-// operation.
+// Write replaces one of the loop's files atomically. Each such file is a view that superloop can make again. The file's
+// name without its extension names the operation for the injection of faults in tests.
 func (h *Host) Write(name string, data []byte) error {
 	op := strings.TrimSuffix(name, filepath.Ext(name))
 	return h.Full(h.Disk.WriteProjection(op, h.Paths.File(name), data, 0o644))
 }
 
-// Append adds whole lines to one of the loop's files.
+// Append appends whole lines to one of the loop's files.
 func (h *Host) Append(op, name string, lines []byte) error {
 	w, err := h.Disk.OpenAppend(op, h.Paths.File(name), 0o644)
 	if err == nil {
@@ -96,7 +97,7 @@ func (h *Host) Append(op, name string, lines []byte) error {
 	return h.Full(err)
 }
 
-// Full adds to a write error what a human can do about it.
+// Full adds to the error of a full disk what the operator can do about it. It returns other errors unchanged.
 func (h *Host) Full(err error) error {
 	if durable.IsFull(err) {
 		return fmt.Errorf("%w; nothing that was recorded is lost: free some space and type `superloop run --loop %s`", err, h.LoopID)

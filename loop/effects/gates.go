@@ -20,14 +20,14 @@ import (
 	"github.com/superloop/superloop/roles/agent"
 )
 
-// Gates performs the gates that only look (CheckPromise, CheckChecklists, CheckPrerequisites, CollectEvidence,
-// CheckStuck), and Report. What they look at is bounded, so they end what they have begun also when ctx has ended.
+// Gates performs Report and the gates that run no command: CheckPromise, CheckChecklists, CheckPrerequisites,
+// CollectEvidence and CheckStuck. They read a bounded amount, so Gates finishes an effect even if ctx has ended.
 type Gates struct {
 	*Host
 	Tree *Tree
 }
 
-// Perform performs an effect of this family.
+// Perform performs an effect of the gates.
 func (g *Gates) Perform(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
 	perform := map[loop.EffectKind]func(context.Context, loop.Effect, loop.State) (loop.Fact, error){
 		loop.CheckPromise: g.checkPromise, loop.CheckChecklists: g.checkChecklists, loop.CheckPrerequisites: g.checkPrerequisites,
@@ -38,8 +38,8 @@ func (g *Gates) Perform(ctx context.Context, e loop.Effect, s loop.State) (loop.
 	return perform(context.WithoutCancel(ctx), e, s)
 }
 
-// lastMessage is what the promise role said at the end of its newest attempt in this iteration; "" when it said
-// nothing.
+// lastMessage returns the last message of the newest attempt of the promise role in this iteration, or "" if there is
+// none.
 func (h *Host) lastMessage(s loop.State) (string, error) {
 	role := s.Plan.PromiseRole()
 	r, ok := s.Roles[role]
@@ -77,8 +77,9 @@ func (g *Gates) checkPromise(ctx context.Context, e loop.Effect, s loop.State) (
 		TreeChanged: s.TestsTree != "" && s.TestsTree != tree}, nil
 }
 
-// byRoot parts what a gate looks at by where it lies: a loop with a work tree of its own still has its own files, below
-// .superloop, in the repository.
+// byRoot splits the paths of a gate by the directory that they are relative to, and calls look for each directory. The
+// paths below .superloop are relative to the repository, even if the loop has its own work tree. The other paths are
+// relative to the work tree.
 func byRoot[T any](h *Host, list []T, path func(T) string, look func(root string, part []T) error) error {
 	var work, own []T
 	for _, x := range list {
@@ -162,7 +163,7 @@ func (g *Gates) collectEvidence(ctx context.Context, e loop.Effect, s loop.State
 		Results: g.Paths.Rel(g.Paths.File("evidence.json")), DurationMS: at.Sub(started).Milliseconds()}, nil
 }
 
-// checkStuck compares the tree with that before the iteration.
+// checkStuck compares the current work tree with the snapshot before the iteration.
 func (g *Gates) checkStuck(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
 	counted, ignored, sig, err := g.Tree.iteration(ctx, s)
 	if err != nil {
@@ -174,10 +175,10 @@ func (g *Gates) checkStuck(ctx context.Context, e loop.Effect, s loop.State) (lo
 	}
 	prev, err := gate.ParseStuck(data)
 	if err != nil || prev.RunID != s.RunID {
-		prev = gate.StuckState{} // a view of another run, or none
+		prev = gate.StuckState{} // the file is missing, or belongs to another run
 	}
-	prev.Streak = s.Stuck.Count      // the journal's count, which nobody edits
-	prev.Iteration = s.Iteration - 1 // a look that was not recorded has not counted
+	prev.Streak = s.Stuck.Count      // the count of the journal, which nobody can edit
+	prev.Iteration = s.Iteration - 1 // a check that was not recorded has not counted
 	now := gate.StuckState{RunID: s.RunID, Iteration: s.Iteration, CodeSignature: sig, Threshold: s.Plan.StuckThreshold, UpdatedAt: g.Now(s)}
 	st := gate.Stuck(prev, now, counted)
 	if err := g.Tree.keep(s); err != nil {
@@ -197,8 +198,8 @@ func (g *Gates) checkStuck(ctx context.Context, e loop.Effect, s loop.State) (lo
 	return f, g.Write("stuck-report.md", report.Markdown())
 }
 
-// report writes what people read of the iteration. Written twice it is the same: each piece is replaced, or found by
-// its run and iteration.
+// report writes the files that operators read about the iteration. A second call leads to the same files: each part is
+// either replaced, or recognized by its run and iteration.
 func (g *Gates) report(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
 	summary, err := g.WriteReports(ctx, s)
 	if err != nil {
@@ -207,7 +208,8 @@ func (g *Gates) report(ctx context.Context, e loop.Effect, s loop.State) (loop.F
 	return loop.Reported{Of: loop.To(e), Summary: strings.TrimSpace(summary)}, nil
 }
 
-// reportVerdicts are the gates as the reports tell them: with the approval that comes next, if one does.
+// reportVerdicts returns the verdicts of the gates for the reports. They include the approval that comes next, if one
+// does.
 func reportVerdicts(s loop.State) loop.Gates {
 	v := s.Gates
 	if v.Approval == "" {
@@ -219,8 +221,8 @@ func reportVerdicts(s loop.State) loop.Gates {
 	return v
 }
 
-// WriteReports brings gate-summary.txt, iteration_notes.md, timeline.md and run-summary.json in line with the state,
-// and returns the line of gate-summary.txt.
+// WriteReports updates gate-summary.txt, iteration_notes.md, timeline.md and run-summary.json from the state, and
+// returns the text of gate-summary.txt.
 func (g *Gates) WriteReports(ctx context.Context, s loop.State) (string, error) {
 	n := gate.Iteration{State: s, End: g.Now(s)}
 	n.Gates = reportVerdicts(s)
@@ -237,12 +239,12 @@ func (g *Gates) WriteReports(ctx context.Context, s loop.State) (string, error) 
 	return summary, g.writeRunSummary(ctx, s, n)
 }
 
-// timelineTail is how many bytes of the end of timeline.md are searched for an iteration: some twenty lines. An
-// iteration that is reported again is the last one.
+// timelineTail is how many bytes of the end of timeline.md writeTimeline searches for an iteration: about twenty lines.
+// An iteration that is reported again is the last one in the file.
 const timelineTail = 8 << 10
 
-// writeTimeline adds the iteration's line. It writes the whole file where the line is there already, or cannot be
-// added: there is no file, its last line is torn, it is a link or has another name.
+// writeTimeline appends the iteration's line to timeline.md. It rewrites the whole file if the line is in the file
+// already, or if it cannot append: the file is missing, its last line is torn, or it is a link or has a second name.
 func (g *Gates) writeTimeline(s loop.State, line string) error {
 	path := g.Paths.File("timeline.md")
 	key := fmt.Appendf(nil, " run=%s iter=%d ", s.RunID, s.Iteration)
@@ -269,8 +271,8 @@ func (g *Gates) writeTimeline(s loop.State, line string) error {
 	return g.Write("timeline.md", append(out, line...))
 }
 
-// readEnd reads at most n bytes of the end of a regular file, and tells whether it has one name only. Where there is no
-// such file there is nothing to read.
+// readEnd reads at most n bytes of the end of a regular file. alone reports whether the file has one name only. If
+// there is no regular file, readEnd returns no bytes and no error.
 func readEnd(path string, n int64) (end []byte, alone bool, err error) {
 	f, info, err := roles.OpenRegular(path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, roles.ErrNotRegular) {
@@ -285,7 +287,7 @@ func readEnd(path string, n int64) (end []byte, alone bool, err error) {
 	return end, plain(info), err
 }
 
-// summaryFiles are the files whose hashes an entry of run-summary.json holds.
+// summaryFiles names the files whose hashes an entry of run-summary.json holds.
 var summaryFiles = map[string]string{"plan": "plan.md", "implementer": "implementer.md", "test_report": "test-report.md",
 	"reviewer": "review.md", "test_output": "test-output.txt", "test_status": "test-status.json",
 	"prerequisites_status": "prerequisites-status.json", "prerequisites_results": "prerequisites-results.json",

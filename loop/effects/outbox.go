@@ -18,35 +18,35 @@ import (
 	"github.com/superloop/superloop/roles/agent"
 )
 
-// Channels are the ways to people that a configuration names.
+// Channels holds the notification channels of a configuration.
 type Channels struct {
 	All []notify.Notifier
-	// First and Second are the names of those that are told of each kind of news: at once, and only when nobody has
-	// answered for escalate_after.
+	// First and Second name the channels for each kind of message. superloop tells the channels of First at once. It
+	// tells the channels of Second only if nobody has answered for escalate_after.
 	First, Second map[notify.Kind][]string
 }
 
-// drainTime is how long a supervisor that leaves waits for its news to get out; what is left is in the outbox and goes
-// with the next run.
+// drainTime bounds how long a supervisor that leaves waits for the delivery of its messages. The other messages stay in
+// the outbox, and the next run delivers them.
 const drainTime = 2 * time.Second
 
-// Outbox is the loop's way to people: a durable outbox, and what came of its tries. Nobody waits for it. Its methods
-// are for one goroutine at a time, but for News.
+// Outbox sends the loop's messages through a durable outbox and records the results of the deliveries. The loop never
+// waits for a delivery. One goroutine at a time may call its methods, except for News.
 type Outbox struct {
 	*Host
 	Journal  Journal
-	Channels func(*config.Config) Channels // makes the ways to people that a configuration names; nil is none
+	Channels func(*config.Config) Channels // makes the notification channels that a configuration names; nil means none
 
-	box      *notify.Outbox // nil without channels
+	box      *notify.Outbox // nil if there are no channels
 	channels Channels
-	told     map[string]bool // ids of news that this supervisor has put into the box
+	told     map[string]bool // ids of the messages that this supervisor has put into box
 
 	mu   sync.Mutex
 	came []notify.Event
-	news chan struct{} // capacity 1: there may be something in came
+	news chan struct{} // capacity 1; a value means that came may hold events
 }
 
-// News is told when something came of a try; see TellDeliveries.
+// News returns a channel that receives a value when a delivery attempt has ended; see TellDeliveries.
 func (o *Outbox) News() <-chan struct{} {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -56,8 +56,8 @@ func (o *Outbox) News() <-chan struct{} {
 	return o.news
 }
 
-// Configure takes the channels of the configuration in force. Without any there is no outbox; one that cannot be opened
-// is said and stops no loop.
+// Configure takes the channels of the configuration in force. Without channels it opens no outbox. If the outbox cannot
+// be opened, Configure logs the error, and the loop goes on.
 func (o *Outbox) Configure() {
 	if o.Channels == nil {
 		return
@@ -82,8 +82,8 @@ func (o *Outbox) Configure() {
 	o.box = box
 }
 
-// Close waits a moment for news that are on their way, and records what came of them. What is left is sent by the next
-// run.
+// Close waits at most drainTime for the deliveries that are under way, and records their results. The next run delivers
+// the other messages.
 func (o *Outbox) Close() {
 	if o.box == nil {
 		return
@@ -94,7 +94,7 @@ func (o *Outbox) Close() {
 	o.Warn("a delivery could not be recorded", o.TellDeliveries())
 }
 
-// take notes what came of a try; it is called by the box's goroutines.
+// take keeps the result of a delivery attempt. The goroutines of the box call it.
 func (o *Outbox) take(ev notify.Event) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -117,7 +117,7 @@ type notificationFields struct {
 	Final      bool   `json:"final,omitempty"`
 }
 
-// TellDeliveries records what came of the tries so far.
+// TellDeliveries records in the journal the results of the delivery attempts since the last call.
 func (o *Outbox) TellDeliveries() error {
 	o.mu.Lock()
 	came := o.came
@@ -134,8 +134,9 @@ func (o *Outbox) TellDeliveries() error {
 	return nil
 }
 
-// announce puts news into the outbox, once in the life of a supervisor; the box knows those of earlier ones. second is
-// for those who are told only when nobody has answered for a while. Whoever is configured later has not been told.
+// announce puts a message into the outbox, once in the life of a supervisor. The box knows the messages of earlier
+// supervisors. second selects the channels that are told only if nobody has answered for a while. A channel that is
+// added to the configuration later does not receive the message.
 func (o *Outbox) announce(m notify.Message, second bool) {
 	if o.box == nil || o.told[m.ID] {
 		return
@@ -152,7 +153,7 @@ func (o *Outbox) announce(m notify.Message, second bool) {
 		return
 	}
 	if err := o.box.Enqueue(m, to...); err != nil {
-		delete(o.told, m.ID) // it is tried again when it is next announced
+		delete(o.told, m.ID) // the next call of announce tries again
 		o.Log.Error("a human could not be told", zap.Error(err))
 	}
 }
@@ -174,8 +175,8 @@ func message(rec escalation.Record, kind notify.Kind, n int) notify.Message {
 	return m
 }
 
-// Opened tells of an open escalation, and again as it ages. It returns when it is to be called next, at the latest when
-// the escalation lapses.
+// Opened announces an open escalation, and announces it again as it ages. It returns when the caller must call it
+// again, at the latest when the escalation lapses.
 func (o *Outbox) Opened(rec escalation.Record) time.Time {
 	o.announce(message(rec, notify.Opened, 0), false)
 	q, now, set := rec.Question, o.Clock(), o.Settings().Config.Escalation
@@ -197,7 +198,7 @@ func (o *Outbox) Opened(rec escalation.Record) time.Time {
 	return next
 }
 
-// Ended tells what became of an escalation, and takes back what has not gone out of it yet.
+// Ended announces how an escalation ended, and withdraws the messages about it that have not been delivered yet.
 func (o *Outbox) Ended(rec escalation.Record) {
 	if o.box == nil {
 		return
@@ -211,7 +212,7 @@ func (o *Outbox) Ended(rec escalation.Record) {
 	}
 }
 
-// Held tells of a change of the configuration that waits to be trusted.
+// Held announces a change of the configuration that waits until the operator trusts it.
 func (o *Outbox) Held(s loop.State, digest string, loosening int) {
 	next := "superloop config trust --repo " + text.Paste(o.Paths.Repo) + " --digest " + digest[:min(8, len(digest))]
 	o.announce(notify.Message{ID: "held/" + digest, Kind: notify.ConfigChangeHeld, Loop: o.LoopID, Repo: o.Paths.Repo,
@@ -220,7 +221,7 @@ func (o *Outbox) Held(s loop.State, digest string, loosening int) {
 		Actions: notify.Actions{Approve: next, Manual: "superloop config diff --repo " + text.Paste(o.Paths.Repo)}}, false)
 }
 
-// patience is how long a question waits for an answer.
+// patience returns how long a question waits for an answer.
 func patience(c *config.Config) time.Duration {
 	if c.Escalation.ExpiresAfter > 0 {
 		return c.Escalation.ExpiresAfter
@@ -228,8 +229,8 @@ func patience(c *config.Config) time.Duration {
 	return escalation.DefaultPatience
 }
 
-// Alerts tells people of what no one waits for: that failures are more than one role's, and that a runner needs a
-// operator while another one does its work.
+// Alerts sends messages for which no loop waits: failures that affect more than one role, and a runner that needs an
+// operator while another runner does its work.
 func (o *Outbox) Alerts(before, after loop.State, fact loop.Fact) {
 	f, ok := fact.(loop.RoleEnded)
 	if !ok || after.Plan.Respond == nil {
@@ -241,7 +242,7 @@ func (o *Outbox) Alerts(before, after loop.State, fact loop.Fact) {
 			Reason: says(a), RootCause: a.Cause, Created: o.Clock().UTC(), Actions: notify.Actions{Manual: "superloop stats --loop " + o.LoopID}}, false)
 	}
 	if f.Failure == nil || after.Human != nil || after.Pending == nil {
-		return // the question, or the end, says it
+		return // the escalation, or the end of the loop, tells the operator
 	}
 	unfit := f.Failure.Blame == failures.BlameAccount || f.Failure.Blame == failures.BlameSettings
 	l, was := after.Response.Policy, before.Response.Policy

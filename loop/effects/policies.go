@@ -9,12 +9,12 @@ import (
 	"github.com/superloop/superloop/recovery/failures"
 )
 
-// Policies are the policies in force: that with which the iteration began, and a newer one. The strictest verdict
-// counts, so tightening is at once and loosening waits for the next iteration. Its methods may be called by several
-// goroutines.
+// Policies holds the recovery policies in force: the policy with which the iteration began, and a newer one if there is
+// one. The strictest verdict counts, so a tighter policy is in force at once, and a looser one waits for the next
+// iteration. Several goroutines may call its methods.
 type Policies struct{ *Host }
 
-// InForce are the policies, that of the iteration first. There is at least one.
+// InForce returns the policies in force, at least one. The first is the policy of the iteration.
 func (p *Policies) InForce() []*recovery.Policy {
 	s := p.Settings()
 	out := []*recovery.Policy{p.compile(s.Config)}
@@ -24,8 +24,8 @@ func (p *Policies) InForce() []*recovery.Policy {
 	return out
 }
 
-// compile makes the policy of a configuration. Whoever loaded the configuration has made it before; if it cannot be
-// made all the same, nothing is listed.
+// compile makes the recovery policy of a configuration. The loader of the configuration has already checked that this
+// works. If it fails all the same, compile returns a policy that lists no command.
 func (p *Policies) compile(c *config.Config) *recovery.Policy {
 	policy, problems := c.Policy(p.LoopID)
 	if len(problems) == 0 && policy != nil {
@@ -36,7 +36,7 @@ func (p *Policies) compile(c *config.Config) *recovery.Policy {
 	return policy
 }
 
-// PlanOf is what the machine needs of the configuration of a loop of c.
+// PlanOf returns the values that the machine needs of c and of the loop l in it.
 func PlanOf(c *config.Config, l config.Loop) loop.Plan {
 	p := loop.Plan{
 		SpecFile: l.SpecFile, MaxIterations: l.MaxIterations, MaxWallMS: l.MaxWallTime.Milliseconds(),
@@ -49,8 +49,8 @@ func PlanOf(c *config.Config, l config.Loop) loop.Plan {
 		Attempts:             l.Retry.Attempts, BackoffMS: l.Retry.Backoff.Milliseconds(),
 		MaxCostUSD: l.MaxCostUSD, MaxTokens: l.MaxTokens,
 	}
-	// A validation that holds nothing that this build can run is skipped; its warning was given when the configuration
-	// was loaded.
+	// A validation without commands and without static checks is skipped. The loader of the configuration has warned of
+	// it.
 	if v := l.Validation; v.Enabled && (len(v.Commands) > 0 || v.Preflight != nil) {
 		p.Validation, p.RequireValidation = v.Mode, v.RequireOnCompletion
 	}
@@ -72,7 +72,7 @@ func PlanOf(c *config.Config, l config.Loop) loop.Plan {
 	return p
 }
 
-// ChangesOf are changes of the configuration as events have them.
+// ChangesOf converts changes of the configuration to the form that events have.
 func ChangesOf(in []config.Change) []loop.Change {
 	return append([]loop.Change{}, loop.Map(in, func(c config.Change) loop.Change { return loop.Change(c) })...)
 }

@@ -14,10 +14,10 @@ import (
 	"github.com/superloop/superloop/roles"
 )
 
-// WorkTree is the work tree as roles are told of it.
+// WorkTree gives Prompts and Roles access to the work tree: its signature and its branch.
 type WorkTree interface {
 	Looker
-	Branch(ctx context.Context) string // the branch of the work tree, "" for none
+	Branch(ctx context.Context) string // the branch of the work tree, or "" if there is none
 }
 
 // Prompts writes the prompts of roles.
@@ -27,8 +27,8 @@ type Prompts struct {
 	Rules func() []*recovery.Policy // the policies in force, the newest last
 }
 
-// Make renders what the role is told and puts it where the runner reads it. The reviewer's packet is made first,
-// because the prompt points to it.
+// Make renders the prompt of a role and writes it to the file that the runner reads. It makes the reviewer's packet
+// first, because the reviewer's prompt points to the packet.
 func (p *Prompts) Make(ctx context.Context, e loop.Effect, s loop.State, files RoleFiles) error {
 	if e.Role == roles.Reviewer && p.Settings().Loop.ReviewerPacket {
 		if err := p.writePacket(s); err != nil {
@@ -48,7 +48,7 @@ func (p *Prompts) Make(ctx context.Context, e loop.Effect, s loop.State, files R
 	return p.Create("prompt", files.Prompt, text)
 }
 
-// input is the state of the loop as the role is to know it.
+// input collects the facts about the loop that the prompt of a role states.
 func (p *Prompts) input(ctx context.Context, e loop.Effect, s loop.State) roles.Input {
 	in := roles.Input{Role: e.Role, Loop: p.LoopID, Iteration: s.Iteration, MaxIterations: s.Plan.MaxIterations,
 		Attempt: e.Attempt, LoopDir: p.Paths.Loop, Promise: s.Plan.Promise,
@@ -82,7 +82,8 @@ func (p *Prompts) input(ctx context.Context, e loop.Effect, s loop.State) roles.
 	return in
 }
 
-// toldByPolicy is what the role is told of the attempts before it, and of the cause that was found for what fails.
+// toldByPolicy returns notes for the prompt of a role: what became of the attempts before this one, and the root cause
+// of the failure if superloop found one.
 func toldByPolicy(s loop.State, role string) []roles.Note {
 	var out []roles.Note
 	r := s.Response
@@ -109,13 +110,13 @@ func toldByPolicy(s loop.State, role string) []roles.Note {
 	return out
 }
 
-// recoveries tells of proposals: what may be proposed, and what became of those before.
+// recoveries adds to the input which commands the role may propose, and what became of earlier proposals.
 func (p *Prompts) recoveries(in *roles.Input, s loop.State) {
 	if in.NoRecovery = !s.Plan.Recovery; in.NoRecovery {
 		return
 	}
 	for _, policy := range p.Rules() {
-		in.Listed = policy.Settings.AutoApprove // the newest; what it does not list is not worth proposing
+		in.Listed = policy.Settings.AutoApprove // the list of the newest policy: other commands are not worth proposing
 	}
 	in.RecoveryProblems = s.Recoveries.Problems
 	in.Recoveries = loop.Map(s.Recoveries.Recent, func(r loop.RecoveryNote) roles.Recovery {
@@ -123,7 +124,7 @@ func (p *Prompts) recoveries(in *roles.Input, s loop.State) {
 	})
 }
 
-// diagnosisOf is what rules say of the tests' last failure.
+// diagnosisOf returns the diagnosis that rules made of the last failure of the tests.
 func diagnosisOf(s loop.State) *roles.Diagnosis {
 	g := s.Diagnosis
 	if g == nil {
@@ -135,8 +136,8 @@ func diagnosisOf(s loop.State) *roles.Diagnosis {
 		})}
 }
 
-// specFile is the spec as an agent finds it from its folder. A spec that is not in the loop's own work tree is read
-// from the repository.
+// specFile returns the path of the spec as an agent finds it from its working directory. If the loop has its own work
+// tree, the path leads to the spec in the repository.
 func (p *Prompts) specFile() string {
 	if p.Settings().Loop.Git.Worktree {
 		return filepath.Join(p.Paths.Repo, p.Settings().Loop.SpecFile)
@@ -146,11 +147,11 @@ func (p *Prompts) specFile() string {
 
 func (p *Prompts) lastAttempt(e loop.Effect, s loop.State, last loop.RoleResult) *roles.Attempt {
 	files := p.RoleFiles(s.Iteration, e.Role, last.Attempt)
-	tail, _, _ := roles.ReadRegular(files.Log, 0, 2048) // "" when it printed nothing, or its log is gone
+	tail, _, _ := roles.ReadRegular(files.Log, 0, 2048) // "" if the role printed nothing, or its log is gone
 	return &roles.Attempt{Ended: last.Outcome, Code: last.ExitCode, Tail: tail, Signal: last.Signal, After: ms(last.DurationMS)}
 }
 
-// tests is the newest verdict of the tests with what they printed.
+// tests returns the newest verdict of the tests, with their output if they did not pass.
 func (p *Prompts) tests(s loop.State) *roles.Tests {
 	t := roles.Tests{Status: s.Gates.Tests, Iteration: s.Iteration}
 	if t.Status == "" {
@@ -166,7 +167,7 @@ func (p *Prompts) tests(s loop.State) *roles.Tests {
 	return &t
 }
 
-// NamedGates are the gates that have a verdict, each with it.
+// NamedGates returns the name and the verdict of each gate that has a verdict.
 func NamedGates(g loop.Gates) [][2]string {
 	var out [][2]string
 	for _, x := range [][2]string{{"promise", g.Promise}, {"tests", g.Tests}, {"validation", g.Validation},

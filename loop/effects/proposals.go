@@ -27,7 +27,7 @@ import (
 	"github.com/superloop/superloop/schemas"
 )
 
-// Lies reports whether there is a recovery.json to take.
+// Lies reports whether a recovery.json lies in the loop's directory, in a loop that allows recovery.
 func (r *Recoveries) Lies(s loop.State) bool {
 	if !s.Plan.Recovery {
 		return false
@@ -36,8 +36,8 @@ func (r *Recoveries) Lies(s loop.State) bool {
 	return err == nil
 }
 
-// Sweep sets aside, before a role starts, what must not be taken for its proposal: private copies that were dealt with,
-// and, before the first role of an iteration, an older proposal. It gives the state that follows.
+// Sweep runs before a role starts. It removes the private copies of proposals that superloop has dealt with. Before the
+// first role of an iteration it also archives an older proposal as stale. It returns the state that follows.
 func (r *Recoveries) Sweep(e loop.Effect, s loop.State) (loop.State, error) {
 	if !s.Plan.Recovery {
 		return s, nil
@@ -88,7 +88,8 @@ func (r *Recoveries) takenFiles() ([]string, error) {
 	return out, nil
 }
 
-// found gets the proposal, or the one that a killed supervisor had taken.
+// found takes the proposal from the loop's directory. If there is none, it returns the one private copy that a killed
+// supervisor had taken.
 func (r *Recoveries) found() (recovery.Taken, error) {
 	t, err := recovery.Take(r.Disk, r.Paths.Loop, r.Paths.Private)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -168,8 +169,8 @@ func (r *Recoveries) invalid(s loop.State, t recovery.Taken, f loop.ProposalInva
 	return f, err
 }
 
-// archived is proposals/<n>-<digest>.json: what was proposed and what was said to it. It is for people; nothing reads
-// it back.
+// archived is the content of proposals/<n>-<digest>.json: the proposal and the verdict on it. Operators read this file;
+// superloop never reads it back.
 type archived struct {
 	N         int             `json:"n"`
 	TakenAt   time.Time       `json:"taken_at"`
@@ -181,12 +182,12 @@ type archived struct {
 	Decision  any             `json:"decision,omitempty"`
 	Changes   string          `json:"changed_inputs,omitempty"`
 	Problems  any             `json:"problems,omitempty"`
-	Proposal  json.RawMessage `json:"proposal,omitempty"` // The file: as JSON if it is, else its bytes
+	Proposal  json.RawMessage `json:"proposal,omitempty"` // if it is valid JSON; else Text or Base64 holds it
 	Text      string          `json:"text,omitempty"`
 	Base64    string          `json:"base64,omitempty"`
 }
 
-// archive keeps a proposal where people find it and returns its path as events name it.
+// archive writes a proposal to the proposals directory and returns the file's path in the form that events have.
 func (r *Recoveries) archive(s loop.State, t recovery.Taken, verdict, reason string, j *execute.Judgement) (string, error) {
 	a := archived{N: s.Recoveries.Proposed + 1, TakenAt: r.Now(s), RunID: s.RunID, Iteration: s.Iteration,
 		Digest: t.Digest, Verdict: verdict, Reason: reason}
@@ -208,7 +209,7 @@ func (r *Recoveries) archive(s loop.State, t recovery.Taken, verdict, reason str
 	if err != nil {
 		return "", fmt.Errorf("keeping the proposal: %w", err)
 	}
-	name := "unreadable-" + a.TakenAt.Format("20060102T150405.000Z") // no digest tells it from the next one
+	name := "unreadable-" + a.TakenAt.Format("20060102T150405.000Z") // without a digest, the time makes the name unique
 	if len(t.Digest) >= 12 {
 		name = t.Digest[:12]
 	}
@@ -222,17 +223,17 @@ func (r *Recoveries) archive(s loop.State, t recovery.Taken, verdict, reason str
 	return r.Paths.Rel(path), nil
 }
 
-// Sight looks at a proposal that lies there while its role still runs, so that people see it at once; nil if there is
-// none that was not seen before. Nothing is decided by it.
+// Sight reads a proposal while its role still runs, so that operators see it at once. It returns nil if there is no
+// proposal, or if Sight has reported it before. superloop decides nothing by this fact.
 func (r *Recoveries) Sight(ctx context.Context, s loop.State) loop.Fact {
 	p := s.Pending
 	if p == nil || p.Kind != loop.RunRole || !s.Begun || !s.Plan.Recovery {
 		return nil
 	}
 	data, err := recovery.ReadProposal(r.Paths.Loop)
-	seen := fmt.Sprint(p.ID, " ", sha(data)) // the same bytes of another attempt are another proposal
+	seen := fmt.Sprint(p.ID, " ", sha(data)) // the same bytes in another attempt are another proposal
 	if err != nil || r.sighted == seen || !json.Valid(data) {
-		return nil // what is not whole is most often being written
+		return nil // a file that is not valid JSON is most often still being written
 	}
 	f := loop.Seen{Sighting: loop.Sighting{Role: p.Role, Verdict: string(action.Invalid)}, Digest: sha(data)}
 	prop, problems := recovery.DecodeProposal(data, r.Policies.InForce()[0].Settings.MaxTimeout())
@@ -250,7 +251,7 @@ func (r *Recoveries) Sight(ctx context.Context, s loop.State) loop.Fact {
 	return f
 }
 
-// ProblemsOf are problems as events have them.
+// ProblemsOf converts problems to the form that events have.
 func ProblemsOf(in []schemas.Problem) []loop.Problem {
 	return loop.Map(in, func(p schemas.Problem) loop.Problem { return loop.Problem(p) })
 }

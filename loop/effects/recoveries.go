@@ -26,18 +26,18 @@ type Executor interface {
 	Learn(context.Context, learn.Outcome)
 }
 
-// Recoveries performs what becomes of a proposal: TakeProposal, JudgeAttempt, ExecuteRecovery.
+// Recoveries performs the effects of a recovery: TakeProposal, JudgeAttempt and ExecuteRecovery.
 type Recoveries struct {
 	*Host
 	Journal   Journal
 	Policies  *Policies
 	Executor  Executor
-	Approvals *Approvals // Approvals holds the escalation in which a human has approved the command
+	Approvals *Approvals // Approvals holds the escalation in which an operator has approved the command
 
-	sighted string // the last proposal that was seen while its role ran
+	sighted string // the last proposal that Sight has reported
 }
 
-// Perform performs one of the family's effects.
+// Perform performs TakeProposal, JudgeAttempt or ExecuteRecovery.
 func (r *Recoveries) Perform(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
 	if e.Kind != loop.TakeProposal && s.Recovery == nil {
 		return nil, fmt.Errorf("performing %s: the loop deals with no recovery", e.Kind)
@@ -53,19 +53,19 @@ func (r *Recoveries) Perform(ctx context.Context, e loop.Effect, s loop.State) (
 	return nil, fmt.Errorf("performing %s: it is no effect of a recovery", e.Kind)
 }
 
-// budget is what the loop has spent of what the policy gives it.
+// budget returns how much of the policy's budget the loop has used, for the judgement of a.
 func budget(s loop.State, a action.Action) recovery.Budget {
 	b := recovery.Budget{Used: s.Recoveries.Used, Last: s.Recoveries.Last, Rejected: s.Recoveries.Rejected[a.Digest]}
 	if r := s.Recovery; r != nil && r.Plan != nil {
 		b.Waits = true
 		if r.Plan.Attempts > 0 {
-			b.Last = time.Time{} // the steps of one plan are one recovery; each counts, none waits for another
+			b.Last = time.Time{} // the steps of one plan are one recovery: each step counts, but none waits for another
 		}
 	}
 	return b
 }
 
-// judgeAttempt judges the fallback, or the attempt whose time has come.
+// judgeAttempt judges the present command again, or the fallback if the effect asks for it.
 func (r *Recoveries) judgeAttempt(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
 	a, fallback := s.Recovery.Attempt, s.Recovery.Fallback
 	if e.Reason == "fallback" && s.Recovery.Else != nil {
@@ -86,8 +86,8 @@ func judged(e loop.Effect, s loop.State, a action.Action, fallback bool, j execu
 	return f
 }
 
-// execute runs the approved command. The fact is how it ended, or the verdict that has come in between: then nothing
-// was begun.
+// execute runs the approved command. The fact says how the command ended. If something that the approval stands on has
+// changed, the fact is the new verdict, and the command was not started.
 func (r *Recoveries) execute(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
 	rec := s.Recovery
 	log := filepath.Join(r.Paths.Logs(s.Iteration), logName(rec))
@@ -114,7 +114,7 @@ func (r *Recoveries) execute(ctx context.Context, e loop.Effect, s loop.State) (
 		got.OutputErr = cerr
 	}
 	if err != nil || got.Changed != "" {
-		rerr := r.Full(r.Disk.Unlink("log", log)) // nothing was begun that could have written to it
+		rerr := r.Full(r.Disk.Unlink("log", log)) // the command was not started, so it has written nothing to the log
 		if ctx.Err() != nil {
 			return nil, rerr
 		}
@@ -156,8 +156,8 @@ func executed(e loop.Effect, r *loop.RecoveryState, o execute.Outcome) loop.Exec
 			NetNS: box.NetNS, Tree: string(box.Tree), Cgroup: box.Cgroup, Notes: box.Notes}}
 }
 
-// against is the failure that the present command is against, and the option that it is; "" where nothing is known of
-// it.
+// against returns the signature of the failure that the present command is meant to fix, and the key of the option that
+// the command is. Both are "" if they are not known.
 func against(s loop.State) (signature, option string) {
 	r := s.Recovery
 	if p := r.Plan; p != nil && len(p.Levels) > 0 {
@@ -175,8 +175,8 @@ func against(s loop.State) (signature, option string) {
 	return signature, option
 }
 
-// Learned writes down what the tests say of the present recovery. What goes wrong with it is no trouble for the loop:
-// it only orders what is otherwise equal.
+// Learned notes the result of the tests for the present recovery. A failure to note it does not affect the loop,
+// because these notes only order options that are otherwise equal.
 func (r *Recoveries) Learned(ctx context.Context, s loop.State, result string) {
 	rec := s.Recovery
 	if rec == nil || result == loop.Unverified || rec.Attempt.Command == "" {
@@ -187,8 +187,8 @@ func (r *Recoveries) Learned(ctx context.Context, s loop.State, result string) {
 	r.Executor.Learn(ctx, o)
 }
 
-// begin takes a human's approval to its execution: once, and only if what they were shown is what would run. Why is
-// what is not, "" if all is.
+// begin moves an operator's approval to executing. It does so once, and only if the command that would run is the
+// command that the operator was shown. why says what differs; it is "" if nothing does.
 func (a *Approvals) begin(ctx context.Context, r *loop.RecoveryState, now execute.Judgement) (why string, err error) {
 	store := a.Store()
 	rec, err := store.Load()
@@ -201,7 +201,7 @@ func (a *Approvals) begin(ctx context.Context, r *loop.RecoveryState, now execut
 		is.InputsDigest, was.InputsDigest = "", ""
 	}
 	if _, listed := now.Policy.Listed(r.Attempt.Command); listed && now.Decision != action.Deny {
-		was.PolicyDigest = is.PolicyDigest // what the policy has become gives it more than the human did
+		was.PolicyDigest = is.PolicyDigest // the policy now lists the command, which permits more than the approval did
 	}
 	if !ok {
 		return "the approval does not hold any more: its record is " + string(rec.State), nil
@@ -222,7 +222,7 @@ func (a *Approvals) begin(ctx context.Context, r *loop.RecoveryState, now execut
 	return "", a.Full(err)
 }
 
-// ended notes how an approved command went. The journal holds it in any case.
+// ended notes in the escalation how an approved command ended. The journal holds the outcome in any case.
 func (a *Approvals) ended(ctx context.Context, r *loop.RecoveryState, f loop.Executed) {
 	o := escalation.Outcome{OK: f.OK(), Note: f.Error}
 	if f.Ended == string(execute.Exited) {
@@ -235,7 +235,7 @@ func (a *Approvals) ended(ctx context.Context, r *loop.RecoveryState, f loop.Exe
 	a.Warn("the escalation's outcome could not be noted; the journal holds it", err)
 }
 
-// bindingOf is what an approval stands on besides the command itself.
+// bindingOf returns what an approval is bound to besides the command itself: the directory, the policy and the inputs.
 func bindingOf(j execute.Judgement) escalation.Binding {
 	return escalation.Binding{Dev: j.Place.DirID.Dev, Ino: j.Place.DirID.Ino, PolicyDigest: j.Policy.Digest, InputsDigest: j.Inputs}
 }

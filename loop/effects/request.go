@@ -12,7 +12,7 @@ import (
 	"github.com/superloop/superloop/roles"
 )
 
-const maxGuardDiff = 32 << 10 // bounds what a question carries of changed inputs; the archived proposal has all of it
+const maxGuardDiff = 32 << 10 // bounds the diff of changed inputs in a question, in bytes; the archive has all of it
 
 func (a *Approvals) question(ctx context.Context, s loop.State) (escalation.Question, error) {
 	h := *s.Human
@@ -54,11 +54,11 @@ func (a *Approvals) question(ctx context.Context, s loop.State) (escalation.Ques
 	return q, nil
 }
 
-const maxDetails = 8 << 10 // bounds what a question says besides its reason, in bytes
-const maxTail = 2 << 10    // how much of a log a question shows, in bytes
+const maxDetails = 8 << 10 // bounds the text of a question besides its reason, in bytes
+const maxTail = 2 << 10    // bounds how much of a log a question shows, in bytes
 
-// aboutFailure puts all that is known of a failure on one page: what was tried, by whom, how it ended, the cause that
-// was found with its evidence, and where to read on.
+// aboutFailure collects all that is known of a failure in one question: the attempts with their runners and outcomes,
+// the root cause with its evidence, and where the operator can read on.
 func (a *Approvals) aboutFailure(s loop.State, q *escalation.Question) {
 	h, resp := *s.Human, s.Response
 	var b strings.Builder
@@ -107,7 +107,7 @@ func (a *Approvals) aboutFailure(s loop.State, q *escalation.Question) {
 	}
 }
 
-// otherOptions are what rules would try besides, for the human to choose from.
+// otherOptions returns the other commands that rules suggest, for the operator to choose from.
 func otherOptions(s loop.State, but string) []escalation.Option {
 	var out []escalation.Option
 	if g := s.Diagnosis; g != nil {
@@ -120,7 +120,8 @@ func otherOptions(s loop.State, but string) []escalation.Option {
 	return out
 }
 
-// aboutCompletion says what a human approves who lets the loop end: the gates, and where to read what was done.
+// aboutCompletion fills in the question whether the loop is done. It lists the verdicts of the gates and the files that
+// tell what was done.
 func (a *Approvals) aboutCompletion(s loop.State, q *escalation.Question) {
 	q.Reason = fmt.Sprintf("All gates of iteration %d pass. Is the loop done?", s.Iteration)
 	q.Rule = ""

@@ -20,10 +20,10 @@ import (
 	"github.com/superloop/superloop/roles/agent"
 )
 
-// RoleFiles are the files of one attempt of a role: what it was told, what it printed, and its last message.
+// RoleFiles holds the paths of the files of one attempt of a role: its prompt, its log, and its last message.
 type RoleFiles struct{ Prompt, Log, Last string }
 
-// RoleFiles are those of an attempt in an iteration.
+// RoleFiles returns the paths of the files of an attempt of a role in an iteration.
 func (h *Host) RoleFiles(iteration int, role string, attempt int) RoleFiles {
 	base := filepath.Join(h.Paths.Logs(iteration), role)
 	if attempt > 1 {
@@ -32,24 +32,26 @@ func (h *Host) RoleFiles(iteration int, role string, attempt int) RoleFiles {
 	return RoleFiles{Prompt: base + ".prompt.md", Log: base + ".log", Last: base + ".last-message.md"}
 }
 
-// Proposals are the recovery commands that roles propose, as RunRole needs them.
+// Proposals gives Roles access to the recovery proposals that roles leave behind.
 type Proposals interface {
-	// Sweep sets aside, before a role starts, what must not be taken for its proposal. It gives the state that follows.
+	// Sweep runs before a role starts. It sets aside files that could be mistaken for the role's proposal, and returns
+	// the state that follows.
 	Sweep(e loop.Effect, s loop.State) (loop.State, error)
-	Lies(s loop.State) bool // Lies reports whether there is a proposal to take
+	Lies(s loop.State) bool // Lies reports whether a proposal lies in the loop's directory
 }
 
-// RoleFailures are what is known of why roles fail, as RunRole needs it.
+// RoleFailures gives Roles access to the performer of failures, which finds out why roles fail.
 type RoleFailures interface {
-	// CheckEnvironment looks at the environment before a role that is due for it; nil: nothing keeps the role from its
-	// work.
+	// CheckEnvironment makes the environment checks before a role for which they are due. It returns nil if no check
+	// keeps the role from its work.
 	CheckEnvironment(ctx context.Context, e loop.Effect, s loop.State) loop.Fact
-	// ClassifyRole records what rules say of the log of a role whose process failed and whose adapter does not know
-	// why. It gives that, or nil, and how many microseconds it has taken.
+	// ClassifyRole classifies the log of a role by rules, if the role's process failed and its adapter does not know
+	// why. It records the classification in the journal and returns it, or nil, with the time that it took, in
+	// microseconds.
 	ClassifyRole(ctx context.Context, e loop.Effect, s loop.State, f loop.RoleEnded, log string) (*failures.Classified, int64)
-	// Overrule notes that a role has done its work although a check said that it could not.
+	// Overrule notes that a role succeeded although an environment check had failed.
 	Overrule(ctx context.Context, s loop.State, f loop.RoleEnded)
-	Facts(ctx context.Context, s loop.State) failures.Facts // what is known of the environment
+	Facts(ctx context.Context, s loop.State) failures.Facts // Facts returns the facts that are known of the environment
 }
 
 // Roles performs RunRole.
@@ -65,8 +67,9 @@ type Roles struct {
 	Failures  RoleFailures
 }
 
-// Perform renders the prompt, records the start, runs the agent to its end and reports how it ended and what it left.
-// The fact is loop.RoleEnded, or why the role was not started: loop.Limited, or what CheckEnvironment found.
+// Perform renders the prompt, records the start, runs the agent to its end, and reports how the agent ended and which
+// files it left. The fact is loop.RoleEnded. If the role was not started, the fact is loop.Limited or the result of
+// CheckEnvironment.
 func (r *Roles) Perform(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
 	if e.Kind != loop.RunRole {
 		return nil, fmt.Errorf("performing %s: it is no role", e.Kind)
@@ -94,7 +97,7 @@ func (r *Roles) Perform(ctx context.Context, e loop.Effect, s loop.State) (loop.
 	if err := r.Prompts.Make(ctx, e, s, files); err != nil {
 		return nil, err
 	}
-	// An old last message must not be taken for this attempt's.
+	// The old last message must not be mistaken for the last message of this attempt.
 	if err := r.Disk.Remove("last-message", files.Last); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, r.Full(err)
 	}
@@ -163,20 +166,21 @@ func (r *Roles) request(e loop.Effect, s loop.State, role config.Role, runner co
 	return req
 }
 
-// totalsOf reads a session's counters back; nil when there are none. The machine keeps them as they were told, because
-// only an adapter knows what they mean.
+// totalsOf decodes a session's counters, and returns nil if there are none. The machine keeps the counters as JSON,
+// because only an adapter knows what they mean.
 func totalsOf(told json.RawMessage) *agent.Totals {
 	if len(told) == 0 {
 		return nil
 	}
 	var t agent.Totals
 	if json.Unmarshal(told, &t) != nil {
-		return nil // written by hand: then the session's counters are taken as they come
+		return nil // somebody edited them by hand: the adapter then takes the session's counters as they are
 	}
 	return &t
 }
 
-// insists are what a turn that ended well must have left, or it has failed.
+// insists returns the conditions that a turn must meet besides its end without an error. A turn that does not meet them
+// has failed.
 func (r *Roles) insists(role config.Role) []string {
 	if list := r.Settings().Loop.Respond.Insist; list != nil {
 		return list
@@ -187,24 +191,24 @@ func (r *Roles) insists(role config.Role) []string {
 	return nil
 }
 
-// treeNow is the work tree's signature, "" where it cannot be had.
+// treeNow returns the signature of the work tree, or "" if git cannot tell it.
 func (r *Roles) treeNow(ctx context.Context, s loop.State) string {
 	sig, err := r.Tree.Look(ctx, s)
 	r.Warn("whether the role changes anything cannot be told", err)
 	return sig
 }
 
-// run is what is known of a run besides its fact.
+// run holds what is known of a role's run besides its fact.
 type run struct {
 	role       config.Role
 	who        failures.Agent
-	tree       string               // before a role that must change something, else ""
-	ended      time.Time            // the process was gone
-	known      *failures.Classified // what rules say of its output
-	classifyUS int64                // how long they took
+	tree       string               // signature of the work tree before a role that must change a file, else ""
+	ended      time.Time            // when the process had ended
+	known      *failures.Classified // the classification of its output by rules
+	classifyUS int64                // time of the classification, in microseconds
 }
 
-// detect finds out whether a run has failed, and how, and puts that into its fact.
+// detect decides whether a run has failed and how, and puts the failure into the fact of the run.
 func (r *Roles) detect(ctx context.Context, s loop.State, f *loop.RoleEnded, x run) {
 	if s.Plan.Respond == nil {
 		return
@@ -248,14 +252,15 @@ func (r *Roles) detect(ctx context.Context, s loop.State, f *loop.RoleEnded, x r
 	if have := s.Response.Policy; have != nil && have.Phase == failures.Working {
 		l = *have
 	}
-	_, _ = failures.Next(l, ev, f.Failure.Candidates, o.At) // the machine does it again, in a world without a clock
+	// This call only measures how long the decision takes. The machine takes the decision itself, and it has no clock.
+	_, _ = failures.Next(l, ev, f.Failure.Candidates, o.At)
 	now := r.Clock()
 	f.Failure.RespondUS = now.Sub(begun).Microseconds()
 	f.Failure.DetectMS = now.Sub(x.ended).Milliseconds()
 }
 
-// whyEverywhere looks for the cause of failures that are more than this role's, by rules, and puts it into their
-// alerts.
+// whyEverywhere looks, by rules, for the cause of failures that affect more than this role, and puts the cause into
+// their alerts.
 func (r *Roles) whyEverywhere(ctx context.Context, s loop.State, f *loop.RoleEnded) {
 	if !slices.ContainsFunc(f.Alerts, func(a failures.Alert) bool { return a.Analyse }) {
 		return
@@ -274,4 +279,4 @@ func (r *Roles) whyEverywhere(ctx context.Context, s loop.State, f *loop.RoleEnd
 	}
 }
 
-const maxReport = 1 << 20 // bounds how much of a report is compared with the last one
+const maxReport = 1 << 20 // bounds how many bytes of a report are compared with the last report

@@ -17,24 +17,24 @@ import (
 	"github.com/superloop/superloop/roles/agent/cooldown"
 )
 
-const storeTime = 2 * time.Second // bounds how long a file that all loops share is waited for
+const storeTime = 2 * time.Second // bounds the wait for the lock of a file that all loops share
 
-// CLIOf is a runner as roles/agent knows it.
+// CLIOf converts a runner of the configuration to the type of roles/agent.
 func CLIOf(r config.Runner) agent.CLI {
 	return agent.CLI{Command: r.Command, Args: r.Args, FastArgs: r.FastArgs, PromptMode: r.PromptMode, Env: r.Env, Adapter: r.Adapter, PassEnv: r.PassEnv}
 }
 
-// AgentOf is who a choice of a configuration is, and whose quota it draws on, in the environment that its supervisor
-// has.
+// AgentOf returns the agent that a choice of the configuration means, and the account whose quota this agent uses.
+// environ is the environment of the supervisor.
 func AgentOf(cfg *config.Config, c config.Choice, environ []string) (failures.Agent, agent.Account) {
 	account := agent.AccountOf(agent.Request{CLI: CLIOf(cfg.Runners[c.Runner]), Model: c.Model}, environ)
 	return failures.Agent{Runner: c.Runner, Provider: account.Provider, Model: c.Model}, account
 }
 
-// Task is what a role of this loop has to do.
+// Task names the task of a role of this loop.
 func (h *Host) Task(role string) failures.Task { return failures.Task{Loop: h.LoopID, Role: role} }
 
-// RoleOf is a role of a loop; one that the loop does not have has only its name.
+// RoleOf returns the role of a loop by its name. If the loop has no such role, the result holds only the name.
 func RoleOf(l config.Loop, name string) config.Role {
 	for _, r := range l.Roles {
 		if r.Name == name {
@@ -44,25 +44,25 @@ func RoleOf(l config.Loop, name string) config.Role {
 	return config.Role{Name: name}
 }
 
-// Runners is what all loops know of those who do the roles: their health and how their last runs ended (files of the
-// repository), and the limits of their accounts (files of the machine). A loop works without them: what cannot be read
-// or kept is logged.
+// Runners holds what all loops know of the runners: their health and the outcomes of their last runs (files of the
+// repository), and the limits of their accounts (files of the machine). A loop works without these files. Runners logs
+// a file that it cannot read or write.
 type Runners struct {
 	*Host
 	Cooldowns *cooldown.Store
 }
 
-// HealthStore is where the health of the runners is kept.
+// HealthStore returns the store of the health of the runners.
 func (h *Host) HealthStore() preflight.Store[failures.Health] {
 	return preflight.Store[failures.Health]{Disk: h.Disk, Path: h.Paths.Health()}
 }
 
-// WatchStore is where the ends of the role runs of all loops are kept.
+// WatchStore returns the store of the outcomes of the role runs of all loops.
 func (h *Host) WatchStore() preflight.Store[failures.Watch] {
 	return preflight.Store[failures.Watch]{Disk: h.Disk, Path: h.Paths.Watched()}
 }
 
-// Candidates are all who may do a role, and how fit each is now.
+// Candidates returns all agents that may do a role, and how fit each of them is now.
 func (r *Runners) Candidates(s loop.State, role string) []failures.Candidate {
 	health, err := r.HealthStore().Load()
 	r.Warn("what is known of the runners cannot be read; all count as fit", err)
@@ -77,15 +77,16 @@ func (r *Runners) Candidates(s loop.State, role string) []failures.Candidate {
 		}
 		cand := health.Look(who, c.Tier, limit, now)
 		if len(choices) == 1 && !limit.After(now) {
-			cand.Fit, cand.Probe, cand.Until = true, false, time.Time{} // there is nobody else to wait with
+			cand.Fit, cand.Probe, cand.Until = true, false, time.Time{} // it is the only runner of the role
 		}
 		out = append(out, cand)
 	}
 	return out
 }
 
-// choose gives the role to the one whom the machine names, or else to the first of its list who is fit. It reports
-// until when nobody is, for a time that is known.
+// choose gives the role to the agent that the machine names. If the machine names none, choose takes the first agent in
+// the role's list that is fit, or else the first that may be probed. If there is none, unfit is the agent that becomes
+// fit first at a known time.
 func (r *Runners) choose(e loop.Effect, s loop.State, role config.Role) (_ config.Role, unfit failures.Candidate) {
 	for _, c := range role.Runners {
 		if e.Runner == c.Runner && e.Model == c.Model {
@@ -120,7 +121,7 @@ func with(role config.Role, c config.Choice) config.Role {
 	return role
 }
 
-// began notes that somebody who was unfit is tried again.
+// began notes that an agent that was unfit gets a task again.
 func (r *Runners) began(s loop.State, who failures.Agent) {
 	if h, err := r.HealthStore().Load(); err != nil || h.Of(who).Circuit == failures.Closed {
 		return
@@ -128,7 +129,7 @@ func (r *Runners) began(s loop.State, who failures.Agent) {
 	r.updateHealth(func(h *failures.Health) bool { h.Started(who, r.Now(s)); return true })
 }
 
-// Believed forgets what speaks against the runners of a role: a human has mended them, or says so.
+// Believed resets the health of the runners of a role after the operator has repaired them, or has said so.
 func (r *Runners) Believed(s loop.State, role string) {
 	if s.Plan.Respond == nil {
 		return
@@ -150,7 +151,7 @@ func (r *Runners) updateHealth(change func(*failures.Health) bool) {
 	r.Warn("what is known of the runners could not be kept", Update(r.HealthStore(), change))
 }
 
-// Update changes a file that all loops share. It waits for the file for at most storeTime.
+// Update changes a file that all loops share. It waits at most storeTime for the file's lock.
 func Update[T any](store preflight.Store[T], change func(*T) bool) error {
 	ctx, stop := context.WithTimeout(context.Background(), storeTime)
 	defer stop()
@@ -158,8 +159,8 @@ func Update[T any](store preflight.Store[T], change func(*T) bool) error {
 	return err
 }
 
-// end notes how a run has ended. tripped is set if the runner became unfit by it; alerts are about failures that are
-// more than one role's. A run that superloop has interrupted counts neither as a failure nor as a probe.
+// end notes how a run has ended. tripped is set if this run made the runner unfit. alerts tell of failures that affect
+// more than one role. A run that superloop has interrupted counts neither as a failure nor as a probe.
 func (r *Runners) end(s loop.State, who failures.Agent, f *loop.RoleEnded) (tripped *failures.TrippedFields, alerts []failures.Alert) {
 	if f.Outcome == loop.OutcomeInterrupted {
 		if h, err := r.HealthStore().Load(); err != nil || !h.Of(who).ProbeAt.IsZero() {
@@ -196,7 +197,7 @@ func breakerLimits(b config.Breaker) failures.BreakerLimits {
 	return failures.BreakerLimits{Trip: b.Failures, FirstMS: b.First.Milliseconds(), MostMS: b.Most.Milliseconds()}
 }
 
-// thresholds are those of the configuration: there 0 switches off.
+// thresholds converts the thresholds of the configuration, where 0 switches a threshold off.
 func thresholds(s config.Systemic) failures.Thresholds {
 	off := func(n int) int { return cmp.Or(n, -1) }
 	rate := func(r float64) float64 { return cmp.Or(r, -1) }
@@ -204,12 +205,12 @@ func thresholds(s config.Systemic) failures.Thresholds {
 		SameCategory: off(s.SameCategory), SilentRuns: off(s.SilentRuns)}
 }
 
-// leastWait is the shortest wait for a limit: a reset time that is just over, or a clock that is a little off, must not
-// become a storm of requests.
+// leastWait is the shortest wait for a limit. Without it, a reset time that has just passed, or a clock that is
+// slightly wrong, would cause a storm of requests.
 const leastWait = time.Second
 
-// coolingDown reports whether the account that the role of e draws on is known to be limited, by whichever loop of this
-// machine met that.
+// coolingDown returns the fact loop.Limited if the account that the role uses is known to be limited. Any loop of this
+// machine may have met that limit.
 func (r *Runners) coolingDown(e loop.Effect, s loop.State, role config.Role, account agent.Account) (loop.Fact, bool) {
 	c, ok, err := r.Cooldowns.Get(account)
 	r.Warn("what is known of limits cannot be read; the runner will tell", err)
@@ -221,14 +222,16 @@ func (r *Runners) coolingDown(e loop.Effect, s loop.State, role config.Role, acc
 		LimitFact: loop.LimitFact{Provider: account.Provider, Account: account.ID, Kind: c.Kind, Text: c.Text, Until: until, Strikes: c.Strikes, SharedUntil: c.Until.UTC().Truncate(time.Millisecond)}}, true
 }
 
-// later is a little after a time, another little for every loop, so that they do not all come back in the same instant.
+// later returns a time a little after at, by a random amount, so that loops that wait for one account do not all go on
+// in the same instant.
 func (r *Runners) later(s loop.State, at time.Time) time.Time {
 	now := r.Now(s)
 	wait := max(at.Sub(now), leastWait)
 	return now.Add(cooldown.Jitter(wait, r.Random)).Truncate(time.Millisecond)
 }
 
-// meetLimit works out until when to wait for a limit that a run has met, and tells the other loops.
+// meetLimit computes until when the loop waits for a limit that a run has met, and shares the limit with the other
+// loops.
 func (r *Runners) meetLimit(s loop.State, account agent.Account, l agent.Learned) loop.LimitFact {
 	known, _, err := r.Cooldowns.Get(account)
 	r.Warn("what is known of limits cannot be read", err)
@@ -252,12 +255,12 @@ func (r *Runners) meetLimit(s loop.State, account agent.Account, l agent.Learned
 	return f
 }
 
-// works forgets what was known of an account's limits.
+// works removes the known limits of an account, because a run on it has succeeded.
 func (r *Runners) works(account agent.Account) {
 	r.Warn("what was known of limits could not be forgotten", r.Cooldowns.Succeeded(account))
 }
 
-// loginFix is what a human types, or does, so that the runner works again.
+// loginFix returns what the operator types or does so that the runner works again.
 func loginFix(name string, runner config.Runner, failure class.Class) string {
 	login := agent.For(agent.CLI{Command: runner.Command, Adapter: runner.Adapter}).Profile().Login
 	if failure == class.Billing {

@@ -12,17 +12,18 @@ import (
 	"github.com/superloop/superloop/recovery/preflight"
 )
 
-// snapshotEvery is the least time between two snapshots of the environment: what changed between two successes that
-// follow each other so closely is told by the later one.
+// snapshotEvery is the least time between two snapshots of the environment. If two successes follow each other more
+// closely, only the first one leaves a snapshot.
 const snapshotEvery = 30 * time.Second
 
-// Snapshots keep the environment of the last success, so that a later failure can be asked what has changed since.
+// Snapshots keeps the environment of the last success, so that an analysis of a later failure can tell what has changed
+// since.
 type Snapshots struct {
 	*Host
-	last time.Time // when one was kept
+	last time.Time // when Keep last kept a snapshot
 }
 
-// Keep keeps the environment as it is now, if the last one is not just kept.
+// Keep saves a snapshot of the current environment, unless it saved one within snapshotEvery.
 func (n *Snapshots) Keep(s loop.State) {
 	now := n.Clock()
 	if s.Plan.Respond == nil || now.Sub(n.last) < snapshotEvery {
@@ -33,24 +34,24 @@ func (n *Snapshots) Keep(s loop.State) {
 	n.Warn("the environment of this success could not be kept", Update(n.Store(), func(s *failures.Snapshot) bool { *s = snap; return true }))
 }
 
-// Store is where it is kept.
+// Store returns the store of the snapshot.
 func (n *Snapshots) Store() preflight.Store[failures.Snapshot] {
 	return preflight.Store[failures.Snapshot]{Disk: n.Disk, Path: filepath.Join(n.Paths.Private, "environment.json")}
 }
 
-// Environment is that of the last success, zero if there is none, and the one of now.
+// Environment returns the environment of the last success, zero if there is none, and the current environment.
 func (n *Snapshots) Environment(s loop.State) (was, now failures.Snapshot) {
 	was, err := n.Store().Load()
 	n.Warn("the environment of the last success cannot be read", err)
 	return was, n.Current(s)
 }
 
-// Current is the environment as it is now.
+// Current returns the current environment.
 func (n *Snapshots) Current(s loop.State) failures.Snapshot {
 	return preflight.Collect(n.Repo.Top, tools(n.programs(), n.Env()), nil, n.Now(s))
 }
 
-// programs are what the loop and its usual tests start.
+// programs returns the names of the programs that the loop and common tests start.
 func (n *Snapshots) programs() []string {
 	names := []string{"node", "npm", "python3", "go", "cargo", "git", "make", "gcc"}
 	for _, r := range n.Settings().Config.Runners {
@@ -59,8 +60,8 @@ func (n *Snapshots) programs() []string {
 	return names
 }
 
-// tools are programs, told by where they are, their size and their time: a tool that was replaced is another one,
-// whatever it says of itself, and nothing is started to find that out.
+// tools identifies programs by their path, size and modification time. A tool that was replaced counts as another tool,
+// whatever version it reports. tools starts no process.
 func tools(names, env []string) map[string]string {
 	out := map[string]string{}
 	for _, name := range names {

@@ -35,13 +35,13 @@ type Looker interface {
 	Look(ctx context.Context, s loop.State) (string, error)
 }
 
-// Learner notes what the tests say of the recovery that the state has just been through: loop.Verified,
-// loop.Ineffective, loop.Harmful or loop.Unverified. It cannot fail a test run.
+// Learner notes the result of the tests for the recovery that has just ended: loop.Verified, loop.Ineffective,
+// loop.Harmful or loop.Unverified. A Learner cannot make a test run fail.
 type Learner interface {
 	Learned(ctx context.Context, s loop.State, result string)
 }
 
-// Perform performs an effect of this family.
+// Perform performs RunTests or RunValidation.
 func (t *Tests) Perform(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
 	switch e.Kind {
 	case loop.RunTests:
@@ -52,10 +52,10 @@ func (t *Tests) Perform(ctx context.Context, e loop.Effect, s loop.State) (loop.
 	return nil, fmt.Errorf("%q is no effect of the tests", e.Kind)
 }
 
-// run runs the test commands, all of them, and records their start and what they found.
+// run records the start of the tests, runs all test commands, and returns their verdict.
 func (t *Tests) run(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
 	rerun := e.Reason == loop.ReasonTreeChanged || e.Reason == loop.ReasonRecovery
-	var then *testsThen // what the tests said before the recovery that this run is to verify
+	var then *testsThen // the verdict of the tests before the recovery that this run verifies
 	if e.Reason == loop.ReasonRecovery && s.Recovery != nil {
 		then = &testsThen{s.Gates.Tests, s.TestFailures, s.Recovery.PatternBefore}
 	}
@@ -89,8 +89,8 @@ func (t *Tests) run(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact
 	return f, err
 }
 
-// PatternSeen reports whether a proposal's error_pattern is in what the tests printed last; nil when that cannot be
-// told.
+// PatternSeen reports whether the error_pattern of a proposal occurs in the last output of the tests. It returns nil if
+// it cannot tell.
 func (h *Host) PatternSeen(pattern string) *bool {
 	out, _, err := roles.ReadRegular(h.Paths.File("test-output.txt"), 1<<20, 1<<20)
 	if err != nil {
@@ -134,16 +134,17 @@ func (t *Tests) validate(ctx context.Context, e loop.Effect) (loop.Fact, error) 
 	return f, t.Write("validation-status.json", gate.StatusJSON(f.Status, f.Results, at))
 }
 
-const maxPattern = 1000 // bounds a proposal's error_pattern; a longer one is not looked for
+const maxPattern = 1000 // bounds a proposal's error_pattern, in bytes; superloop does not search for a longer one
 
-// What does not count in the signature of a failure: colours, times, numbers, addresses, names of temporary files.
+// varying matches the parts of an output that do not count in the signature of a failure: times, numbers, addresses,
+// hashes and the names of temporary files.
 var varying = pattern.Lazy(`0x[0-9a-fA-F]+|[0-9a-fA-F]{8,}|/tmp/[^\s:'"]*|[0-9]+(\.[0-9]+)*`)
 
-// signatureLines is how many of the last lines of an output its signature is made of: many test runners begin with what
-// differs each time.
+// signatureLines is the number of lines at the end of an output that go into its signature. The first lines of many
+// test runners differ in each run.
 const signatureLines = 60
 
-// signature is the same for two outputs that tell of the same failure.
+// signature returns a hash of an output. Two outputs that report the same failure have the same signature.
 func signature(output []byte) string {
 	lines := strings.Split(text.Uncoloured(string(output)), "\n")
 	h := sha256.New()
@@ -159,7 +160,7 @@ func signature(output []byte) string {
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// failed are the commands that failed, and where their outputs stand.
+// failed returns the commands that failed, and the places of their outputs in the output file.
 func failed(results []gate.CommandResult) (all []loop.TestFailure, spans []loop.OutputSpan) {
 	for _, r := range results {
 		if r.Failed() {
@@ -170,15 +171,15 @@ func failed(results []gate.CommandResult) (all []loop.TestFailure, spans []loop.
 	return all, spans
 }
 
-// testsThen is what was known of the tests before a recovery, testsNow after it.
+// testsThen holds what was known of the tests at one time: before a recovery, or after it.
 type testsThen struct {
 	status   string // ok, failed, skipped, or "" when they had not run
 	failures []loop.TestFailure
-	matched  *bool // the proposal's error_pattern is in the output; nil: not known
+	matched  *bool // whether the proposal's error_pattern is in the output; nil: not known
 }
 
-// verifyRecovery says what the tests tell of a recovery. Harm is looked for first; then whether the very failure is
-// gone that the recovery was for.
+// verifyRecovery compares the tests before and after a recovery and returns the result of the recovery. It looks for
+// new failures first. Then it checks whether the failure that the recovery was for is gone.
 func verifyRecovery(then, now testsThen) loop.Verification {
 	v := loop.Verification{Before: then.String(), After: now.String()}
 	set := func(result, why string) loop.Verification {
@@ -221,7 +222,7 @@ func (t testsThen) String() string {
 	return t.status + ": " + strings.Join(names, ", ")
 }
 
-// newFailures are the commands that fail in b and not in a.
+// newFailures returns the commands that fail in b and do not fail in a.
 func newFailures(a, b []loop.TestFailure) []string {
 	var out []string
 	for _, f := range b {
@@ -232,8 +233,8 @@ func newFailures(a, b []loop.TestFailure) []string {
 	return out
 }
 
-// patternIn reports whether an error_pattern is in an output; nil when it is no regular expression, or there is no
-// output to look in.
+// patternIn reports whether a regular expression matches an output. It returns nil if the pattern is empty, too long or
+// invalid, or if there is no output.
 func patternIn(pattern, output string) *bool {
 	if pattern == "" || len(pattern) > maxPattern || output == "" {
 		return nil
@@ -247,13 +248,13 @@ func patternIn(pattern, output string) *bool {
 }
 
 const (
-	commandLog   = 64 << 20         // bytes that one command leaves in the file of its output
-	commandGrace = 15 * time.Second // what the processes of a command get between TERM and KILL
+	commandLog   = 64 << 20         // bounds the output of one command in the output file, in bytes
+	commandGrace = 15 * time.Second // time between TERM and KILL for the processes of a command
 )
 
-// commands runs shell commands one after the other as process trees of their own and writes what they print to one of
-// the loop's files. Each may take timeout, all together what the loop has left. interrupted: ctx has ended and cut them
-// short.
+// commands runs shell commands one after the other, each as a process tree of its own, and writes their output to one
+// of the loop's files. Each command may take timeout, and all commands together may take leftMS milliseconds (0: no
+// bound). interrupted reports that ctx ended before the commands did.
 func (h *Host) commands(ctx context.Context, s loop.State, who, file string, cmds []string, timeout time.Duration, leftMS int64) (results []gate.CommandResult, interrupted bool, err error) {
 	out, err := h.File(strings.TrimSuffix(file, filepath.Ext(file)), h.Paths.File(file))
 	if err != nil {
@@ -306,7 +307,7 @@ func (h *Host) commands(ctx context.Context, s loop.State, who, file string, cmd
 	return results, false, nil
 }
 
-// printed counts what is written, and remembers whether it ended a line.
+// printed is a writer that counts the bytes written to it and remembers the last one.
 type printed struct {
 	w    io.Writer
 	n    int64
@@ -322,7 +323,7 @@ func (p *printed) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// newline is what has to come before the next line.
+// newline returns the line break that must precede the next line, or "" if the output is at the start of a line.
 func (p *printed) newline() string {
 	if p.last == '\n' || p.last == 0 {
 		return ""

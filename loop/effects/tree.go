@@ -16,19 +16,20 @@ import (
 	"github.com/superloop/superloop/loop/worktree"
 )
 
-// Tree gives performers snapshots of the work tree. State.Stuck.Tree names the snapshot before the iteration, which
-// lies in the private directory; what Tree keeps in memory is a cache. It is for one goroutine at a time.
+// Tree gives performers snapshots of the work tree. State.Stuck.Tree names the snapshot that was taken before the
+// iteration; its file lies in the private directory. The snapshots that Tree holds in memory are a cache. One goroutine
+// at a time may use a Tree.
 type Tree struct {
 	*Host
-	first worktree.Snapshot // before the iteration
-	of    string            // what the state calls first
+	first worktree.Snapshot // the snapshot before the iteration
+	of    string            // the name of first in the state
 	known bool              // first and last are set
-	last  worktree.Snapshot // the newest look
+	last  worktree.Snapshot // the newest snapshot
 	sig   string            // the signature of last
 }
 
-// Look takes a snapshot and returns its signature. A look is short and belongs to what was just recorded, so a
-// supervisor that has to leave still takes it.
+// Look takes a snapshot and returns its signature. It does so even if ctx has ended: a snapshot takes little time, and
+// belongs to the fact that the supervisor records before it leaves.
 func (t *Tree) Look(ctx context.Context, s loop.State) (string, error) {
 	if err := t.load(ctx, s); err != nil {
 		return "", err
@@ -41,19 +42,19 @@ func (t *Tree) Look(ctx context.Context, s loop.State) (string, error) {
 	return t.sig, nil
 }
 
-// Branch is the work tree's branch; "" when HEAD is detached, or git cannot tell.
+// Branch returns the branch of the work tree, or "" if HEAD is detached or git cannot tell.
 func (t *Tree) Branch(ctx context.Context) string {
 	branch, _ := t.Repo.Branch(ctx)
 	return branch
 }
 
-// diff is what changed from the tree before the iteration to the last look.
+// diff returns the paths that differ between the snapshot before the iteration and the newest snapshot.
 func (t *Tree) diff() (counted, ignored []string, err error) {
 	return worktree.Filter(worktree.Diff(t.first, t.last), t.Settings().Loop.Stuck.Ignore)
 }
 
-// iteration is what changed in the iteration, and the signature of the tree at its end. The look was taken with the
-// promise; after a restart in between it is taken again.
+// iteration returns the paths that changed in the iteration, and the signature of the tree at its end. The newest
+// snapshot was taken with the check of the promise. After a restart in between, iteration takes another one.
 func (t *Tree) iteration(ctx context.Context, s loop.State) (counted, ignored []string, sig string, err error) {
 	if err := t.load(ctx, s); err != nil {
 		return nil, nil, "", err
@@ -67,8 +68,8 @@ func (t *Tree) iteration(ctx context.Context, s loop.State) (counted, ignored []
 	return counted, ignored, t.sig, err
 }
 
-// keep saves the last look, which is the tree before the next iteration as soon as the journal says so. Snapshots that
-// nothing refers to any more are removed, so that their number does not grow with the iterations.
+// keep saves the newest snapshot, which becomes the snapshot before the next iteration when the journal says so. keep
+// removes the snapshots that nothing refers to any more, so that their number does not grow with the iterations.
 func (t *Tree) keep(s loop.State) error {
 	if t.sig == s.Stuck.Tree {
 		return nil
@@ -105,10 +106,10 @@ func (t *Tree) prune(used ...string) error {
 	return nil
 }
 
-// First is the signature of the tree before the first role. It also notes what a human had changed by then and did not
-// commit.
+// First takes the snapshot before the first role and returns its signature. It also notes the uncommitted changes that
+// the operator had made by then.
 func (t *Tree) First(ctx context.Context) (string, error) {
-	ctx = context.WithoutCancel(ctx) // as Look
+	ctx = context.WithoutCancel(ctx) // as in Look
 	snap, err := t.Repo.Snapshot(ctx)
 	if err != nil {
 		return "", fmt.Errorf("looking at the work tree: %w", err)
@@ -132,13 +133,13 @@ func (t *Tree) First(ctx context.Context) (string, error) {
 	return sig, nil
 }
 
-// baseline is what a human's uncommitted work looked like when the loop began: it is not the loop's to commit.
+// baseline names the operator's uncommitted changes at the start of the loop. The loop must not commit them.
 type baseline struct {
 	Tree  string   `json:"tree"`
 	Dirty []string `json:"dirty"`
 }
 
-// baseline reads what First noted; an empty one if there is none.
+// baseline reads the file that First wrote. It returns an empty baseline if there is none.
 func (t *Tree) baseline() (b baseline, err error) {
 	data, err := os.ReadFile(t.Paths.Baseline())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -153,7 +154,7 @@ func (t *Tree) baseline() (b baseline, err error) {
 	return b, nil
 }
 
-// load brings the snapshot before the state's iteration back.
+// load loads the snapshot that was taken before the iteration of s.
 func (t *Tree) load(ctx context.Context, s loop.State) error {
 	want := s.Stuck.Tree
 	switch {
@@ -165,8 +166,8 @@ func (t *Tree) load(ctx context.Context, s loop.State) error {
 	}
 	first, err := worktree.Load(t.Paths.Tree(want))
 	if err != nil {
-		// Lost or damaged by a power cut: the iteration is then compared with the tree as it is now, which can only
-		// make the loop look idle once.
+		// The file is lost, or a power failure has damaged it. The gate then compares the iteration with the current
+		// tree. The worst effect is that the loop looks idle once.
 		t.Log.Warn("the snapshot before this iteration is gone", zap.Error(err))
 		if first, err = t.Repo.Snapshot(context.WithoutCancel(ctx)); err != nil {
 			return fmt.Errorf("looking at the work tree: %w", err)
@@ -176,7 +177,7 @@ func (t *Tree) load(ctx context.Context, s loop.State) error {
 	return nil
 }
 
-// notOurs are the paths that a human had changed before the loop and that are still as they were.
+// notOurs returns the paths that the operator had changed before the loop began and that have not changed since.
 func (t *Tree) notOurs(ctx context.Context, s loop.State) ([]string, error) {
 	if err := t.load(ctx, s); err != nil {
 		return nil, err
@@ -187,14 +188,14 @@ func (t *Tree) notOurs(ctx context.Context, s loop.State) ([]string, error) {
 	}
 	then, err := worktree.Load(t.Paths.Tree(b.Tree))
 	if err != nil {
-		// Rather commit nothing of these paths than a human's unfinished work.
+		// Rather leave all these paths out of the commit than commit the operator's unfinished work.
 		return b.Dirty, nil
 	}
 	return worktree.Unchanged(then, t.last, b.Dirty), nil
 }
 
-// Ignore makes sure that git does not walk through what superloop itself writes, which grows with every iteration. A
-// .superloop/.gitignore that is there stays as it is, whatever is in it.
+// Ignore makes git ignore the files that superloop writes, because they grow with every iteration. It leaves an
+// existing .superloop/.gitignore as it is.
 func (t *Tree) Ignore() error {
 	file := filepath.Join(t.Paths.Super, ".gitignore")
 	if exists(file) {

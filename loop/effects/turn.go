@@ -18,20 +18,20 @@ import (
 	"github.com/superloop/superloop/roles/agent/price"
 )
 
-const logLimit = 64 << 20 // logLimit caps what one run of an agent leaves in its log, in bytes
+const logLimit = 64 << 20 // logLimit caps the log of one run of an agent, in bytes
 
-// turnGrace is what a process tree gets between TERM and KILL at its deadline: some agent CLIs take ten seconds to
-// leave.
+// turnGrace is the time between TERM and KILL for a process tree whose deadline has passed. Some agent CLIs need ten
+// seconds to exit.
 const turnGrace = 15 * time.Second
 
-// Turns run an agent CLI for one turn, of a role or of the diagnostician, and learn from what it told.
+// Turns runs an agent CLI for one turn, as a role or as the diagnostician, and learns from the output of the CLI.
 type Turns struct {
 	*Host
 	Runners *Runners
 }
 
-// Run runs the agent until it ends, or ctx ends it. The bounds are the role's Timeout and Inactivity. An error means
-// that the run says nothing about the agent, as agent.Run has it.
+// Run runs the agent until it ends or ctx ends it. The role's Timeout and Inactivity bound the run. An error means that
+// the run says nothing about the agent, see agent.Run.
 func (t *Turns) Run(ctx context.Context, req agent.Request, role config.Role, log io.Writer) (agent.Result, error) {
 	return agent.Run(ctx, t.Runner, req, agent.Options{
 		Environ: t.Env(), Timeout: role.Timeout, Inactivity: role.Inactivity, Grace: turnGrace,
@@ -40,7 +40,7 @@ func (t *Turns) Run(ctx context.Context, req agent.Request, role config.Role, lo
 		Redact:    agent.Secrets(t.Env(), req.CLI.Env), Progress: t.Says(req.Role)})
 }
 
-// Outcome is the fact that the result of a run is. An error is that of Run.
+// Outcome turns the result of a run into a fact. runErr is the error of Run.
 func Outcome(e loop.Effect, role config.Role, res agent.Result, runErr error) loop.RoleEnded {
 	p := res.Proc
 	f := loop.RoleEnded{Of: loop.To(e), Role: e.Role, Runner: role.Runner, Model: role.Model, Attempt: e.Attempt, ExitCode: p.Code,
@@ -74,11 +74,12 @@ func Outcome(e loop.Effect, role config.Role, res agent.Result, runErr error) lo
 		f.Error = p.Err.Error()
 	case runErr != nil:
 		f.Error = runErr.Error()
-		// The command could not even be made: the configuration is wrong, and trying again would not mend it.
+		// superloop could not even make the command. The configuration is wrong, and another attempt would fail in the
+		// same way.
 		if p.Ended == "" {
 			f.Outcome, f.ExitCode = loop.OutcomeNotStarted, -1
 		}
-	case f.Error != "": // the CLI's own word
+	case f.Error != "": // the error text of the CLI counts
 	case p.LogErr != nil:
 		f.Error = "the log is not whole: " + p.LogErr.Error()
 	case res.MessageProblem != "":
@@ -86,7 +87,8 @@ func Outcome(e loop.Effect, role config.Role, res agent.Result, runErr error) lo
 	}
 	switch f.Outcome {
 	case loop.OutcomeOK, loop.OutcomeInterrupted:
-		// What the stream tells of a turn that went well in the end, or that was broken off, decides nothing.
+		// The stream may report a failure although the turn succeeded in the end or was interrupted. That failure
+		// decides nothing.
 		f.Class = ""
 	default:
 		f.Category = cmp.Or(f.Class, f.Outcome)
@@ -94,8 +96,8 @@ func Outcome(e loop.Effect, role config.Role, res agent.Result, runErr error) lo
 	return f
 }
 
-// Learn adds what the run tells about money, limits and sessions, and shares what it tells about the account with the
-// other loops of this machine.
+// Learn adds to the fact what the run reports about cost, limits and sessions. It shares what the run reports about the
+// account with the other loops of this machine.
 func (t *Turns) Learn(s loop.State, f *loop.RoleEnded, role config.Role, account agent.Account, res agent.Result) error {
 	if res.Model != "" {
 		f.Model = res.Model
@@ -126,14 +128,15 @@ func (t *Turns) Learn(s loop.State, f *loop.RoleEnded, role config.Role, account
 	return nil
 }
 
-// price is what the run cost: as the CLI says, else by the table, else unknown.
+// price sets the cost of the run. The cost comes from the CLI, or else from the table of prices, or else it stays
+// unknown.
 func (t *Turns) price(s loop.State, f *loop.RoleEnded, account agent.Account, res agent.Result) error {
 	if res.CostUSD != nil {
 		f.CostUSD, f.CostSource = res.CostUSD, "runner"
 		return nil
 	}
 	if f.Usage == nil {
-		return nil // what nobody counted has no price, and the table of prices stays unread
+		return nil // a run without counted tokens has no price, and the table of prices stays unread
 	}
 	table, err := price.Embedded()
 	if err != nil {
@@ -143,8 +146,9 @@ func (t *Turns) price(s loop.State, f *loop.RoleEnded, account agent.Account, re
 	for model, r := range t.Settings().Config.Prices {
 		own[model] = price.Rate(r)
 	}
-	// A run is many requests, and only their sum is known. Where a model has a dearer rate for long requests, the lower
-	// one is taken and said: a run's sum says nothing about the length of its requests.
+	// A run consists of many requests, and only the sum of their tokens is known. Some models have a higher rate for
+	// long requests. price takes the lower rate and says so in CostSource, because the sum does not tell how long each
+	// request was.
 	low, high, ok := table.With(own).Range(account.Provider, f.Model, res.Usage, t.Now(s))
 	if ok {
 		f.CostUSD, f.CostSource = &low, "prices of "+table.Date()
@@ -155,14 +159,14 @@ func (t *Turns) price(s loop.State, f *loop.RoleEnded, account agent.Account, re
 	return nil
 }
 
-// KeepLastMessage writes down the message that counts where the agent did not do so itself, so that the gate, humans
-// and a later start read the same.
+// KeepLastMessage writes the last message to its file if the agent did not do so, so that the gate, the operator and a
+// later run read the same message.
 func (t *Turns) KeepLastMessage(path string, res agent.Result) error {
 	if res.From == roles.FromFile || res.FinalMessage == "" {
 		return nil
 	}
 	if res.MessageProblem != "" {
-		// The agent left a pipe, a link or a folder in its place: out of the way.
+		// The agent left a pipe, a link or a directory at the path of the last message. Rename moves it out of the way.
 		if err := t.Disk.Rename("last-message", path, path+".foreign"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return t.Full(err)
 		}
@@ -170,15 +174,16 @@ func (t *Turns) KeepLastMessage(path string, res agent.Result) error {
 	return t.Create("last-message", path, res.FinalMessage)
 }
 
-// AgentQuestion is what an agent is asked.
+// AgentQuestion is a task for an agent that is not a role of the loop.
 type AgentQuestion struct {
 	Role       config.Role // names the agent's runner, model, permissions and time limit
 	Prompt     string
 	Files      RoleFiles // absolute
-	MaxCostUSD float64   // caps what the agent may spend, where its runner can be told; 0 is no cap
+	MaxCostUSD float64   // caps the cost of the agent's run if its runner supports a cap; 0 means no cap
 }
 
-// Ask runs an agent that is none of the loop's roles.
+// Ask runs an agent that is not a role of the loop. It returns the fact of the run, and the agent's last message if the
+// outcome is OutcomeOK.
 func (t *Turns) Ask(ctx context.Context, s loop.State, q AgentQuestion) (loop.RoleEnded, string, error) {
 	role := q.Role
 	req := t.agentRequest(s, role, t.Settings().Config.Runners[role.Runner], 1, q.Files, q.MaxCostUSD)
