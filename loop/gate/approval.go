@@ -10,11 +10,11 @@ import (
 	"github.com/superloop/superloop/loop"
 )
 
-// ErrNotPending is a decision about an approval that was decided already.
+// ErrNotPending is the error of Decide for an approval that already has a decision.
 var ErrNotPending = errors.New("the approval is not pending")
 
-// Approval is approval.json: a candidate for completion that waits for a human, and later what the human said. It is a
-// view; what was decided is in events.jsonl.
+// Approval is the content of approval.json: a candidate for completion that waits for the operator, and later the
+// operator's decision. The file is a view. The decision itself is in events.jsonl.
 type Approval struct {
 	Status             string   `json:"status"` // pending, approved, rejected
 	LoopID             string   `json:"loop_id"`
@@ -23,12 +23,13 @@ type Approval struct {
 	RequestedAt        string   `json:"requested_at"`
 	IterationStartedAt string   `json:"iteration_started_at"`
 	IterationEndedAt   string   `json:"iteration_ended_at"`
-	Candidate          struct { // what the gates said
+	Candidate          struct { // the verdicts of the gates
 		Promise PromiseResult `json:"promise"`
 		Gates   GateValues    `json:"gates"`
 	} `json:"candidate"`
 	Files ApprovalFiles `json:"files"`
-	// Tree and Head are the work that is to be approved: an approval of another tree is checked again before it counts.
+	// Tree and Head name the work that the operator approves. If the tree has changed since, the gates run again before
+	// the approval counts.
 	Tree string `json:"tree,omitempty"`
 	Head string `json:"head,omitempty"`
 
@@ -38,7 +39,7 @@ type Approval struct {
 	DecidedNote string            `json:"decided_note,omitempty"`
 }
 
-// ApprovalFiles are the files to read before deciding.
+// ApprovalFiles names the files that the operator reads before the decision.
 type ApprovalFiles struct {
 	GateSummary    string `json:"gate_summary"`
 	Evidence       string `json:"evidence"`
@@ -48,7 +49,7 @@ type ApprovalFiles struct {
 	IterationNotes string `json:"iteration_notes"`
 }
 
-// ApprovalDecision is the decision inside approval.json.
+// ApprovalDecision is the decision in approval.json.
 type ApprovalDecision struct {
 	Status string  `json:"status"`
 	By     string  `json:"by"`
@@ -56,18 +57,20 @@ type ApprovalDecision struct {
 	At     string  `json:"at"`
 }
 
-// Pending is a as the approval that is asked for, with what the gates said of the iteration that ran between two times.
+// Pending returns the approval with the status pending. v holds the verdicts of the gates on the iteration that ran
+// from started to ended.
 func (a Approval) Pending(p PromiseResult, v loop.Gates, requested, started, ended time.Time) Approval {
 	a.Status, a.Candidate.Promise, a.Candidate.Gates = StatusPending, p, gatesJSON(v)
-	a.Candidate.Gates.Approval = "" // the gate that is being asked
+	a.Candidate.Gates.Approval = "" // the gate whose verdict the operator now gives
 	a.RequestedAt, a.IterationStartedAt, a.IterationEndedAt = stamp(requested), stamp(started), stamp(ended)
 	return a
 }
 
-// JSON is approval.json.
+// JSON returns the content of approval.json.
 func (a Approval) JSON() []byte { return pretty(a) }
 
-// ParseApproval reads approval.json, the original's too. A missing status is pending, an unknown one is an error.
+// ParseApproval reads the approval.json of superloop or of the original. A missing status means pending. An unknown
+// status is an error.
 func ParseApproval(data []byte) (Approval, error) {
 	var a Approval
 	if err := json.Unmarshal(data, &a); err != nil {
@@ -83,14 +86,15 @@ func ParseApproval(data []byte) (Approval, error) {
 	return a, nil
 }
 
-// Decision is a human's answer: approved or rejected. File is the path of approval.json as the decision log names it.
+// Decision is the operator's decision: approved or rejected. File is the path of approval.json in the form that the
+// decision log has.
 type Decision struct {
 	Status, By, Note, File string
 	At                     time.Time
 }
 
-// Decide merges a decision into a pending approval. For one that is decided already it returns ErrNotPending and leaves
-// it as it is.
+// Decide returns the approval with the decision in it. If the approval already has a decision, Decide returns
+// ErrNotPending and the approval unchanged.
 func (a Approval) Decide(d Decision) (Approval, error) {
 	if a.Status != StatusPending {
 		return a, fmt.Errorf("%w: it was %s by %s at %s", ErrNotPending, a.Status, orUnknown(a.DecidedBy), orUnknown(a.DecidedAt))
@@ -103,7 +107,7 @@ func (a Approval) Decide(d Decision) (Approval, error) {
 	return a, nil
 }
 
-// LogLine is the decision as a line of decisions.jsonl, newline included.
+// LogLine returns the decision as a line of decisions.jsonl, newline included.
 func (a Approval) LogLine(d Decision) []byte {
 	m := members{{"timestamp", stamp(d.At)}, {"loop_id", a.LoopID}, {"run_id", a.RunID}, {"iteration", a.Iteration},
 		{"decision", d.Status}, {"by", d.By}}
@@ -115,7 +119,7 @@ func (a Approval) LogLine(d Decision) []byte {
 	return compact(m)
 }
 
-// LogMarkdown is the decision as a paragraph of decisions.md. A note of several lines stays one bullet.
+// LogMarkdown returns the decision as a section of decisions.md. A note of several lines becomes one line.
 func (a Approval) LogMarkdown(d Decision) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "## %s %s\n\n- Loop: %s\n- Run: %s\n- Iteration: %d\n- Decision: %s\n- By: %s\n",

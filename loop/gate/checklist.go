@@ -10,42 +10,42 @@ import (
 )
 
 const (
-	maxMarkdown = 8 << 20 // bytes of a checklist; a larger one is not read and counts as one open item
-	maxListed   = 2000    // open items that a report lists; all are counted
-	maxItem     = 300     // characters of one item in a report
+	maxMarkdown = 8 << 20 // bounds a checklist, in bytes; a larger one is not read and counts as one open item
+	maxListed   = 2000    // bounds the open items that a report lists; Remaining counts all of them
+	maxItem     = 300     // bounds one item in a report, in characters
 )
 
-// Item is an unchecked item of a checklist. Line counts from 1.
+// Item is an unchecked item of a checklist. Line is its line number, from 1.
 type Item struct {
 	File string `json:"file"`
 	Line int    `json:"line"`
 	Text string `json:"text"`
 }
 
-// Unread is a checklist that could not be looked at: a pattern that matches nothing, or a file that cannot be read.
+// Unread is a checklist that the gate could not read: a pattern without a match, or a file that cannot be read.
 type Unread struct {
 	Path   string `json:"path"`
 	Reason string `json:"reason"`
 	Detail string `json:"detail,omitempty"`
 }
 
-// ChecklistResult is what is left to do in the checklists. Items holds at most the first 2,000; Remaining counts all,
-// and each Unread as one.
+// ChecklistResult holds the open items of the checklists. Items holds at most the first 2,000 of them. Remaining counts
+// all of them, and counts each Unread as one.
 type ChecklistResult struct {
 	OK        bool
 	Remaining int
-	Files     int // checklists that were read
+	Files     int // number of checklists that were read
 	Items     []Item
 	Missing   []Unread
 }
 
-// Status is "ok" or "remaining".
+// Status returns "ok" or "remaining".
 func (r ChecklistResult) Status() string { return okOr(r.OK, StatusRemaining) }
 
-// Look adds every file below root that the patterns name (see expand for their syntax), with its unchecked items. A
-// pattern that matches nothing, a directory, and a file that is outside the repository or cannot be read count one
-// each: what could not be looked at is not done. A file that two patterns name counts once. The error is for a
-// repository that cannot be opened.
+// Look adds the unchecked items of every file below root that the patterns name (see expand for their syntax). A
+// pattern without a match, a directory, a file outside the repository and an unreadable file count as one open item
+// each, because nobody can tell that they are done. A file that two patterns name counts once. Look returns an error
+// only if it cannot open the repository.
 func (r *ChecklistResult) Look(root string, patterns []string) error {
 	r.OK = r.Remaining == 0
 	if len(patterns) == 0 {
@@ -80,7 +80,7 @@ func (r *ChecklistResult) Look(root string, patterns []string) error {
 	return nil
 }
 
-// StatusJSON is checklist-status.json.
+// StatusJSON returns the content of checklist-status.json.
 func (r ChecklistResult) StatusJSON(at time.Time) []byte {
 	m := members{{"ok", r.OK}, {"remaining", r.Remaining}, {"generated_at", stamp(at)}, {"files", r.Files}}
 	if len(r.Missing) > 0 {
@@ -89,7 +89,8 @@ func (r ChecklistResult) StatusJSON(at time.Time) []byte {
 	return pretty(m)
 }
 
-// RemainingMarkdown is checklist-remaining.md: one line "file:line:text" for each open item; empty when there is none.
+// RemainingMarkdown returns the content of checklist-remaining.md: one line "file:line:text" for each open item. It is
+// empty if there is none.
 func (r ChecklistResult) RemainingMarkdown() []byte {
 	var b bytes.Buffer
 	for _, it := range r.Items {
@@ -101,8 +102,8 @@ func (r ChecklistResult) RemainingMarkdown() []byte {
 	return b.Bytes()
 }
 
-// MissingMarkdown is checklist-missing.md: one line for each pattern that matched nothing and each file that could not
-// be read. The line gives the reason when it is not that there is no such file.
+// MissingMarkdown returns the content of checklist-missing.md: one line for each pattern without a match and for each
+// file that could not be read. The line gives the reason, unless the reason is that no such file exists.
 func (r ChecklistResult) MissingMarkdown() []byte {
 	var b bytes.Buffer
 	for _, m := range r.Missing {
@@ -118,22 +119,23 @@ func (r ChecklistResult) MissingMarkdown() []byte {
 	return b.Bytes()
 }
 
-// What a line of markdown may begin with: marks of quotes, headings and list items, each before a blank but the
-// quote's. A fence; the opening one of backticks has no other backtick in its line. A box that is open, and no link.
+// markers matches the start of a Markdown line: the marks of quotes, headings and list items. A blank must follow each
+// mark except that of a quote. openFence matches an opening fence; a fence of backticks has no other backtick in its
+// line. openBox matches an open box that is not a link.
 var (
 	markers   = pattern.Lazy(`^[ \t\x{a0}]*(?:(?:>|(?:[-*+]|#+|[0-9]{1,9}[.)])(?:[ \t]|$))[ \t\x{a0}]*)*`)
 	openFence = pattern.Lazy("^(?:(`{3,})[^`]*|(~{3,}).*)$")
 	openBox   = pattern.Lazy(`^\[(?:[ \t\x{a0}]*\](?:[ \t]|$)|[ \t\x{a0}]+\][^(\[:])`)
 )
 
-// uncheckedItems finds the open boxes of a markdown text: "[ ]" (or "[]" before a blank) at the start of a list item,
-// of a quoted or plain line, of a heading or of a table cell. A box in the middle of a sentence is prose about boxes.
+// uncheckedItems finds the open boxes of a Markdown text: "[ ]" (or "[]" before a blank) at the start of a list item,
+// of a quoted or plain line, of a heading or of a table cell. A box in the middle of a sentence does not count.
 //
-// What stands between ``` or ~~~ fences is an example and does not count. A fence that is never closed hides nothing:
-// else one stray line would make all that follows it done.
+// A box between ``` or ~~~ fences is part of an example and does not count. A fence that is never closed does not hide
+// the boxes after it, because otherwise one stray line would mark all items after it as done.
 func uncheckedItems(text string) []Item {
 	var open, fenced []Item
-	var fence string // the opening fence while inside of one
+	var fence string // the opening fence, while the line is inside a fence
 	n := 0
 	for line := range strings.Lines(strings.TrimPrefix(text, "\ufeff")) {
 		n++

@@ -9,25 +9,25 @@ import (
 	"github.com/superloop/superloop/loop"
 )
 
-// CommandResult is how one command of the tests or of the validation ended, as the supervisor that ran it saw it.
+// CommandResult says how one command of the tests or of the validation ended. The supervisor ran the command.
 type CommandResult struct {
-	From, To int64 // where its output stands in the file that all are written to
+	From, To int64 // byte range of the command's output in the file that holds the output of all commands
 	Command  string
-	ExitCode int    // of the shell; negative or 0 when Signal or Error says more
-	Signal   string // "SIGKILL" and the like when a signal ended it
+	ExitCode int    // exit code of the shell; negative or 0 if Signal or Error says more
+	Signal   string // name of the signal that ended the command, such as "SIGKILL"
 	TimedOut bool
-	Error    string // why it could not be started
+	Error    string // why the command could not be started
 	Duration time.Duration
-	Output   []byte // what is to be shown of its output
+	Output   []byte // the part of the output that reports show
 }
 
-// Failed reports whether the command did anything but exit with 0.
+// Failed reports whether the command did not exit with code 0.
 func (c CommandResult) Failed() bool {
 	return c.ExitCode != 0 || c.Signal != "" || c.TimedOut || c.Error != ""
 }
 
-// Code is the exit code as a shell would tell it: 0 only for success, 124 for a time-out, 128+n for signal n, 127 for a
-// command that could not be started.
+// Code returns the exit code in the form of a shell: 0 only for success, 124 for a time-out, 128+n for signal n, and
+// 127 for a command that could not be started.
 func (c CommandResult) Code() int {
 	switch {
 	case c.ExitCode > 0:
@@ -44,7 +44,7 @@ func (c CommandResult) Code() int {
 	return 0
 }
 
-// signalNumber is the number of a signal on this system; 0 for an unknown name.
+// signalNumber returns the number of a signal on this system, or 0 for an unknown name.
 func signalNumber(name string) int {
 	if n := unix.SignalNum(name); n != 0 {
 		return int(n)
@@ -57,7 +57,7 @@ func signalNumber(name string) int {
 	return 0
 }
 
-// commandJSON is a CommandResult in a status file.
+// commandJSON is a CommandResult in the form of the status files.
 type commandJSON struct {
 	Command    string `json:"command"`
 	OK         bool   `json:"ok"`
@@ -74,18 +74,18 @@ func commandList(results []CommandResult) []commandJSON {
 	}))
 }
 
-// TestsResult is the verdict over the test commands. ExitCode is that of the first command that failed, so it is 0
-// exactly when none did.
+// TestsResult is the verdict on the test commands. ExitCode is the code of the first command that failed, so it is 0 if
+// and only if no command failed.
 type TestsResult struct {
 	OK       bool
-	Skipped  bool // there was nothing to run
+	Skipped  bool // there were no commands to run
 	ExitCode int
 	Failed   string // the first command that failed
 	Duration time.Duration
 	Commands []CommandResult
 }
 
-// TestStatus judges the test commands; without any the tests are skipped.
+// TestStatus judges the test commands. Without any command, the tests are skipped.
 func TestStatus(results []CommandResult) TestsResult {
 	t := TestsResult{OK: true, Skipped: len(results) == 0, Commands: results}
 	for _, c := range results {
@@ -97,7 +97,7 @@ func TestStatus(results []CommandResult) TestsResult {
 	return t
 }
 
-// Status is "ok", "failed" or "skipped".
+// Status returns "ok", "failed" or "skipped".
 func (t TestsResult) Status() string {
 	if t.Skipped {
 		return StatusSkipped
@@ -105,7 +105,7 @@ func (t TestsResult) Status() string {
 	return okOr(t.OK, StatusFailed)
 }
 
-// StatusJSON is test-status.json.
+// StatusJSON returns the content of test-status.json.
 func (t TestsResult) StatusJSON(at time.Time) []byte {
 	if t.Skipped {
 		return pretty(members{{"ok", true}, {"skipped", true}, {"generated_at", stamp(at)}})
@@ -117,16 +117,17 @@ func (t TestsResult) StatusJSON(at time.Time) []byte {
 	return pretty(append(m, member{"commands", commandList(t.Commands)}))
 }
 
-// ValidationResult is what the validation gate found. Preflight is nil when no page was to be checked.
+// ValidationResult is the verdict of the validation gate. Preflight is nil if the configuration asks for no static
+// checks.
 type ValidationResult struct {
 	OK        bool
 	Preflight *PreflightResult
 	Commands  []CommandResult
-	Failed    []string // what failed, one sentence each
+	Failed    []string // one sentence for each failure
 }
 
-// Validation judges the static checks of a page, nil for none, and the commands that the supervisor ran. With neither
-// there was nothing to validate, and the gate is skipped: it is never passed by an empty configuration.
+// Validation judges the static checks of a page (nil: none) and the commands that the supervisor ran. If there are
+// neither checks nor commands, the gate is skipped, so an empty configuration never passes it.
 func Validation(pre *PreflightResult, commands []CommandResult) ValidationResult {
 	v := ValidationResult{Preflight: pre, Commands: commands}
 	if pre != nil {
@@ -146,7 +147,7 @@ func Validation(pre *PreflightResult, commands []CommandResult) ValidationResult
 	return v
 }
 
-// Status is "ok", "failed" or "skipped".
+// Status returns "ok", "failed" or "skipped".
 func (v ValidationResult) Status() string {
 	if v.Preflight == nil && len(v.Commands) == 0 {
 		return StatusSkipped
@@ -154,8 +155,8 @@ func (v ValidationResult) Status() string {
 	return okOr(v.OK, StatusFailed)
 }
 
-// ResultsJSON is validation-results.json. The original's browser steps are not part of superloop; their keys stay, as
-// null.
+// ResultsJSON returns the content of validation-results.json. superloop has no browser steps as the original had. Their
+// keys remain, with the value null.
 func (v ValidationResult) ResultsJSON(loopID string, iteration int, at time.Time) []byte {
 	return pretty(members{{"generated_at", stamp(at)}, {"loop_id", loopID}, {"iteration", iteration}, {"ok", v.OK}, {"status", v.Status()},
 		{"preflight", v.Preflight}, {"smoke_tests", nil}, {"automated_checklist", nil}, {"agent_browser", nil},

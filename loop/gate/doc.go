@@ -1,13 +1,13 @@
-// Package gate judges one iteration of a loop: promise, tests, checklists, evidence, prerequisites, validation,
-// approval and stuck, each its own file.
+// Package gate judges one iteration of a loop by these gates: promise, tests, checklists, evidence, prerequisites,
+// validation, approval and stuck.
 //
-// Gates are executed, never claimed by an agent: every verdict here comes from bytes that were read or from commands
-// that were run by the supervisor. Where a gate cannot verify what it was asked to verify (a file that cannot be read,
-// a selector that it does not understand, a path outside the repository), it fails and says so.
+// The supervisor executes the gates, and no agent can claim a verdict. Each verdict is based on bytes that the
+// supervisor read or on commands that it ran. A gate fails, and says why, if it cannot verify a condition: for example
+// if it cannot read a file, does not know a selector, or is given a path outside the repository.
 //
-// Nothing here writes a file, runs a command or asks for the time. A gate reads the repository through a directory
-// handle that cannot be left by "..", an absolute path or a symbolic link, and returns a value; methods of that value
-// render the files of the contract, with the time given by the caller:
+// This package writes no file, runs no command and reads no clock. A gate reads the repository through a directory
+// handle, which no "..", absolute path or symbolic link can leave. It returns a value. The methods of that value render
+// the files that superloop documents, with the time that the caller passes:
 //
 //	gate           file                         statuses
 //	promise        -                            true, false
@@ -19,11 +19,11 @@
 //	stuck          stuck.json                   n/m
 //	approval       approval.json                skipped, pending, approved, rejected
 //
-// JSON files are indented by two spaces and end in a newline; their times are RFC 3339, UTC, in seconds, as the bash
-// original wrote them.
+// JSON files are indented by two spaces and end with a newline. Their times are in RFC 3339, in UTC and in whole
+// seconds, as in the files of the bash original.
 package gate
 
-// The words that gates answer with.
+// Statuses of gates.
 const (
 	StatusOK        = "ok"
 	StatusFailed    = "failed"
@@ -34,7 +34,7 @@ const (
 	StatusRejected  = "rejected"
 )
 
-// okOr is the status of a gate that is passed, or another one.
+// okOr returns StatusOK if ok is true, and otherwise the other status.
 func okOr(ok bool, otherwise string) string {
 	if ok {
 		return StatusOK

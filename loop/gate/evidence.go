@@ -11,11 +11,11 @@ import (
 	"strings"
 )
 
-const maxTreeFiles = 100_000 // bounds a directory that is hashed as one artifact
+const maxTreeFiles = 100_000 // bounds the number of files in a directory that is one artifact
 
-// Artifact is one piece of evidence as evidence.json lists it. SHA256, MTime (seconds since the epoch) and Size (bytes)
-// are nil when it does not exist. A directory is hashed as a tree (see hashTree); its MTime is that of its newest file,
-// Size the sum, Files their number.
+// Artifact is one piece of evidence in evidence.json. SHA256, MTime (seconds since the epoch) and Size (bytes) are nil
+// if the artifact does not exist. The hash of a directory is that of hashTree. MTime is then the time of its newest
+// file, Size the sum of the sizes, and Files the number of files.
 type Artifact struct {
 	Path   string  `json:"path"`
 	Exists bool    `json:"exists"`
@@ -25,25 +25,25 @@ type Artifact struct {
 	Size   *int64  `json:"size"`
 	Kind   string  `json:"kind,omitempty"` // file, directory
 	Files  int     `json:"files,omitempty"`
-	Reason string  `json:"reason,omitempty"` // why it does not count as existing
+	Reason string  `json:"reason,omitempty"` // why the artifact does not count as existing
 	Detail string  `json:"detail,omitempty"`
 }
 
-// EvidenceResult is what the evidence gate found. Missing names the artifacts that are not there or could not be
-// hashed, one sentence each.
+// EvidenceResult is the verdict of the evidence gate. Missing holds one sentence for each artifact that does not exist
+// or could not be hashed.
 type EvidenceResult struct {
 	OK        bool
 	Artifacts []Artifact
 	Missing   []string
 }
 
-// Status is "ok" or "failed".
+// Status returns "ok" or "failed".
 func (r EvidenceResult) Status() string { return okOr(r.OK, StatusFailed) }
 
 // Look adds the existence, SHA-256, size and time of each artifact below root. An artifact is a path or a pattern (see
-// expand); a pattern without a match, a path outside the repository, an empty directory and a file that cannot be read
-// are missing, and one missing artifact fails the gate. The error is for a repository that cannot be opened, and for
-// ctx.
+// expand). A pattern without a match, a path outside the repository, an empty directory and an unreadable file count as
+// missing. One missing artifact fails the gate. Look returns an error only if it cannot open the repository, or if ctx
+// ends.
 func (r *EvidenceResult) Look(ctx context.Context, root string, artifacts []string) error {
 	t, err := openTree(root)
 	if err != nil {
@@ -74,7 +74,7 @@ func (r *EvidenceResult) Look(ctx context.Context, root string, artifacts []stri
 	return nil
 }
 
-// artifact hashes what is at p.
+// artifact hashes the file or directory at p.
 func (t *tree) artifact(ctx context.Context, p string) (Artifact, error) {
 	a := Artifact{Path: p, Gate: "evidence", Kind: "file", Exists: true}
 	info, err := t.root.Stat(p)
@@ -100,7 +100,7 @@ type hashed struct {
 	files int
 }
 
-// hashFile streams a regular file through SHA-256.
+// hashFile computes the SHA-256 of a regular file in constant memory.
 func (t *tree) hashFile(ctx context.Context, p string) (hashed, error) {
 	f, info, err := t.open(p)
 	if err != nil {
@@ -115,9 +115,9 @@ func (t *tree) hashFile(ctx context.Context, p string) (hashed, error) {
 	return hashed{hex.EncodeToString(sum.Sum(nil)), info.ModTime().Unix(), n, 1}, nil
 }
 
-// hashTree is the SHA-256 over one line for each file below dir, in the order of their paths: "sha256 size path" with
-// the path quoted, "link" and the quoted target in place of the sum and size for a symbolic link. Directories named
-// .git and .superloop are left out: they change without the work changing.
+// hashTree returns the SHA-256 over one line for each file below dir, sorted by path. The line of a file is "sha256
+// size path" with the path quoted. The line of a symbolic link has "link" and the quoted target instead of hash and
+// size. hashTree skips directories named .git and .superloop, because they change without any change of the work.
 func (t *tree) hashTree(ctx context.Context, dir string) (hashed, error) {
 	var files []string
 	links := map[string]bool{}
@@ -165,7 +165,7 @@ func (t *tree) hashTree(ctx context.Context, dir string) (hashed, error) {
 	return out, nil
 }
 
-// untilDone ends a copy when the context ends.
+// untilDone is a reader that fails when its context has ended.
 type untilDone struct {
 	ctx context.Context
 	r   io.Reader

@@ -12,17 +12,17 @@ import (
 	"github.com/superloop/superloop/loop"
 )
 
-// stamp is how a file of the contract writes a time.
+// stamp formats a time for the files that this package renders.
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// pretty renders v as the contract's files do: indented by two spaces.
+// pretty renders v as JSON with an indent of two spaces.
 func pretty(v any) []byte { return render(v, "  ") }
 
 // compact renders v as one line of a .jsonl file, newline included.
 func compact(v any) []byte { return render(v, "") }
 
-// render writes "<" and "&" as they are, and a newline at the end. v holds only plain values and valid raw JSON, so a
-// failure is a programming error.
+// render encodes v as JSON without escapes for "<" and "&", and adds a newline. v holds only plain values and valid raw
+// JSON, so a failure is a programming error.
 func render(v any, indent string) []byte {
 	data, err := loop.EncodeIndent(v, indent)
 	if err != nil {
@@ -31,7 +31,7 @@ func render(v any, indent string) []byte {
 	return append(data, '\n')
 }
 
-// members are a JSON object with its keys in their order.
+// members is a JSON object that keeps the order of its keys.
 type members []member
 
 type member struct {
@@ -52,11 +52,11 @@ func (m members) MarshalJSON() ([]byte, error) {
 	return append(out, '}'), nil
 }
 
-// orEmpty keeps an empty list "[]" in JSON.
+// orEmpty returns a list that JSON encodes as "[]" if it is empty, not as null.
 func orEmpty[T any](list []T) []T { return append([]T{}, list...) }
 
-// oneLine makes text from outside safe to stand in one line of a report: control characters become spaces, bad UTF-8 is
-// replaced, and what is beyond limit characters is cut and marked.
+// oneLine makes foreign text safe for one line of a report. It replaces control characters by spaces and bad UTF-8 by
+// replacement characters, and cuts the text at limit characters, with a mark at the cut.
 func oneLine(s string, limit int) string {
 	if len(s) > utf8.UTFMax*limit {
 		s = s[:utf8.UTFMax*limit+1]
@@ -73,7 +73,7 @@ func oneLine(s string, limit int) string {
 	return strings.TrimRight(s, " ")
 }
 
-// pathText is a path as a line of a report holds it: as it is, or quoted when it would break the line.
+// pathText returns a path for a line of a report. It quotes a path that would break the line.
 func pathText(p string) string {
 	if !utf8.ValidString(p) || strings.ContainsFunc(p, unicode.IsControl) {
 		return strconv.Quote(p)
@@ -81,7 +81,7 @@ func pathText(p string) string {
 	return p
 }
 
-// plural is "1 file" or "n files".
+// plural returns "1 file" or "n files".
 func plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

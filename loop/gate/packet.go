@@ -10,21 +10,22 @@ import (
 	"time"
 )
 
-const maxPacketSection = 64 << 10 // maxPacketSection bounds, in bytes, what the packet repeats of one file
+const maxPacketSection = 64 << 10 // maxPacketSection bounds how much of one file the packet repeats, in bytes
 
-// Packet is what reviewer-packet.md is made of.
+// Packet holds the facts of reviewer-packet.md.
 type Packet struct {
 	LoopID    string
 	Iteration int
-	// GatesOf is the iteration that the gate summary, checklist and evidence are from: they are judged after the
-	// reviewer, so it is the one before, 0 for none. The packet says so, and no reviewer has to guess.
+	// GatesOf is the iteration of the gate summary, the checklists and the evidence, 0 for none. It is the iteration
+	// before, because these gates run after the reviewer. The packet states it, so that the reviewer need not guess.
 	GatesOf int
-	// File gives the path of a file of the loop: relative to the repository, or absolute inside of it.
+	// File returns the path of a file of the loop: relative to the repository, or absolute and inside of it.
 	File func(name string) string
 }
 
-// ReviewerPacket is reviewer-packet.md: the files a reviewer judges by, in one. A file that is not there is named
-// missing; what is beyond 64 KiB is cut, its middle first. The error is for a repository that cannot be opened.
+// ReviewerPacket returns the content of reviewer-packet.md: the files by which a reviewer judges. It names each file
+// that is missing. Of a file beyond 64 KiB it leaves out the middle. ReviewerPacket returns an error only if it cannot
+// open the repository.
 func ReviewerPacket(root string, p Packet, at time.Time) ([]byte, error) {
 	t, err := openTree(root)
 	if err != nil {
@@ -61,7 +62,7 @@ func ReviewerPacket(root string, p Packet, at time.Time) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// section is a file as the packet repeats it; ok is false when it cannot be read.
+// section returns the text of a file for the packet. ok is false if the file cannot be read.
 func (t *tree) section(file string) (text []byte, ok bool) {
 	rel, err := t.rel(file)
 	if err != nil {
@@ -72,7 +73,7 @@ func (t *tree) section(file string) (text []byte, ok bool) {
 		return nil, false
 	}
 	defer f.Close()
-	part := func(from, n int64) []byte { // what cannot be read is left out
+	part := func(from, n int64) []byte { // leaves out bytes that it cannot read
 		data, _ := io.ReadAll(io.NewSectionReader(f, from, n))
 		return bytes.ToValidUTF8(data, []byte("\ufffd"))
 	}
@@ -88,9 +89,9 @@ func (t *tree) section(file string) (text []byte, ok bool) {
 	return text, true
 }
 
-const maxEmbedded = 1 << 20 // maxEmbedded bounds, in bytes, a status file that is repeated inside evidence.json
+const maxEmbedded = 1 << 20 // maxEmbedded bounds a status file that evidence.json repeats, in bytes
 
-// ManifestSpec names what evidence.json tells beside the artifacts.
+// ManifestSpec holds the facts that evidence.json states besides the artifacts.
 type ManifestSpec struct {
 	LoopID    string
 	Iteration int
@@ -100,13 +101,15 @@ type ManifestSpec struct {
 	TestCommands      []string
 	ChecklistPatterns []string
 
-	// File gives the path of a file of the loop: relative to the repository, or absolute inside of it. A file that is
-	// not there is null in the manifest and fails nothing, since its own gate has judged it.
+	// File returns the path of a file of the loop: relative to the repository, or absolute and inside of it. The
+	// manifest has null for a file that does not exist. Such a file fails nothing here, because its own gate has judged
+	// it.
 	File func(name string) string
 }
 
-// Manifest is evidence.json: the artifacts that Evidence found, and the hashes of the files that the other gates left,
-// as they are now. The keys of rlms are there for those who read the original's files; superloop has no such step.
+// Manifest returns the content of evidence.json: the artifacts of the evidence gate, and the current hashes of the
+// files that the other gates have written. The rlms keys remain for readers of the original's files. superloop has no
+// such step.
 func Manifest(ctx context.Context, root string, spec ManifestSpec, found EvidenceResult, at time.Time) ([]byte, error) {
 	t, err := openTree(root)
 	if err != nil {
@@ -119,7 +122,7 @@ func Manifest(ctx context.Context, root string, spec ManifestSpec, found Evidenc
 		failed = errors.Join(failed, err)
 		return f
 	}
-	// file adds what is told of a file of the loop, as keys that begin with what.
+	// file adds the facts about a file of the loop, under keys that begin with what.
 	file := func(m members, what, name string, embed, mtime bool) members {
 		f := recorded(spec.File(name), embed)
 		if embed {
@@ -160,8 +163,8 @@ type recordedFile struct {
 	content json.RawMessage
 }
 
-// recorded hashes a file that another gate left; one that is not there, or cannot be read, is all null. The error is
-// only for ctx.
+// recorded hashes a file that another gate has written. All fields are nil if the file does not exist or cannot be
+// read. recorded returns an error only if ctx ends.
 func (t *tree) recorded(ctx context.Context, file string, embed bool) (recordedFile, error) {
 	out := recordedFile{rel: file}
 	rel, err := t.rel(file)

@@ -12,21 +12,22 @@ import (
 	"github.com/superloop/superloop/internal/pattern"
 )
 
-const maxElements = 200_000 // bounds a page, so that no selector takes long
+const maxElements = 200_000 // bounds the elements of a page, so that no selector takes long
 
-// page is what the preflight checks need of an HTML text: its elements in their order, the source without comments, and
-// the text that can be seen. It is read as a browser with scripting reads it: the elements that every document has are
-// there, written or not, and the content of a <template> is not.
+// page holds the parts of an HTML page that the preflight checks need: its elements in document order, its source
+// without comments, and its visible text. The page is parsed in the way of a browser that runs scripts: the elements
+// that every document has are present even if the source omits them, and the content of a <template> is absent.
 type page struct {
 	elements []*html.Node
 	source   string
 	text     string
 }
 
-// The parser has two algorithms that a hostile page makes quadratic. An element for formatting that is left open is
-// opened again in each block that follows, so the parser takes such elements by names that it does not know; mark tells
-// them apart, and is no character that a text may have. Each <html> and <body> copies the attributes of all before it,
-// so that few of them are taken.
+// Two algorithms of the HTML parser take quadratic time on a hostile page. First, the parser reopens an unclosed
+// formatting element in each block that follows. readPage therefore appends mark to the names of these elements, so
+// that the parser does not know them. mark is a character that no valid text contains. Second, each <html> and <body>
+// tag copies the attributes of all tags before it. readPage therefore refuses a page with more than maxRoots of these
+// tags.
 const (
 	mark     = "\uFFFE"
 	maxRoots = 20
@@ -39,8 +40,8 @@ var (
 
 var errTooMany = errors.New("the page has too many elements")
 
-// readPage reads a page. No text is malformed; the error is for a page beyond the bounds: 200,000 elements, 512 in one
-// another, 20 times <html> or <body>.
+// readPage parses a page. No page is malformed. readPage returns an error only for a page beyond the bounds: 200,000
+// elements, 512 nested elements, 20 tags <html> or <body>.
 func readPage(src string) (*page, error) {
 	if strings.Count(src, "<") > 2*maxElements || len(roots().FindAllStringIndex(src, maxRoots+1)) > maxRoots {
 		return nil, errTooMany
@@ -58,8 +59,8 @@ func readPage(src string) (*page, error) {
 	return &p, nil
 }
 
-// take adds a node and what is below it. Names become as selectors write them: in small letters, which the parser does
-// not leave to those of SVG.
+// take adds a node and all nodes below it. It converts names to lower case, as selectors have them, because the parser
+// keeps the case of SVG names.
 func (p *page) take(n *html.Node, text *strings.Builder) {
 	plain := func(s string) string { return strings.ReplaceAll(s, mark, "") }
 	switch n.Type {
@@ -77,7 +78,7 @@ func (p *page) take(n *html.Node, text *strings.Builder) {
 			a.Key, a.Val = strings.ToLower(a.Key), plain(a.Val)
 		}
 		p.elements = append(p.elements, n)
-		if !slices.Contains(inline, n.Data) { // the words around a block do not run together
+		if !slices.Contains(inline, n.Data) { // a block separates the words before it from the words after it
 			text.WriteByte(' ')
 			defer text.WriteByte(' ')
 		}
@@ -90,7 +91,7 @@ func (p *page) take(n *html.Node, text *strings.Builder) {
 	}
 }
 
-// withoutComments is a page as it is written, but for its comments.
+// withoutComments returns the source of a page without its comments.
 func withoutComments(src string) string {
 	var out strings.Builder
 	z := html.NewTokenizer(strings.NewReader(src))
@@ -114,18 +115,20 @@ func attr(n *html.Node, name string) (string, bool) {
 	return "", false
 }
 
-// Elements whose content is text that nobody sees (noscript is one of them wherever scripts run), and elements that do
-// not part the words on their two sides.
+// hidden lists the elements whose text nobody sees (noscript is one of them, because scripts run). inline lists the
+// elements that do not separate the words on their two sides.
 var (
 	hidden = strings.Fields("script style xmp iframe noembed noframes noscript")
 	inline = strings.Fields("a abbr b bdi bdo cite code del em font i ins kbd mark q s small span strong sub sup u var wbr")
 )
 
-// errSelector is every selector outside the subset: to pass it unverified would be a lie, to guess at it too.
+// errSelector is the error for every selector outside the supported subset. The gate can neither skip such a selector
+// nor guess its meaning, because its verdict would then be false.
 var errSelector = errors.New("selector not supported: use tag, #id, .class, [attr], [attr=value], " +
 	"their combinations and blanks between them; text or markup belongs in required_text")
 
-// The subset: compounds with blanks between them, without escapes. A compound is what one element must have, all of it.
+// The supported subset of selectors: compounds separated by blanks, without escapes. A compound lists the properties
+// that one element must have, all of them.
 const (
 	nameForm     = `[A-Za-z_\x{80}-\x{10FFFF}-][\w\x{80}-\x{10FFFF}-]*`
 	bareForm     = "[^ \\t\"'\\[\\]=<>()\\\\`]+"
@@ -142,7 +145,7 @@ var (
 	valueIn      = pattern.Lazy(quotedForm + `|=[ \t]*` + bareForm)
 )
 
-// parseSelector reads the compounds of a selector, the outermost first.
+// parseSelector parses the compounds of a selector. The first one is that of the outermost element.
 func parseSelector(s string) ([]cascadia.Sel, error) {
 	if !selectorForm().MatchString(s) {
 		return nil, errSelector
@@ -152,7 +155,7 @@ func parseSelector(s string) ([]cascadia.Sel, error) {
 		if c == "" {
 			continue
 		}
-		// A value without quotes may be more than a name, [data-x=1].
+		// cascadia wants quotes around a value that is not a name, as in [data-x=1].
 		c = valueIn().ReplaceAllStringFunc(c, func(v string) string {
 			if v[0] != '=' {
 				return v
@@ -171,14 +174,14 @@ func parseSelector(s string) ([]cascadia.Sel, error) {
 	return out, nil
 }
 
-// has reports whether the page has an element that the selector describes.
+// has reports whether an element of the page matches the selector.
 func (p *page) has(sel []cascadia.Sel) bool {
 	for _, e := range p.elements {
 		if !sel[len(sel)-1].Match(e) {
 			continue
 		}
-		// For blanks alone the nearest ancestor that matches is always as good as one further out. The library tries
-		// them all, in time exponential in len(sel).
+		// With blanks as the only combinator, the nearest ancestor that matches is as good as any other. cascadia tries
+		// all ancestors, in time exponential in len(sel).
 		want := len(sel) - 2
 		for at := e.Parent; at != nil && want >= 0; at = at.Parent {
 			if sel[want].Match(at) {

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-const maxPage = 8 << 20 // bytes of an HTML page
+const maxPage = 8 << 20 // bounds an HTML page, in bytes
 
-// PreflightSpec are the static checks of a built web page. Entry is the page, relative to the repository or, when that
-// is not under WebRoot, to WebRoot; WebRoot is the directory that is served, and the page's own when empty.
-// MinScriptBytes below 1 counts as 1, MaxScriptKB 0 is no bound.
+// PreflightSpec holds the static checks of a built web page. WebRoot is the directory that a web server would serve;
+// empty means the directory of the page. Entry is the path of the page, relative to the repository. An Entry that is
+// not below WebRoot is relative to WebRoot. MinScriptBytes below 1 counts as 1. MaxScriptKB 0 means no bound.
 type PreflightSpec struct {
 	Entry             string
 	WebRoot           string
@@ -22,24 +22,24 @@ type PreflightSpec struct {
 	RequireScripts    bool
 }
 
-// PreflightResult is the "preflight" part of validation-results.json. Paths are relative to the repository; Errors are
-// "code:detail".
+// PreflightResult is the "preflight" part of validation-results.json. Paths are relative to the repository. Each error
+// has the form "code:detail".
 type PreflightResult struct {
 	OK      bool              `json:"ok"`
 	Entry   PreflightEntry    `json:"entry"`
 	Scripts []PreflightScript `json:"scripts"`
-	Checks  []string          `json:"checks"` // what was verified and holds
+	Checks  []string          `json:"checks"` // the checks that passed
 	Errors  []string          `json:"errors"`
 }
 
-// PreflightEntry is the page.
+// PreflightEntry describes the page.
 type PreflightEntry struct {
 	Path   string `json:"path"`
 	Exists bool   `json:"exists"`
 	Bytes  int64  `json:"bytes"`
 }
 
-// PreflightScript is one <script src>. An external one is not looked at.
+// PreflightScript describes one <script src>. The gate does not check an external script.
 type PreflightScript struct {
 	Src      string `json:"src"`
 	External bool   `json:"external,omitempty"`
@@ -49,10 +49,11 @@ type PreflightScript struct {
 	OK       bool   `json:"ok"`
 }
 
-// Preflight checks a built page without a browser: it is there, under the web root, not empty; every required text
-// stands in its source outside of comments or in the text that can be seen; every required selector finds an element;
-// every local <script src> is a file of a sensible size, and there is at least one where scripts are required. A
-// selector that is not understood fails. The error is for a repository that cannot be opened.
+// Preflight checks a built page without a browser. The page must exist below the web root and must not be empty. Each
+// required text must occur in the source outside of comments, or in the visible text. Each required selector must match
+// an element. Each local <script src> must be a file whose size is within the bounds. If scripts are required, there
+// must be at least one. A selector outside the supported subset fails. Preflight returns an error only if it cannot
+// open the repository.
 func Preflight(root string, spec PreflightSpec) (PreflightResult, error) {
 	res := PreflightResult{Scripts: []PreflightScript{}, Checks: []string{}, Errors: []string{}}
 	t, err := openTree(root)
@@ -82,7 +83,7 @@ func (t *tree) preflight(spec PreflightSpec, res *PreflightResult) {
 			res.fail("web_root_not_found", spec.WebRoot+" ("+faultOf(err).reason+")")
 			return
 		}
-		// A bundler's source page often has the name of the built one.
+		// The source page of a bundler often has the same name as the built page.
 		if webRoot != "." && !strings.HasPrefix(entry, webRoot+"/") {
 			entry = path.Join(webRoot, entry)
 		}
@@ -126,8 +127,8 @@ func (t *tree) preflight(spec PreflightSpec, res *PreflightResult) {
 }
 
 func (t *tree) scripts(p *page, entry, webRoot string, spec PreflightSpec, res *PreflightResult) {
-	// The page as it would be served: then the rules for URLs say which file "../x.js?v=1" is, and that it cannot leave
-	// the web root.
+	// doc is the URL under which a server would serve the page. The rules for URLs then tell which file "../x.js?v=1"
+	// is, and keep it below the web root.
 	doc := &url.URL{Scheme: "http", Host: "preflight.invalid", Path: "/" + strings.TrimPrefix(entry, webRoot+"/")}
 	base := doc
 	for _, e := range p.elements {

@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	maxPrerequisite = 16 << 20 // bytes of a file that a check reads
-	maxFirst        = 10       // open items that a failure shows
+	maxPrerequisite = 16 << 20 // bounds a file that a check reads, in bytes
+	maxFirst        = 10       // bounds the open items in a failure
 )
 
-// Types of a prerequisite.
+// Types of prerequisite checks.
 const (
 	CheckMarkdownComplete = "markdown_checklist_complete"
 	CheckRegexPresent     = "file_regex_present"
@@ -29,20 +29,21 @@ const (
 	CheckFileNonempty     = "file_nonempty"
 )
 
-// PrerequisiteCheck is one fact about a file that must hold. Pattern is a regular expression as JavaScript writes it,
-// Flags its flags (see compileRegex); Needles are literal texts; MinChars counts characters without the white space
-// around the text, and is 1 when it is less.
+// PrerequisiteCheck is one condition that a file must meet. Pattern is a regular expression in the syntax of
+// JavaScript, and Flags are its flags (see compileRegex). Needles are literal texts. MinChars counts characters,
+// without white space around the text; a value below 1 counts as 1.
 type PrerequisiteCheck struct {
 	ID       string
 	Type     string
-	Path     string // may hold the placeholders that the caller gives
+	Path     string // may contain placeholders such as {loop_id}
 	Pattern  string
 	Flags    string
 	Needles  []string
 	MinChars int
 }
 
-// PrerequisiteFailure is a check that does not hold, and why. Path is the check's own, with its placeholders replaced.
+// PrerequisiteFailure is a check that failed, with the reason. Path is the path of the check after its placeholders
+// were replaced.
 type PrerequisiteFailure struct {
 	ID      string         `json:"id"`
 	Type    string         `json:"type"`
@@ -51,27 +52,28 @@ type PrerequisiteFailure struct {
 	Details map[string]any `json:"details"`
 }
 
-// PrerequisitesResult is prerequisites-results.json without its time.
+// PrerequisitesResult is the verdict of the prerequisites gate: the content of prerequisites-results.json without the
+// time.
 type PrerequisitesResult struct {
 	OK       bool
 	Total    int
-	Verified []string // ids of the checks that hold
+	Verified []string // ids of the checks that passed
 	Failed   []PrerequisiteFailure
 }
 
-// Status is "ok" or "failed".
+// Status returns "ok" or "failed".
 func (r PrerequisitesResult) Status() string { return okOr(r.OK, StatusFailed) }
 
-// ResultsJSON is prerequisites-results.json.
+// ResultsJSON returns the content of prerequisites-results.json.
 func (r PrerequisitesResult) ResultsJSON(at time.Time) []byte {
 	return pretty(members{{"ok", r.OK}, {"generated_at", stamp(at)}, {"total", r.Total}, {"passed", len(r.Verified)},
 		{"verified", orEmpty(r.Verified)}, {"failed", orEmpty(r.Failed)}})
 }
 
-// Look runs every check against the repository root and adds what came of it. vars gives the values of the placeholders {repo}, {loop_id},
-// {loop} and {iteration} in a path; one that is not given stays as it is, and its file is not found. A path outside the
-// repository, an unknown type, a pattern that does not compile and a check that names nothing to look for fail. The
-// error is for a repository that cannot be opened.
+// Look runs every check against the repository at root and adds the results. vars holds the values of the placeholders
+// {repo}, {loop_id}, {loop} and {iteration} in a path. A placeholder without a value stays in the path, and the check
+// then finds no such file. A check fails if its path is outside the repository, its type is unknown, its pattern does
+// not compile, or it has nothing to look for. Look returns an error only if it cannot open the repository.
 func (r *PrerequisitesResult) Look(root string, checks []PrerequisiteCheck, vars map[string]string) error {
 	t, err := openTree(root)
 	if err != nil {
@@ -103,8 +105,8 @@ func (r *PrerequisitesResult) Look(root string, checks []PrerequisiteCheck, vars
 
 func orUnknown(s string) string { return cmp.Or(s, "unknown") }
 
-// StatusJSON is validation-status.json or prerequisites-status.json: the verdict, and the name of the file with the
-// details, "" for none.
+// StatusJSON returns the content of validation-status.json or prerequisites-status.json: the verdict, and the name of
+// the file with the details, "" for none.
 func StatusJSON(status, resultsFile string, at time.Time) []byte {
 	var results *string
 	if resultsFile != "" {
@@ -114,7 +116,7 @@ func StatusJSON(status, resultsFile string, at time.Time) []byte {
 	return pretty(members{{"ok", ok}, {"status", status}, {"generated_at", stamp(at)}, {"results_file", results}})
 }
 
-// check runs one prerequisite; the reason is "" when it holds.
+// check runs one prerequisite check. reason is "" if the check passes.
 func (t *tree) check(c PrerequisiteCheck) (reason string, details map[string]any) {
 	judge := map[string]func(string, PrerequisiteCheck) (string, map[string]any){
 		CheckMarkdownComplete: checkBoxes, CheckRegexPresent: checkRegex, CheckRegexAbsent: checkRegex,
@@ -188,8 +190,8 @@ func checkRegex(content string, c PrerequisiteCheck) (string, map[string]any) {
 	return "", nil
 }
 
-// checkNeedles wants every needle in the text, or none of them when they are forbidden. No needle, or an empty one,
-// would verify nothing and fails too.
+// checkNeedles requires every needle in the text, or none of them if they are forbidden. It fails if there is no needle
+// or an empty one, because such a check would verify nothing.
 func checkNeedles(content string, c PrerequisiteCheck) (string, map[string]any) {
 	forbidden := c.Type == CheckNotContainsAny
 	var bad []string
@@ -213,11 +215,11 @@ func checkNeedles(content string, c PrerequisiteCheck) (string, map[string]any) 
 
 // compileRegex compiles a pattern and flags that were written for JavaScript.
 //
-// Flags: i, m and s mean the same here; g and u change nothing for a test of presence; y anchors the match at the start
-// of the text. Any other flag, and a flag given twice, is an error, as it is there.
+// The flags i, m and s mean the same in Go. The flags g and u do not matter for a test of presence. The flag y anchors
+// the match at the start of the text. As in JavaScript, any other flag and a repeated flag are errors.
 //
-// \uXXXX, \u{X}, [^], [] and the wider \s are translated. Look-around and back references do not exist here, so that a
-// pattern cannot take exponential time; they are errors.
+// compileRegex translates \uXXXX, \u{X}, [^], [] and the wider \s. Look-around and back references are errors: Go does
+// not support them, so that no pattern takes exponential time.
 func compileRegex(pattern, flags string) (*regexp.Regexp, error) {
 	expr := fromJS(pattern)
 	var keep string
@@ -239,10 +241,11 @@ func compileRegex(pattern, flags string) (*regexp.Regexp, error) {
 	return regexp.Compile(expr)
 }
 
-// jsSpace is what \s stands for in JavaScript, as the inside of a class.
+// jsSpace is the set of characters that \s matches in JavaScript, in the form of the inside of a character class.
 const jsSpace = `\t\n\v\f\r\p{Z}\x{FEFF}`
 
-// fromJS rewrites what the two syntaxes spell differently; everything else is passed on, right or wrong.
+// fromJS rewrites the parts of a pattern whose syntax differs between JavaScript and Go. It copies everything else
+// unchanged.
 func fromJS(p string) string {
 	var b strings.Builder
 	class := false
@@ -251,7 +254,7 @@ func fromJS(p string) string {
 		switch {
 		case p[0] == '\\' && len(p) > 1:
 			out, n = escapeFromJS(p, class)
-		case class && p[0] == '[': // a literal bracket there, the start of [:name:] here
+		case class && p[0] == '[': // a literal bracket in JavaScript, the start of [:name:] in Go
 			out = `\[`
 		case class:
 			class = p[0] != ']'
@@ -270,7 +273,7 @@ func fromJS(p string) string {
 	return b.String()
 }
 
-// escapeFromJS translates the escape that s begins with and returns how many bytes of s it took.
+// escapeFromJS translates the escape at the start of s, and returns its length in s in bytes.
 func escapeFromJS(s string, class bool) (string, int) {
 	switch c := s[1]; {
 	case c == 'u' && len(s) >= 6 && isHex(s[2:6]):

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-const ReasonNoChange = "no_code_changes" // why a streak grew
+const ReasonNoChange = "no_code_changes" // the reason why the streak grew
 
-// StuckState is stuck.json. Streak counts the iterations in a row that changed nothing outside the ignore list;
-// SinceIteration is the first of them, 0 when there is none. TestSignature is always empty: the original's compared the
-// hash of an empty string with itself and stopped loops that made progress.
+// StuckState is the content of stuck.json. Streak is the number of successive iterations that changed nothing outside
+// the ignore list. SinceIteration is the first of them, or 0 if there is none. TestSignature is always empty. The
+// original compared the hash of an empty string with itself, and so stopped loops that made progress.
 type StuckState struct {
 	CodeSignature  string    `json:"code_signature"`
 	TestSignature  string    `json:"test_signature"`
@@ -25,10 +25,10 @@ type StuckState struct {
 	Iteration      int       `json:"iteration,omitempty"`
 }
 
-// JSON is the file.
+// JSON returns the content of stuck.json.
 func (s StuckState) JSON() []byte { return pretty(s) }
 
-// ParseStuck reads stuck.json, the original's too; no content is no streak.
+// ParseStuck reads the stuck.json of superloop or of the original. Empty data gives the zero StuckState.
 func ParseStuck(data []byte) (StuckState, error) {
 	var s StuckState
 	if len(data) == 0 {
@@ -40,10 +40,10 @@ func ParseStuck(data []byte) (StuckState, error) {
 	return s, nil
 }
 
-// Triggered reports whether the loop stops.
+// Triggered reports whether the streak has reached the threshold, at which the loop stops.
 func (s StuckState) Triggered() bool { return s.Threshold > 0 && s.Streak >= s.Threshold }
 
-// stuckStatus is the stuck value of a gate summary: "streak/threshold", or "n/a" without a threshold.
+// stuckStatus returns the stuck value of a gate summary: "streak/threshold", or "n/a" without a threshold.
 func stuckStatus(streak, threshold int) string {
 	if threshold < 1 {
 		return "n/a"
@@ -51,10 +51,10 @@ func stuckStatus(streak, threshold int) string {
 	return fmt.Sprintf("%d/%d", streak, threshold)
 }
 
-// Stuck counts an iteration. Of now it takes the run, the iteration, the signature of the tree after it (which is
-// recorded, not compared), the time and the threshold in iterations (below 1 the gate only counts); changed are the
-// paths that the iteration changed, outside the ignore list. Asked again about the iteration that prev already counts,
-// as after a crash, it does not count it twice.
+// Stuck counts an iteration and returns the next state. From now it takes the run, the iteration, the time, the
+// threshold in iterations (below 1 the gate only counts) and the signature of the tree after the iteration, which it
+// records and does not compare. changed holds the paths outside the ignore list that the iteration changed. If prev
+// already counts this iteration, as after a crash, Stuck does not count it again.
 func Stuck(prev, now StuckState, changed []string) StuckState {
 	now.Threshold, now.UpdatedAt = max(0, now.Threshold), now.UpdatedAt.UTC().Truncate(time.Second)
 	if len(changed) > 0 {
@@ -67,20 +67,20 @@ func Stuck(prev, now StuckState, changed []string) StuckState {
 	return now
 }
 
-const maxReported = 50 // bounds each list of a report
+const maxReported = 50 // bounds each list of a report, in entries
 
-// StuckReport is what stuck-report.md tells.
+// StuckReport holds the facts of stuck-report.md.
 type StuckReport struct {
 	LoopID   string
 	State    StuckState
-	Ignored  []string // paths that did change, on the ignore list
+	Ignored  []string // changed paths that the ignore list covers
 	Patterns []string // the ignore list
-	Missing  []string // what completion lacks, "tests=failed"
+	Missing  []string // the verdicts that completion lacks, such as "tests=failed"
 	At       time.Time
 }
 
-// Markdown is stuck-report.md: what did not change and since when, what did change but does not count, and what a
-// operator can do.
+// Markdown returns the content of stuck-report.md: what has not changed and since when, which changes do not count, and
+// what the operator can do.
 func (r StuckReport) Markdown() []byte {
 	var b bytes.Buffer
 	s := r.State
@@ -130,7 +130,7 @@ func (r StuckReport) Markdown() []byte {
 	return b.Bytes()
 }
 
-// list writes one bullet for each entry, the first maxReported of them.
+// list writes one bullet for each entry, for at most maxReported entries.
 func list(b *bytes.Buffer, entries []string) {
 	for i, e := range entries {
 		if i == maxReported {

@@ -14,14 +14,15 @@ import (
 	"github.com/superloop/superloop/loop"
 )
 
-// words are verdicts with what an unasked gate is called.
+// words returns the verdicts with a word for each gate that has none: "unknown" or "skipped".
 func words(v loop.Gates) loop.Gates {
 	skipped := func(s string) string { return cmp.Or(s, StatusSkipped) }
 	return loop.Gates{Promise: orUnknown(v.Promise), Tests: orUnknown(v.Tests), Checklist: orUnknown(v.Checklist),
 		Validation: skipped(v.Validation), Prerequisites: skipped(v.Prerequisites), Evidence: skipped(v.Evidence), Approval: skipped(v.Approval)}
 }
 
-// Iteration is what reports tell of one iteration: the state and the time at its end, and what was found besides.
+// Iteration holds the facts of one iteration for the reports: the state and the time at its end, the promise, and the
+// files of the loop.
 type Iteration struct {
 	loop.State
 	End       time.Time
@@ -29,8 +30,8 @@ type Iteration struct {
 	Artifacts map[string]FileFact
 }
 
-// Summary is the line of gate-summary.txt, newline included. The lifecycle gate of the original (an audit of branches)
-// does not exist here; its key stays, for those who parse the line.
+// Summary returns the line of gate-summary.txt, newline included. superloop does not have the lifecycle gate of the
+// original (an audit of branches). Its key remains for programs that parse the line.
 func (n Iteration) Summary() string {
 	return fmt.Sprintf("%s stuck=%s approval=%s\n", n.gates(), stuckStatus(n.Stuck.Count, n.Stuck.Threshold), words(n.Gates).Approval)
 }
@@ -41,7 +42,7 @@ func (n Iteration) gates() string {
 		v.Promise, v.Tests, v.Validation, v.Prerequisites, v.Checklist, v.Evidence, StatusSkipped)
 }
 
-// Notes are iteration_notes.md. Their next steps follow from the gates that are not passed.
+// Notes returns the content of iteration_notes.md. The next steps in it follow from the gates that have not passed.
 func (n Iteration) Notes() []byte {
 	v := words(n.Gates)
 	var b bytes.Buffer
@@ -59,7 +60,7 @@ func (n Iteration) Notes() []byte {
 	return b.Bytes()
 }
 
-// nextSteps say where to look for what a gate lacks.
+// nextSteps says for each gate where the operator finds what it lacks.
 var nextSteps = map[string]string{
 	"promise":       "read the reviewer's findings in review.md.",
 	"tests":         "read test-output.txt and test-status.json and fix the first failing command.",
@@ -69,34 +70,36 @@ var nextSteps = map[string]string{
 	"evidence":      "create the artifacts that evidence.json lists as missing.",
 }
 
-// TimelineHeader is how timeline.md begins.
+// TimelineHeader returns the beginning of timeline.md.
 func TimelineHeader(loopID string) string { return "# Timeline\n\nLoop: " + loopID + "\n\n" }
 
-// TimelineLine is the iteration in timeline.md, newline included.
+// TimelineLine returns the line of the iteration in timeline.md, newline included.
 func (n Iteration) TimelineLine() string {
 	return fmt.Sprintf("- %s run=%s iter=%d %s approval=%s stuck=%s completion=%t\n", stamp(n.End), n.RunID, n.Iteration, n.gates(),
 		words(n.Gates).Approval, stuckStatus(n.Stuck.Count, n.Stuck.Threshold), len(n.Missing) == 0)
 }
 
-// maxEntries bounds run-summary.json, which is written anew in every iteration; older iterations are only counted, and
-// stand in events.jsonl.
+// maxEntries bounds run-summary.json, which superloop rewrites in every iteration. The file only counts older
+// iterations; events.jsonl holds them.
 const maxEntries = 50
 
-// FileFact is one file of the loop at the end of an iteration. Gate names the gate that it belongs to, "" for none.
+// FileFact describes one file of the loop at the end of an iteration. Gate names the gate that the file belongs to, or
+// is "".
 type FileFact struct {
 	Path   string `json:"path"`
 	Exists bool   `json:"exists"`
 	SHA256 string `json:"sha256,omitempty"`
 	MTime  int64  `json:"mtime,omitempty"`
-	// Size is in bytes, and told of a journal only: its SHA256 is the hash in its last line, which stands for that line
-	// and all before it. Hashing a file that grows with every iteration would make each one dearer than the one before.
+	// Size is in bytes, and is set for a journal only. The SHA256 of a journal is the hash in its last line, which
+	// covers that line and all lines before it. To hash the whole journal would take longer in each iteration, because
+	// the journal grows.
 	Size int64  `json:"size,omitempty"`
 	Gate string `json:"gate,omitempty"`
 }
 
-// FileFacts looks at the files of a loop by the names that run-summary.json gives them (plan, reviewer, test_status
-// ...). Files are relative to the repository, or absolute inside of it. The error is for a repository that cannot be
-// opened, and for ctx.
+// FileFacts describes the files of a loop. The keys are the names of run-summary.json (plan, reviewer, test_status
+// ...). The paths are relative to the repository, or absolute and inside of it. FileFacts returns an error only if it
+// cannot open the repository, or if ctx ends.
 func FileFacts(ctx context.Context, root string, files map[string]string) (map[string]FileFact, error) {
 	t, err := openTree(root)
 	if err != nil {
@@ -116,7 +119,7 @@ func FileFacts(ctx context.Context, root string, files map[string]string) (map[s
 		fact := FileFact{Path: r.rel}
 		switch name {
 		case "approval", "decisions", "decisions_md":
-			fact.Gate = "approval" // the gate that is decided by them
+			fact.Gate = "approval" // these files belong to the decision about the approval
 		}
 		if r.sum != nil {
 			fact.Exists, fact.SHA256, fact.MTime = true, *r.sum, *r.mtime
@@ -126,13 +129,13 @@ func FileFacts(ctx context.Context, root string, files map[string]string) (map[s
 	return out, nil
 }
 
-// The last line of a journal ends in journalHash, 64 hexadecimal digits and journalEnd; see loop/journal.
+// The last line of a journal ends with journalHash, 64 hexadecimal digits and journalEnd; see loop/journal.
 const (
 	journalHash = `,"hash":"`
 	journalEnd  = "\"}\n"
 )
 
-// journal looks at the end of a journal only. Without a whole last line it has no hash.
+// journal describes a journal and reads only the end of the file. If the last line is not whole, the fact has no hash.
 func (t *tree) journal(file string) FileFact {
 	rel, err := t.rel(file)
 	if err != nil {
@@ -165,7 +168,7 @@ type runSummary struct {
 	Entries   []json.RawMessage `json:"entries"`
 }
 
-// GateValues are the verdicts as run-summary.json and approval.json hold them.
+// GateValues holds the verdicts in the form of run-summary.json and approval.json.
 type GateValues struct {
 	Tests         string `json:"tests"`
 	Validation    string `json:"validation"`
@@ -188,8 +191,8 @@ func (e Iteration) entry() json.RawMessage {
 		{"missing", orEmpty(e.Missing)}, {"artifacts", e.Artifacts}})
 }
 
-// render writes one entry a line: the file is written anew in every iteration, and indenting what is old each time cost
-// more than all gates together. What is old stands as it was written.
+// render writes one line for each entry. It copies earlier entries unchanged: superloop rewrites the file in every
+// iteration, and a new indentation of all entries would take more time than all gates together.
 func (s runSummary) render() []byte {
 	head := s
 	head.Entries = []json.RawMessage{}
@@ -203,10 +206,10 @@ func (s runSummary) render() []byte {
 	return append(out, "\n]}\n"...)
 }
 
-// AddRunEntry puts an entry at the end of run-summary.json; prev is the file as it is, empty for none. Earlier entries
-// stay byte for byte, those of the original too. An entry for the run and iteration that stand last replaces them, so
-// that doing it twice changes nothing. Beyond 50 the oldest entries are dropped and counted. A prev that cannot be read
-// is an error: the caller decides whether to begin anew with none.
+// AddRunEntry appends an entry to run-summary.json. prev is the content of the file, empty if there is none. Earlier
+// entries stay the same, byte for byte, also those of the original. If the last entry is of the same run and iteration,
+// the new entry replaces it, so a second call changes nothing. AddRunEntry keeps the last 50 entries and counts the
+// others. If it cannot read prev, it returns an error, and the caller decides whether to begin with an empty file.
 func AddRunEntry(prev []byte, e Iteration) ([]byte, error) {
 	sum := runSummary{}
 	if len(prev) > 0 {

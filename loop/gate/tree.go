@@ -15,7 +15,7 @@ import (
 	"syscall"
 )
 
-// Why a file could not be looked at, in the words of results and reports.
+// Reasons why a gate could not read a file, as results and reports state them.
 const (
 	ReasonNotFound   = "file_not_found"
 	ReasonNotAFile   = "not_a_file"
@@ -24,10 +24,10 @@ const (
 	ReasonTooLarge   = "too_large"
 	ReasonBadPattern = "bad_pattern"
 	ReasonNoPath     = "missing_path"
-	ReasonEmptyDir   = "empty_directory" // an artifact that is a directory without any file
+	ReasonEmptyDir   = "empty_directory" // an artifact is a directory without any file
 )
 
-// fault is a reason with the error behind it.
+// fault is a reason with the error that caused it.
 type fault struct {
 	reason string
 	err    error
@@ -42,7 +42,7 @@ func (f *fault) Error() string {
 
 func (f *fault) Unwrap() error { return f.err }
 
-// detail is the text of the error behind the reason, "" for none.
+// detail returns the text of the error that caused the fault, or "" if there is none.
 func (f *fault) detail() string {
 	if f.err == nil {
 		return ""
@@ -50,7 +50,7 @@ func (f *fault) detail() string {
 	return f.err.Error()
 }
 
-// faultOf names an error of the file system.
+// faultOf turns an error of the file system into a fault.
 func faultOf(err error) *fault {
 	var f *fault
 	switch {
@@ -64,11 +64,12 @@ func faultOf(err error) *fault {
 	return &fault{reason: ReasonUnreadable, err: err}
 }
 
-// tree reads a repository and nothing outside it: every access goes through a directory handle that refuses "..",
-// absolute paths and symbolic links that lead out. Paths are relative to it, with slashes.
+// tree reads files of a repository and nothing outside of it. Every access goes through a directory handle that refuses
+// "..", absolute paths and symbolic links that lead out of the repository. Paths are relative to the repository and use
+// slashes.
 type tree struct {
 	root *os.Root
-	abs  []string // the names of the root itself: as given, and resolved
+	abs  []string // absolute paths of the repository: as given, and without symbolic links
 }
 
 func openTree(dir string) (*tree, error) {
@@ -89,7 +90,8 @@ func openTree(dir string) (*tree, error) {
 
 func (t *tree) close() { _ = t.root.Close() }
 
-// rel makes p relative to the repository. A path that names something outside is a fault, before anything is looked at.
+// rel makes p relative to the repository. A path that leads out of the repository is a fault; rel finds that without
+// any access to the disk.
 func (t *tree) rel(p string) (string, error) {
 	if p == "" || strings.ContainsRune(p, 0) {
 		return "", &fault{reason: ReasonNoPath}
@@ -108,7 +110,7 @@ func (t *tree) rel(p string) (string, error) {
 	return p, nil
 }
 
-// open opens a regular file. It never blocks on a pipe or wakes a device.
+// open opens a regular file. It never blocks on a pipe and never opens a device.
 func (t *tree) open(rel string) (*os.File, fs.FileInfo, error) {
 	regular := func(info fs.FileInfo, err error) (fs.FileInfo, error) {
 		if err == nil && !info.Mode().IsRegular() {
@@ -131,7 +133,7 @@ func (t *tree) open(rel string) (*os.File, fs.FileInfo, error) {
 	return f, info, nil
 }
 
-// read reads a regular file of at most limit bytes.
+// read reads a whole regular file of at most limit bytes.
 func (t *tree) read(rel string, limit int64) ([]byte, error) {
 	f, _, err := t.open(rel)
 	if err != nil {
@@ -148,7 +150,7 @@ func (t *tree) read(rel string, limit int64) ([]byte, error) {
 	return data, nil
 }
 
-// entries lists a directory, in no particular order.
+// entries lists a directory in no particular order.
 func (t *tree) entries(rel string) ([]fs.DirEntry, error) {
 	info, err := t.root.Stat(rel)
 	if err != nil || !info.IsDir() {
@@ -162,8 +164,8 @@ func (t *tree) entries(rel string) ([]fs.DirEntry, error) {
 	return d.ReadDir(-1)
 }
 
-// each calls f for every path that the patterns name (see expand), each path once, until f says no. An error is told
-// with its pattern; that a pattern matches nothing is one. Empty patterns are passed over.
+// each calls f for every path that the patterns name (see expand), once for each path, until f returns false. If a
+// pattern cannot be expanded or matches nothing, each calls f with the pattern and an error. each skips empty patterns.
 func (t *tree) each(patterns []string, f func(path string, err error) bool) {
 	seen := map[string]bool{"": true}
 	for _, pattern := range patterns {
@@ -189,11 +191,12 @@ func (t *tree) each(patterns []string, f func(path string, err error) bool) {
 	}
 }
 
-// expand lists what a pattern names, sorted, each path once, relative to the repository. The pattern is the shell's
-// with globstar: "*", "?" and "[...]" within one name, "**" as a whole name for any number of directories, and a
-// leading dot matched only by a dot. A last "**" is every file below. "**" does not follow symbolic links; a pattern
-// that is itself the name of something that exists (app/[id]/page.tsx) is that name. Nothing matched is an empty list;
-// a directory that cannot be read is an error, because what it holds would be passed over in silence.
+// expand lists the paths that a pattern names, relative to the repository, sorted and without duplicates. The syntax is
+// that of the shell with globstar: "*", "?" and "[...]" match within one name, and "**" as a whole name matches any
+// number of directories. Only a dot in the pattern matches a leading dot. A final "**" matches every file below. "**"
+// does not follow symbolic links. If the pattern itself is the path of a file or directory (app/[id]/page.tsx), it
+// names only that path. A pattern without a match gives an empty list. A directory that cannot be read is an error,
+// because expand would otherwise skip its files silently.
 func (t *tree) expand(pattern string) ([]string, error) {
 	rel, err := t.rel(pattern)
 	if err != nil {
@@ -214,7 +217,7 @@ func (t *tree) expand(pattern string) ([]string, error) {
 		segs = append(segs, "*")
 	}
 	at, guessed := []string{"."}, false
-	// A link that leads out is an error where the pattern names it, and no match where a wildcard found it.
+	// A symbolic link out of the repository is an error if the pattern names it, and no match if a wildcard found it.
 	passOver := func(err error) bool {
 		reason := faultOf(err).reason
 		return reason == ReasonNotFound || guessed && reason == ReasonOutside
@@ -242,8 +245,8 @@ func (t *tree) expand(pattern string) ([]string, error) {
 
 const wildcards = `*?[\`
 
-// below adds to found what one name of a pattern stands for in a directory: for "**" that is the directory, and all
-// below it that are not in found already.
+// below adds to found the paths that one segment of a pattern matches in a directory. For "**" these are the directory
+// itself and all directories below it that found does not hold yet.
 func (t *tree) below(dir, seg string, filesOnly bool, found map[string]bool) error {
 	if seg == "**" {
 		return fs.WalkDir(t.root.FS(), dir, func(p string, e fs.DirEntry, err error) error {
