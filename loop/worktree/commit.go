@@ -17,54 +17,55 @@ import (
 	"github.com/superloop/superloop/internal/text"
 )
 
-// Why a commit was not made, in CommitResult.Skipped.
+// Reasons in CommitResult.Skipped for which Commit made no commit.
 const (
 	SkippedNoChanges        = "no_changes"
 	SkippedAlreadyCommitted = "already_committed"
 )
 
 var (
-	// ErrBusy is a repository in a merge, a rebase or a conflict, or one whose index another git holds.
+	// ErrBusy means that the repository is in a merge, a rebase or a conflict, or that another git holds its index.
 	ErrBusy = errors.New("the repository is busy")
-	// ErrIdentity is a git that does not know whose commit it is.
+	// ErrIdentity means that git does not know the author of the commit.
 	ErrIdentity = errors.New("git does not know the author")
 )
 
 const (
-	lookBack       = 20               // how many commits are searched for one that was made before a crash
-	forgetTime     = 30 * time.Second // bounds the undoing of a commit that failed
+	lookBack       = 20               // how many commits committed searches for a commit that was made before a crash
+	forgetTime     = 30 * time.Second // bounds the time of forget
 	defaultSubject = 72
 	maxBody        = 64 << 10 // bytes
-	// scissors, behind the comment character, ends the message for git; trailers behind it would not be found.
+	// scissors, after the comment character, ends the message for git. git would not find trailers after such a line.
 	scissors = " ------------------------ >8 ------------------------"
 )
 
-// CommitRequest is one iteration's work, to be committed. Subject and Body may be an agent's text.
+// CommitRequest describes the work of one iteration that Commit is to commit. Subject and Body may come from an agent.
 type CommitRequest struct {
 	LoopID    string
 	RunID     string
 	Iteration int
-	Strategy  string // per_iteration (when empty) or on_test_pass
-	Subject   string // empty: one that names the loop and iteration
+	Strategy  string // per_iteration (also if empty) or on_test_pass
+	Subject   string // if empty, the subject names the loop and the iteration
 	Body      string
-	// Exclude are paths that are not this loop's: see Unchanged. They stay as they are, staged or not.
+	// Exclude lists paths that are not this loop's work: see Unchanged. They stay as they are, staged or not.
 	Exclude    []string
-	MaxSubject int // the length of the subject in characters; 72 when it is 0
+	MaxSubject int // bounds the subject, in characters; 0 means 72
 }
 
-// CommitResult says what became of a request. SHA is the commit that holds the work; "" when nothing was changed.
+// CommitResult is the result of Commit. SHA is the commit that holds the work, or "" if nothing was changed.
 type CommitResult struct {
 	SHA     string
 	Subject string
 	Skipped string   // "", SkippedNoChanges, SkippedAlreadyCommitted
-	Paths   []string // what was committed
+	Paths   []string // the paths that were committed
 }
 
-// Commit commits every changed, deleted or untracked file of the work tree but those under .superloop and those that
-// are excluded. What an operator had staged of excluded paths stays staged. Hooks run; ctx bounds their time. When the
-// commit fails the index is as it was before.
+// Commit commits every changed, deleted or untracked file of the work tree, except for those under .superloop and the
+// excluded ones. Excluded paths that an operator had staged stay staged. Hooks run, and ctx bounds their time. If the
+// commit fails, the index is as it was before.
 //
-// It may be repeated after a crash: if one of the last 20 commits names the iteration in its trailers, it returns that.
+// Commit may be repeated after a crash: if the trailers of one of the last 20 commits name the iteration, it returns
+// that commit.
 func (r *Repo) Commit(ctx context.Context, q CommitRequest) (CommitResult, error) {
 	if sha, subject, err := r.committed(ctx, q); err != nil || sha != "" {
 		return CommitResult{SHA: sha, Subject: subject, Skipped: SkippedAlreadyCommitted}, err
@@ -94,8 +95,9 @@ func (r *Repo) Commit(ctx context.Context, q CommitRequest) (CommitResult, error
 	return CommitResult{SHA: sha, Subject: subject, Paths: paths}, err
 }
 
-// toCommit picks the paths of a commit: all of them, and those that git has never heard of. A repository inside the
-// work tree that is no submodule is left: git could only commit a pointer to nowhere for it.
+// toCommit selects the paths of a commit. fresh lists those that git does not track yet. toCommit leaves out a
+// repository inside the work tree that is not a submodule, because git would only commit a commit id that nobody else
+// can fetch.
 func toCommit(changes []change, exclude []string) (paths, fresh []string, err error) {
 	not := make(map[string]bool, len(exclude))
 	for _, p := range exclude {
@@ -107,7 +109,7 @@ func toCommit(changes []change, exclude []string) (paths, fresh []string, err er
 		case c.unmerged:
 			return nil, nil, fmt.Errorf("%w: %s has a conflict; resolve it, then: git add %s", ErrBusy, c.path, text.Paste(c.path))
 		case c.staged == '.' && strings.HasPrefix(c.submodule, "S.") && c.mode == modeGitlink:
-			// Changed inside of the submodule only; there is no new commit to record.
+			// The submodule has changes inside only. It has no new commit that this commit could record.
 		default:
 			if paths = append(paths, c.path); c.untracked() {
 				fresh = append(fresh, c.path)
@@ -117,7 +119,7 @@ func toCommit(changes []change, exclude []string) (paths, fresh []string, err er
 	return paths, fresh, nil
 }
 
-// commitPaths makes the commit; made is false when the paths turn out to be as they are in HEAD.
+// commitPaths makes the commit. made is false if the paths are the same as in HEAD.
 func (r *Repo) commitPaths(ctx context.Context, message string, paths, fresh []string) (made bool, err error) {
 	disk := durable.OS()
 	list := filepath.Join(r.GitDir, "superloop-commit-paths")
@@ -125,7 +127,7 @@ func (r *Repo) commitPaths(ctx context.Context, message string, paths, fresh []s
 		return false, fmt.Errorf("committing: %w", err)
 	}
 	defer func() { _ = disk.Remove("commit-paths", list) }()
-	// A partial commit takes only files that git knows.
+	// A partial commit accepts only files that are in the index.
 	if len(fresh) > 0 {
 		if _, err := r.write(ctx, pathspecs(fresh), "add", "--pathspec-from-file=-", "--pathspec-file-nul"); err != nil {
 			r.forget(fresh)
@@ -135,14 +137,16 @@ func (r *Repo) commitPaths(ctx context.Context, message string, paths, fresh []s
 	commit := []string{"commit", "--quiet", "--only", "--cleanup=whitespace", "--pathspec-from-file=" + list, "--pathspec-file-nul"}
 	_, err = r.write(ctx, []byte(message), append(commit, "--file=-")...)
 	if err == nil {
-		// What a hook formatted and added is in the commit, but a partial commit leaves the index with what was there
-		// before the hook. Should this fail, the commit is made all the same.
+		// The commit contains the files that a hook has formatted and added, but after a partial commit the index has
+		// the content from before the hook. The reset updates the index. If the reset fails, the commit is made all the
+		// same.
 		_, _ = r.write(ctx, nil, "reset", "--quiet", "--pathspec-from-file="+list, "--pathspec-file-nul")
 		return true, nil
 	}
 	r.forget(fresh)
 	if exitCode(err) == 1 && ctx.Err() == nil {
-		// A hook said no, or there is nothing in it. Without hooks, only the former would commit something.
+		// Either a hook has refused the commit, or there is nothing to commit. A dry run without hooks tells which: it
+		// succeeds only in the first case.
 		_, dry := r.write(ctx, []byte(message), append(commit, "--dry-run", "--file=-")...)
 		if exitCode(dry) == 1 && len(fresh) == 0 {
 			return false, nil
@@ -151,7 +155,8 @@ func (r *Repo) commitPaths(ctx context.Context, message string, paths, fresh []s
 	return false, r.explain("committing", err)
 }
 
-// forget takes files out of the index that were not in it. It has its own time: the ended context may be why.
+// forget removes files from the index that were not in it before. It has its own time limit, because the caller's
+// context may have ended.
 func (r *Repo) forget(fresh []string) {
 	if len(fresh) == 0 {
 		return
@@ -162,7 +167,7 @@ func (r *Repo) forget(fresh []string) {
 		"--pathspec-from-file=-", "--pathspec-file-nul")
 }
 
-// pathspecs are the paths, each meaning itself from the top.
+// pathspecs returns the paths as NUL-terminated pathspecs that match literally from the top.
 func pathspecs(paths []string) []byte {
 	var b []byte
 	for _, p := range paths {
@@ -171,7 +176,7 @@ func pathspecs(paths []string) []byte {
 	return b
 }
 
-// free reports what keeps the repository from being committed to.
+// free returns an error if the state of the repository does not allow a commit.
 func (r *Repo) free() error {
 	const end = "end it with %s--continue or --abort; it is marked by "
 	for _, s := range []struct{ file, what, then string }{
@@ -190,7 +195,7 @@ func (r *Repo) free() error {
 	return nil
 }
 
-// explain says what failed, and what to do where that is known.
+// explain says what failed, and what the operator can do if that is known.
 func (r *Repo) explain(doing string, err error) error {
 	failed, ran := errors.AsType[*proc.ToolError](err)
 	if !ran {
@@ -207,7 +212,7 @@ func (r *Repo) explain(doing string, err error) error {
 	}
 }
 
-// committed looks for a commit that carries this request's trailers.
+// committed looks for a commit that carries the trailers of this request.
 func (r *Repo) committed(ctx context.Context, q CommitRequest) (sha, subject string, err error) {
 	head, err := r.Head(ctx)
 	if err != nil || head == "" {
@@ -230,8 +235,9 @@ func (r *Repo) committed(ctx context.Context, q CommitRequest) (sha, subject str
 	return "", "", nil
 }
 
-// message is the commit's message and its subject. Subject and body may come from an agent: characters that do not
-// print go, the subject is one line of at most MaxSubject characters, and the last paragraph is superloop's.
+// message returns the commit's message and its subject. Subject and body may come from an agent, so message removes
+// unprintable characters and cuts the subject to one line of at most MaxSubject characters. The last paragraph holds
+// superloop's trailers.
 func (q CommitRequest) message() (message, subject string) {
 	limit := cmp.Or(max(q.MaxSubject, 0), defaultSubject)
 	subject = text.Cut(field(q.Subject), limit)
@@ -272,11 +278,11 @@ func (q CommitRequest) body() string {
 	return strings.TrimSpace(strings.Join(lines, "\n"))
 }
 
-// field is a value that stands in one line.
+// field turns a value into one line.
 func field(s string) string { return strings.Join(strings.Fields(printable(s, false)), " ") }
 
-// printable takes control characters out of s, and those that turn the direction of writing, which make a line look
-// like another one. In text of several lines newlines and tabs stay.
+// printable removes control characters from s, and the characters that change the direction of writing, because these
+// can make one line look like another. If lines is true, newlines and tabs stay; otherwise they become spaces.
 func printable(s string, lines bool) string {
 	return strings.Map(func(r rune) rune {
 		switch {

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Diff lists the paths that differ between a and b, sorted: what was added, modified or deleted.
+// Diff returns the paths that differ between a and b (added, modified or deleted), sorted.
 func Diff(a, b Snapshot) (paths []string) {
 	x, y := a.entries, b.entries
 	for len(x) > 0 || len(y) > 0 {
@@ -29,8 +29,9 @@ func Diff(a, b Snapshot) (paths []string) {
 	return paths
 }
 
-// Unchanged returns those of the paths that are the same in a and b, a path that is in neither included. With what was
-// dirty when a loop began, a from then and b from now, it is what a commit has to leave alone.
+// Unchanged returns those of the paths that are the same in a and b, or are in neither. If paths were dirty at the
+// start of a loop, a is the snapshot from then and b a current one, it returns the paths that a commit has to leave
+// alone.
 func Unchanged(a, b Snapshot, paths []string) (out []string) {
 	for _, p := range paths {
 		if a.at(p) == b.at(p) {
@@ -40,10 +41,11 @@ func Unchanged(a, b Snapshot, paths []string) (out []string) {
 	return out
 }
 
-// Signature is a SHA-256, in hex, of paths, modes and ids: two are the same exactly when Diff finds nothing.
+// Signature returns a SHA-256, in hex, over the paths, modes and ids. Two signatures are the same if and only if Diff
+// finds no difference.
 func (s Snapshot) Signature() string {
 	h := sha256.New()
-	var buf []byte // a hash costs a call for every few bytes
+	var buf []byte // collects entries, because each call of the hash costs time
 	for i := range s.entries {
 		e := &s.entries[i]
 		buf = binary.BigEndian.AppendUint32(buf, e.mode)
@@ -56,12 +58,12 @@ func (s Snapshot) Signature() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// Filter parts changed paths into those that count and those that the globs ignore.
+// Filter splits changed paths into those that count and those that the globs ignore.
 //
-// The globs have the meaning of .gitignore: "*.log" is a name at any depth, "dir/" a directory with all below it, "a/b"
-// and "/b" begin at the top, "**" stands for any number of directories, "!" takes back what a glob before it ignored,
-// but nothing below a directory that is ignored, and of several that match the last one decides. An empty one ignores
-// nothing. A glob that is not valid is an error, and then nothing is ignored.
+// The globs have the syntax of .gitignore: "*.log" matches a name at any depth, "dir/" matches a directory with
+// everything below it, "a/b" and "/b" begin at the top, and "**" matches any number of directories. "!" takes back an
+// earlier glob, but not below a directory that is ignored. If several globs match, the last one decides. An empty glob
+// ignores nothing. An invalid glob is an error, and then Filter ignores nothing.
 func Filter(paths, globs []string) (counted, ignored []string, err error) {
 	list, err := compileIgnore(globs)
 	if err != nil {
@@ -109,9 +111,9 @@ func compileIgnore(globs []string) (ignoreList, error) {
 	return list, nil
 }
 
-// ignores reports whether a file is ignored, or a directory that it is in.
+// ignores reports whether the list ignores a file or one of the directories above it.
 func (l ignoreList) ignores(file string) bool {
-	file, dir := strings.CutSuffix(file, "/") // a repository of its own
+	file, dir := strings.CutSuffix(file, "/") // a slash at the end marks a repository of its own
 	parts := strings.Split(file, "/")
 	for n := 1; n <= len(parts); n++ {
 		hit := false
@@ -127,7 +129,7 @@ func (l ignoreList) ignores(file string) bool {
 	return false
 }
 
-// matchSegs matches names against a glob's. A last "**" is one name or more.
+// matchSegs matches the names of a path against the segments of a glob. A final "**" matches one name or more.
 func matchSegs(segs, parts []string) bool {
 	switch {
 	case len(segs) == 0 || len(parts) == 0:

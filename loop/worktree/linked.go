@@ -12,16 +12,17 @@ import (
 	"github.com/superloop/superloop/internal/text"
 )
 
-// linked is one work tree as git worktree list tells it.
+// linked is one work tree in the output of git worktree list.
 type linked struct {
 	path   string
 	branch string // full name; "" when HEAD is detached
-	locked string // the reason, "yes" for none; "" when it is not locked
+	locked string // the reason of the lock, "yes" if it has none, or "" if the work tree is not locked
 }
 
-// AddWorktree makes a linked work tree at path with branch checked out, which is created at HEAD when it does not
-// exist, and opens it. A work tree of this repository that is there already, with that branch, is used as it is. One
-// that a crash left half made, or whose directory is gone, is made anew; no other work tree is touched.
+// AddWorktree makes a linked work tree at path with branch checked out, and opens it. If the branch does not exist,
+// AddWorktree creates it at HEAD. If this repository already has a work tree at path with that branch, AddWorktree
+// opens that one. If a crash left the work tree half made, or its directory is gone, AddWorktree makes it anew. It
+// changes no other work tree.
 func (r *Repo) AddWorktree(ctx context.Context, path, branch string) (*Repo, error) {
 	added, err := r.addWorktree(ctx, path, branch)
 	if err != nil {
@@ -61,7 +62,8 @@ func (r *Repo) addWorktree(ctx context.Context, path, branch string) (*Repo, err
 			}
 			return OpenEnv(ctx, path, r.env)
 		}
-		// What is in it goes too, and its branch stays. One that somebody has locked stays, and is an error.
+		// The files in the work tree are removed, too, and its branch stays. If somebody has locked the work tree, it
+		// stays, and the call fails.
 		remove := []string{"worktree", "remove", "--force"}
 		if known.locked == "initializing" {
 			remove = append(remove, "--force")
@@ -82,7 +84,7 @@ func (r *Repo) addWorktree(ctx context.Context, path, branch string) (*Repo, err
 	return OpenEnv(ctx, path, r.env)
 }
 
-// linkedAt finds the linked work tree at path, nil when there is none; never the main one.
+// linkedAt returns the linked work tree at path, or nil if there is none. It never returns the main work tree.
 func (r *Repo) linkedAt(ctx context.Context, path string) (*linked, error) {
 	out, err := r.read(ctx, "worktree", "list", "--porcelain")
 	if err != nil {
@@ -97,7 +99,7 @@ func (r *Repo) linkedAt(ctx context.Context, path string) (*linked, error) {
 	return nil, nil
 }
 
-// parseLinked reads the paragraphs of git worktree list; the first is the main work tree.
+// parseLinked parses the output of git worktree list --porcelain. The first work tree in it is the main one.
 func parseLinked(out string) []linked {
 	var list []linked
 	for line := range strings.Lines(out) {
@@ -114,7 +116,7 @@ func parseLinked(out string) []linked {
 	return list
 }
 
-// resolved is a path without symbolic links, as far as it exists.
+// resolved returns a path without symbolic links, as far as the path exists.
 func resolved(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real

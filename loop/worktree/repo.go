@@ -1,13 +1,13 @@
-// Package worktree tells facts about a git work tree, and commits in it.
+// Package worktree finds out facts about a git work tree, and makes commits in it.
 //
-// It calls git (2.30 or newer) for what only git knows and reads files itself for the rest. Everything under a
-// directory named .superloop is left out of every answer: superloop writes there while the loop runs.
+// It calls git (2.30 or newer) for facts that only git knows, and reads files for the others. No result includes a path
+// below a directory named .superloop, because superloop writes there while the loop runs.
 //
-// A Snapshot says what is in the tree, whatever of it is committed, staged or untracked: the same files give the same
-// snapshot before and after a commit, so that a loop can tell an agent that works from one that only commits.
+// A Snapshot lists the content of the tree, whether it is committed, staged or untracked. The same files give the same
+// snapshot before and after a commit. So a loop can tell an agent that works from an agent that only commits.
 //
-// Commit commits the work of one iteration and nothing else. It uses git's own partial commit, so that what an operator
-// had staged or changed stays as it was, hooks run, and the index and HEAD are never out of step.
+// Commit commits the work of one iteration and nothing else. It uses git's own partial commit. So everything that an
+// operator had staged or changed stays as it was, hooks run, and the index always fits HEAD.
 package worktree
 
 import (
@@ -28,29 +28,30 @@ import (
 )
 
 var (
-	// ErrNotRepo is a directory that is not in the work tree of a repository.
+	// ErrNotRepo means that a directory is not in the work tree of a repository.
 	ErrNotRepo = errors.New("not a git work tree")
-	// ErrUnborn is an operation that needs a commit in a repository without one.
+	// ErrUnborn means that an operation needs a commit, and the repository has none.
 	ErrUnborn = errors.New("the repository has no commit yet")
 )
 
-const maxOutput = 256 << 20 // bytes that one call of git may print: the list of about two million files
+const maxOutput = 256 << 20 // bytes of the output of one call of git: enough for about two million files
 
-// Repo is a git work tree. Several goroutines may use it, but two commits at once get in each other's way.
+// Repo is a git work tree. Several goroutines may use a Repo, but not for two commits at the same time.
 type Repo struct {
 	Top string // the work tree's top directory, absolute
-	// GitDir is its git directory, absolute; for a linked work tree or a submodule that is not Top/.git.
+	// GitDir is the git directory of the work tree, absolute. For a linked work tree or a submodule it is not Top/.git.
 	GitDir string
 
 	env    []string
-	sha256 bool // the object format
+	sha256 bool // whether the repository's object format is SHA-256
 }
 
-// Open finds the work tree that dir is in, also of a submodule or a repository without commits; not of a bare one.
+// Open finds the work tree that contains dir. The work tree may be that of a submodule or of a repository without
+// commits. A bare repository has none.
 func Open(ctx context.Context, dir string) (*Repo, error) { return OpenEnv(ctx, dir, os.Environ()) }
 
-// OpenEnv is Open with the environment that git is to be run with. Variables that would make git look at another
-// repository (GIT_DIR and the like, set inside of hooks) are left out of it.
+// OpenEnv is Open with an environment for git. OpenEnv removes from it the variables that would direct git to another
+// repository (GIT_DIR and others, which git sets for hooks).
 func OpenEnv(ctx context.Context, dir string, env []string) (*Repo, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -88,12 +89,12 @@ func OpenEnv(ctx context.Context, dir string, env []string) (*Repo, error) {
 	return r, nil
 }
 
-// tied are the variables that tie git to another repository or index.
+// tied lists the variables that direct git to another repository or index.
 var tied = strings.Fields(`GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_OBJECT_DIRECTORY GIT_ALTERNATE_OBJECT_DIRECTORIES GIT_COMMON_DIR
 	GIT_PREFIX GIT_NAMESPACE GIT_CEILING_DIRECTORIES GIT_LITERAL_PATHSPECS GIT_GLOB_PATHSPECS GIT_NOGLOB_PATHSPECS
 	GIT_ICASE_PATHSPECS GIT_EDITOR GIT_QUARANTINE_PATH GIT_INTERNAL_SUPER_PREFIX`)
 
-// cleanEnv drops what ties git to another repository, and what makes it ask on a terminal.
+// cleanEnv removes the variables that direct git to another repository, and keeps git from opening an editor.
 func cleanEnv(env []string) []string {
 	out := slices.DeleteFunc(slices.Clone(env), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
@@ -102,27 +103,29 @@ func cleanEnv(env []string) []string {
 	return append(out, "GIT_EDITOR=:")
 }
 
-// read runs git for an answer, without the file system monitor, which is a program that the repository's own
-// configuration names. proc.Tool sees to the language of messages and to it that no lock gets in an agent's way.
+// read runs git for a query. It switches off the file system monitor, a program that the configuration of the
+// repository names. proc.Tool sets the language of the messages, and keeps git from taking locks that would disturb an
+// agent.
 func (r *Repo) read(ctx context.Context, args ...string) ([]byte, error) {
 	t := proc.Tool{Dir: r.Top, Env: r.env, Limit: maxOutput}
 	return t.Run(ctx, append([]string{"git", "-c", "core.fsmonitor=false"}, args...)...)
 }
 
-// write runs git to change something, as the user would, with stdin. The housekeeping that git does on the side is left
-// to the user's own calls: it would be ended half-way with this one.
+// write runs git with stdin for a change, as the user would run it. It switches off git's background maintenance,
+// because that would be killed half-way when this call ends. The user's own calls of git do the maintenance.
 func (r *Repo) write(ctx context.Context, stdin []byte, args ...string) ([]byte, error) {
 	t := proc.Tool{Dir: r.Top, Env: r.env, Stdin: stdin, Limit: maxOutput}
 	return t.Run(ctx, append([]string{"git", "-c", "gc.auto=0", "-c", "maintenance.auto=false"}, args...)...)
 }
 
-// line is the answer of a call that gives one path, which may hold anything but a newline at its end.
+// line runs git for a query that prints one path or name. It removes only the newline at the end, because a path may
+// contain any other character.
 func (r *Repo) line(ctx context.Context, args ...string) (string, error) {
 	out, err := r.read(ctx, args...)
 	return strings.TrimSuffix(string(out), "\n"), err
 }
 
-// exitCode is the exit code of a git that ran and failed, -1 for another error.
+// exitCode returns the exit code of a git that ran and failed, or -1 for another error.
 func exitCode(err error) int {
 	if failed, ok := errors.AsType[*proc.ToolError](err); ok {
 		return failed.Code
@@ -130,17 +133,18 @@ func exitCode(err error) int {
 	return -1
 }
 
-// Head is the commit that HEAD is at, "" in a repository without a commit.
+// Head returns the commit of HEAD, or "" in a repository without a commit.
 func (r *Repo) Head(ctx context.Context) (string, error) {
 	return r.orNone(ctx, "HEAD", "rev-parse", "--quiet", "--verify", "HEAD^{commit}")
 }
 
-// Branch is the short name of the current branch, also of one without a commit; "" when HEAD is detached.
+// Branch returns the short name of the current branch, even if the branch has no commit yet. It returns "" if HEAD is
+// detached.
 func (r *Repo) Branch(ctx context.Context) (string, error) {
 	return r.orNone(ctx, "the branch", "symbolic-ref", "--quiet", "--short", "HEAD")
 }
 
-// orNone is the answer of a call that says by the exit code 1 that there is none.
+// orNone runs git for a query in which exit code 1 means that there is no answer.
 func (r *Repo) orNone(ctx context.Context, what string, args ...string) (string, error) {
 	out, err := r.line(ctx, args...)
 	if exitCode(err) == 1 {
@@ -151,8 +155,8 @@ func (r *Repo) orNone(ctx context.Context, what string, args ...string) (string,
 	return out, nil
 }
 
-// Dirty lists the paths that differ from HEAD or are untracked, sorted, relative to Top; a repository inside the work
-// tree that is not a submodule is its directory with a slash at the end.
+// Dirty returns the paths that differ from HEAD or are untracked, sorted, relative to Top. A repository inside the work
+// tree that is not a submodule counts as one path: its directory with a slash at the end.
 func (r *Repo) Dirty(ctx context.Context) ([]string, error) {
 	list, err := r.status(ctx)
 	out := make([]string, 0, len(list))
@@ -165,12 +169,13 @@ func (r *Repo) Dirty(ctx context.Context) ([]string, error) {
 // Committed is a commit of the current branch.
 type Committed struct {
 	SHA     string
-	At      time.Time // of the commit, not of its author
+	At      time.Time // time of the commit, not of the author's work
 	Subject string
-	Files   []string // paths that it changed, relative to Top, as git names them
+	Files   []string // the paths that the commit changed, relative to Top, in the form that git prints
 }
 
-// Recent lists the commits of HEAD since a time, the newest first, at most n. A repository without a commit has none.
+// Recent returns the commits of HEAD since a time, the newest first, at most n. In a repository without a commit it
+// returns none.
 func (r *Repo) Recent(ctx context.Context, since time.Time, n int) ([]Committed, error) {
 	if head, err := r.Head(ctx); err != nil || head == "" {
 		return nil, err
@@ -202,7 +207,7 @@ func (r *Repo) Recent(ctx context.Context, since time.Time, n int) ([]Committed,
 	return all, nil
 }
 
-// Modes of git's own, and what else a snapshot's entry can be.
+// File modes of git.
 const (
 	modeFile    = 0o100644
 	modeExec    = 0o100755
@@ -210,33 +215,33 @@ const (
 	modeGitlink = 0o160000
 )
 
-// change is a path that git status tells of.
+// change is a path that git status lists.
 type change struct {
 	path      string
-	staged    byte // X: HEAD against the index; '.' the same, '?' for both untracked
-	worktree  byte // Y: the index against the work tree
+	staged    byte // X: HEAD compared with the index; '.' for equal, '?' in both fields for untracked
+	worktree  byte // Y: the index compared with the work tree
 	submodule string
-	mode      uint32 // in the work tree; 0 when it is deleted or untracked
+	mode      uint32 // mode in the work tree; 0 if the path is deleted or untracked
 	unmerged  bool
 }
 
 func (c change) untracked() bool { return c.worktree == '?' }
 
-// nested is an untracked repository inside the work tree.
+// nested reports whether the change is an untracked repository inside the work tree.
 func (c change) nested() bool { return c.untracked() && strings.HasSuffix(c.path, "/") }
 
-// own reports whether a path is superloop's.
+// own reports whether a path belongs to superloop.
 func own(path string) bool {
 	return strings.Contains("/"+path+"/", "/.superloop/")
 }
 
-// status lists what differs from HEAD or the index or is untracked, sorted by path. It is one call of git.
+// status lists the paths that differ from HEAD or from the index, or are untracked, sorted by path. It calls git once.
 func (r *Repo) status(ctx context.Context) ([]change, error) {
 	out, err := r.read(ctx, "status", "--porcelain=v2", "-z", "--untracked-files=all", "--ignored=no", "--no-renames", "--ignore-submodules=none")
 	return parsed(out, err, parseStatus, "reading the status of "+r.Top)
 }
 
-// parseStatus reads the output of git status --porcelain=v2 -z.
+// parseStatus parses the output of git status --porcelain=v2 -z.
 func parseStatus(out []byte) ([]change, error) {
 	var list []change
 	for len(out) > 0 {
@@ -245,11 +250,11 @@ func parseStatus(out []byte) ([]change, error) {
 		if len(rec) == 0 || rec[0] == '#' || rec[0] == '!' {
 			continue
 		}
-		// How many fields stand before the path, and which is the mode in the work tree.
+		// For each kind of record: the number of fields before the path, and the field with the mode in the work tree.
 		fields := map[byte][2]int{'1': {8, 5}, '2': {9, 5}, 'u': {10, 6}, '?': {1, 0}}[rec[0]]
 		parts := strings.SplitN(string(rec), " ", fields[0]+1)
 		good := fields[0] > 0 && len(parts) == fields[0]+1
-		if good && rec[0] == '2' { // a rename, which was not asked for: the old name follows
+		if good && rec[0] == '2' { // a rename record, although --no-renames excludes it: the old name follows
 			_, out, _ = bytes.Cut(out, []byte{0})
 		}
 		c := change{path: parts[len(parts)-1], staged: '?', worktree: '?', unmerged: rec[0] == 'u'}
@@ -270,13 +275,13 @@ func parseStatus(out []byte) ([]change, error) {
 	return list, nil
 }
 
-// index lists the files of the index, sorted by path; a path with a conflict is left out. It is one call of git.
+// index lists the files of the index, sorted by path, without the paths that have a conflict. It calls git once.
 func (r *Repo) index(ctx context.Context) ([]entry, error) {
 	out, err := r.read(ctx, "ls-files", "--stage", "-z")
 	return parsed(out, err, parseIndex, "listing the files of "+r.Top)
 }
 
-// parsed is what parse finds in the output of a git that ended with err; doing stands before each error.
+// parsed parses the output of a git that ended with err. doing begins the text of each error.
 func parsed[T any](out []byte, err error, parse func([]byte) ([]T, error), doing string) (list []T, _ error) {
 	if err == nil {
 		list, err = parse(out)
@@ -287,7 +292,8 @@ func parsed[T any](out []byte, err error, parse func([]byte) ([]T, error), doing
 	return list, nil
 }
 
-// parseIndex reads the output of git ls-files --stage -z: for each file "mode object stage<TAB>path".
+// parseIndex parses the output of git ls-files --stage -z, which has a record "mode object stage<TAB>path" for each
+// file.
 func parseIndex(out []byte) ([]entry, error) {
 	list := make([]entry, 0, bytes.Count(out, []byte{0}))
 	sorted := true

@@ -10,10 +10,11 @@ import (
 	"github.com/superloop/superloop/internal/durable"
 )
 
-// The file: the line "superloop snapshot 1", then, as unsigned varints but where said otherwise, the number of entries
-// and for each the length of what its path shares with the one before, the length of the rest, the rest, the mode, and
-// 20 bytes of id (32 when the mode is marked "wide"); the number of stamps and for each its path, written as those of
-// the entries, its size and its time; the SHA-256 of all before.
+// Format of a snapshot file. Numbers are unsigned varints. The file consists of the line "superloop snapshot 1", the
+// number of entries, the entries, the number of stamps, the stamps, and the SHA-256 of everything before it. An entry
+// consists of the length of the prefix that its path shares with the path before, the length of the rest of the path,
+// the rest, the mode, and an id of 20 bytes (32 bytes if the mode has the mark "wide"). A stamp consists of its path,
+// in the form of the paths of entries, its size and its time.
 const (
 	snapHead = "superloop snapshot 1\n"
 	wide     = 1 << 31
@@ -21,7 +22,7 @@ const (
 
 var errDamaged = errors.New("the snapshot file is damaged")
 
-// Save writes the snapshot to file. It survives a kill; what a power cut damages, Load refuses.
+// Save writes the snapshot to a file. The file survives a kill. Load refuses a file that a power cut has damaged.
 func (s Snapshot) Save(disk durable.Disk, file string) error {
 	if err := disk.WriteProjection("snapshot", file, s.encode(), 0o600); err != nil {
 		return fmt.Errorf("saving the snapshot of the tree: %w", err)
@@ -29,7 +30,8 @@ func (s Snapshot) Save(disk durable.Disk, file string) error {
 	return nil
 }
 
-// Load reads a snapshot that Save wrote. A missing file is fs.ErrNotExist; a damaged one is an error, no snapshot.
+// Load reads a snapshot that Save wrote. For a missing file the error is fs.ErrNotExist. For a damaged file Load
+// returns an error and no snapshot.
 func Load(file string) (s Snapshot, err error) {
 	data, err := durable.Read(file, maxOutput)
 	if err == nil {
@@ -78,7 +80,7 @@ func appendPath(out []byte, last *string, p string) []byte {
 	return append(out, p[n:]...)
 }
 
-// snapReader takes an encoded snapshot apart; after the first failure it gives zeroes.
+// snapReader decodes an encoded snapshot. After the first failure it returns zeroes.
 type snapReader struct {
 	b   []byte
 	bad bool
@@ -103,7 +105,7 @@ func (r *snapReader) bytes(n uint64) (p []byte) {
 	return p
 }
 
-// path reads a path behind another one, and stores it there.
+// path reads a path. last points to the path before, and path replaces it by the new one.
 func (r *snapReader) path(last *string) string {
 	shared, rest := r.number(), r.bytes(r.number())
 	if shared > uint64(len(*last)) {
@@ -113,7 +115,8 @@ func (r *snapReader) path(last *string) string {
 	return *last
 }
 
-// count reads a number of items that take at least size bytes each.
+// count reads the number of items of at least size bytes each. A number that the remaining bytes cannot hold is a
+// failure.
 func (r *snapReader) count(size uint64) int {
 	n := r.number()
 	if n > uint64(len(r.b))/size {

@@ -19,54 +19,57 @@ import (
 )
 
 const (
-	maxHashed    = 8 << 20 // bytes, beyond which a file that git has no hash of is known by its size and time
-	maxUntracked = 5000    // untracked files, beyond which all of them are known by their size and time
-	maxWalked    = 50_000  // files of a repository inside the work tree that are looked at
+	maxHashed    = 8 << 20 // bytes; a larger file without an object id of git is identified by its size and time
+	maxUntracked = 5000    // number of untracked files; if there are more, all of them are identified by size and time
+	maxWalked    = 50_000  // files that superloop looks at in a repository inside the work tree
 
-	// Marks beside a mode, for what sum is when it is no object id.
-	byStat   = 1 << 30 // size and modification time
-	byDigest = 1 << 29 // digest of a directory, see digestDir
+	// Marks in the mode of an entry, for a sum that is not an object id.
+	byStat   = 1 << 30 // sum is the size and the modification time
+	byDigest = 1 << 29 // sum is the digest of a directory, see digestDir
 )
 
 var errGrew = errors.New("the file changed while it was read")
 
-// entry is one path of a tree: its mode and the id of its content. It is small: a tree may have 100,000 files.
+// entry is one path of a tree, with its mode and the id of its content. It is small, because a tree may have 100,000
+// files.
 type entry struct {
 	path string
 	mode uint32
-	sum  [32]byte // an object id (SHA-1 leaves the rest zero), or as marked in mode
+	sum  [32]byte // an object id (for SHA-1 the last 12 bytes are zero), or as the marks in mode say
 }
 
 func byPath(a, b entry) int { return strings.Compare(a.path, b.path) }
 
-// stamp is when a file that differed from the index was last changed.
+// stamp holds the size and modification time of a file that differed from the index.
 type stamp struct {
 	path  string
 	size  int64
 	mtime int64 // nanoseconds since the epoch
 }
 
-// Snapshot is what is in a work tree: every tracked or untracked file that is not ignored, with its mode and the id of
-// its content. The zero Snapshot is an empty tree. It is a value and never changes.
+// Snapshot lists the files of a work tree: every tracked file, and every untracked file that is not ignored, each with
+// its mode and the id of its content. The zero Snapshot is an empty tree. A Snapshot never changes.
 type Snapshot struct {
 	entries []entry // sorted by path
-	dirty   []stamp // of the files that were hashed here, sorted by path
+	dirty   []stamp // the files that superloop hashed itself, sorted by path
 }
 
 // Snapshot takes a snapshot of the work tree with two calls of git.
 //
-// A file has the id that git knows for it or, when it was changed since it was staged, or never was, the one that git
-// would give it. So a commit, by whomever, changes nothing as long as the files stay the same. Three kinds of paths
-// have no such id: a file of more than 8 MiB, and every untracked file when there are more than 5,000, is its size and
-// time; a submodule is its commit, with the sizes and times of its files when they differ from it; a repository that is
-// not a submodule is the sizes and times of its files. Where a filter (line ends, LFS) stores another content than the
-// file's, the id changes once, when it is committed; SnapshotSince has neither flaw.
+// The id of a file is the object id that git has for it. If the file was changed since it was staged, or never was
+// staged, it is the object id that git would give it. So a commit does not change the snapshot as long as the files
+// stay the same. Three kinds of paths have another id. A file of more than 8 MiB, and every untracked file if there are
+// more than 5,000, is identified by its size and time. A submodule is identified by its commit, and by the sizes and
+// times of its files if they differ from that commit. A repository that is not a submodule is identified by the sizes
+// and times of its files. If a filter (line ends, LFS) stores other content than that of the file, the id changes once,
+// with the commit. SnapshotSince avoids this change, and the change when a large or untracked file is committed.
 func (r *Repo) Snapshot(ctx context.Context) (Snapshot, error) {
 	return r.SnapshotSince(ctx, Snapshot{})
 }
 
-// SnapshotSince is Snapshot by someone who has an earlier one of the same tree: a file that git had no id for then, and
-// that is the same now, keeps the one that it has there, so that committing it makes no difference for certain.
+// SnapshotSince takes a snapshot like Snapshot, for a caller with an earlier snapshot prev of the same tree. A file for
+// which git had no id in prev, and which has not changed since, keeps its id of prev. So a commit of that file does not
+// change the snapshot.
 func (r *Repo) SnapshotSince(ctx context.Context, prev Snapshot) (Snapshot, error) {
 	index, err := r.index(ctx)
 	if err != nil {
@@ -87,7 +90,7 @@ func (r *Repo) SnapshotSince(ctx context.Context, prev Snapshot) (Snapshot, erro
 	gone := map[string]bool{}
 	for _, c := range changes {
 		if !c.untracked() && !c.unmerged && c.worktree == '.' {
-			continue // staged as it is; the index has it
+			continue // the index has the same content
 		}
 		gone[c.path] = true
 		if err := ctx.Err(); err != nil {
@@ -107,7 +110,7 @@ func (r *Repo) SnapshotSince(ctx context.Context, prev Snapshot) (Snapshot, erro
 	return snap, nil
 }
 
-// merge replaces in a sorted list what is gone by what came over it.
+// merge returns the sorted list index without the paths in gone and with the entries of over, sorted.
 func merge(index, over []entry, gone map[string]bool) []entry {
 	if len(gone) == 0 {
 		return index
@@ -124,7 +127,7 @@ func merge(index, over []entry, gone map[string]bool) []entry {
 	return append(out, over...)
 }
 
-// look gives a changed path its entry; ok is false when nothing is there.
+// look makes the entry of a changed path. ok is false if no file is at that path.
 func (r *Repo) look(ctx context.Context, c change, statOnly bool) (e entry, st stamp, ok bool) {
 	e.path = c.path
 	file := filepath.Join(r.Top, c.path)
@@ -170,8 +173,8 @@ func (r *Repo) look(ctx context.Context, c change, statOnly bool) (e entry, st s
 	return e, st, true
 }
 
-// carry gives files that git has by now, under an id of its own, the ids that prev has for them, when their content is
-// still the same: read once more, or by size and time where prev knows no more than that.
+// carry copies ids from prev to snap, for the files that have an object id of git by now and had none in prev, if their
+// content is still the same. carry compares the content by a hash, or by size and time if prev has only these.
 func (r *Repo) carry(snap *Snapshot, prev Snapshot) {
 	known := make(map[string]bool, len(snap.dirty))
 	for _, st := range snap.dirty {
@@ -206,7 +209,7 @@ func (s Snapshot) find(path string) (int, bool) {
 	return slices.BinarySearchFunc(s.entries, path, func(e entry, p string) int { return strings.Compare(e.path, p) })
 }
 
-// at is the entry of a path, the zero one when there is none.
+// at returns the entry of a path, or the zero entry if there is none.
 func (s Snapshot) at(path string) entry {
 	if i, ok := s.find(path); ok {
 		return s.entries[i]
@@ -214,7 +217,7 @@ func (s Snapshot) at(path string) entry {
 	return entry{}
 }
 
-// blob is the id that git gives to content of that size, read as a stream.
+// blob returns the object id that git gives to content of that size. It reads the content as a stream.
 func (r *Repo) blob(content io.Reader, size int64) (sum [32]byte, err error) {
 	h := sha1.New()
 	if r.sha256 {
@@ -231,7 +234,7 @@ func (r *Repo) blob(content io.Reader, size int64) (sum [32]byte, err error) {
 	return sum, err
 }
 
-// hashFile is the id that git gives to a file's content.
+// hashFile returns the object id that git gives to the content of a file.
 func (r *Repo) hashFile(file string, size int64) (sum [32]byte, err error) {
 	f, err := durable.Open(file)
 	if err != nil {
@@ -241,9 +244,10 @@ func (r *Repo) hashFile(file string, size int64) (sum [32]byte, err error) {
 	return r.blob(f, size)
 }
 
-// submodule is the commit that a submodule is at; if it has changes of its own, a digest of that and of its files.
+// submodule returns the id of a submodule: its current commit, or, if it has changes of its own, a digest of that
+// commit and of its files.
 func (r *Repo) submodule(ctx context.Context, c change, dir string) (mode uint32, sum [32]byte) {
-	// Without a repository of its own at dir, git must not find the one around it.
+	// If dir is not a repository of its own, git must not find the repository around it.
 	in := Repo{Top: dir, env: append(slices.Clone(r.env), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir))}
 	head, err := in.Head(ctx)
 	if raw, bad := hex.DecodeString(head); err == nil && bad == nil {
@@ -256,7 +260,8 @@ func (r *Repo) submodule(ctx context.Context, c change, dir string) (mode uint32
 	return modeGitlink | byDigest, sha256.Sum256(append(sum[:], files[:]...))
 }
 
-// digestDir is a digest over path, mode, size and time of the files below dir, without .git; at most maxWalked.
+// digestDir returns a digest of the path, mode, size and time of at most maxWalked files below dir. It skips the
+// entries named .git and .superloop.
 func digestDir(dir string) (sum [32]byte) {
 	h := sha256.New()
 	n := 0
