@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Appender adds to the end of one file. It may be used by several goroutines: an Append may run while a Sync is waiting
-// for the disk. There must be one Appender for a file at a time, in all processes; a lock beside the file sees to that.
+// Appender appends to one file. Several goroutines may use it: an Append may run while a Sync waits for the disk. At
+// any time there must be only one Appender for a file in all processes. The caller ensures that with a lock.
 type Appender struct {
 	d    Disk
 	op   string
@@ -24,13 +24,13 @@ type Appender struct {
 
 	mu   sync.Mutex
 	size int64
-	err  error // the first error after which the file's state is unknown
+	err  error // the first error after which the content of the file is unknown
 
 	syncMu sync.Mutex
 }
 
-// OpenAppend opens or creates path for appending. The directory of an empty file is flushed, so that later a Sync of the
-// file is enough. Steps: open, and for a new or empty file dirsync.
+// OpenAppend opens or creates path for appending. It flushes the directory of an empty file, so that a later Sync only
+// has to flush the file. Steps: open, and for a new or empty file dirsync.
 func (d Disk) OpenAppend(op, path string, perm fs.FileMode) (*Appender, error) {
 	f, err := d.open(op, "open", path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, perm)
 	if err != nil {
@@ -48,11 +48,12 @@ func (d Disk) OpenAppend(op, path string, perm fs.FileMode) (*Appender, error) {
 	return a, nil
 }
 
-// Append adds p with one write(2). On success p survives a kill. On failure nothing of p counts: what was written of it
-// is cut off again, and a later Append works if there is room by then. If the cut fails too, the Appender is poisoned:
-// this and every later call returns that error.
+// Append appends p with one write(2). On success p survives a kill. On failure Append removes the part of p that was
+// written, and a later Append works if there is room by then. If that removal fails too, the Appender is poisoned: this
+// call and every later call return the error.
 //
-// If the file is not the one it wrote it is poisoned with a *ChangedError. Steps: append, truncate after a part.
+// If somebody else has changed the file since the last Append, the Appender is poisoned with a *ChangedError. Steps:
+// append, and truncate after a partial write.
 func (a *Appender) Append(p []byte) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -77,7 +78,8 @@ func (a *Appender) Append(p []byte) error {
 	return err
 }
 
-// unchanged costs one fstat. An agent that runs `git clean` or edits the file is found at the next event.
+// unchanged checks with one fstat that nobody else has changed the file. So superloop notices at the next event that an
+// agent has run `git clean` or has edited the file.
 func (a *Appender) unchanged() error {
 	var st unix.Stat_t // os.File.Stat allocates
 	err := retry(func() error { return unix.Fstat(int(a.file.Fd()), &st) })
@@ -92,9 +94,9 @@ func (a *Appender) unchanged() error {
 	return nil
 }
 
-// Sync makes everything that was appended before the call survive a power cut. A failure poisons the Appender for good:
-// after a failed flush the system may have dropped the dirty pages and would call a second flush a success, so the
-// file's state is unknown until it is read again by a new process or a new Appender. Steps: sync.
+// Sync makes all bytes that were appended before the call survive a power cut. A failure poisons the Appender for good:
+// after a failed flush the system may have dropped the dirty pages, and may report a second flush as a success. The
+// content of the file is then unknown until a new process or a new Appender reads it. Steps: sync.
 func (a *Appender) Sync() error {
 	a.syncMu.Lock()
 	defer a.syncMu.Unlock()
@@ -117,14 +119,15 @@ func (a *Appender) poison(err error) error {
 	return a.err
 }
 
-// Size is the length of the file in bytes: what it had at the start and every Append that was successful since.
+// Size returns the length of the file in bytes: its length at OpenAppend plus the length of every successful Append.
 func (a *Appender) Size() int64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.size
 }
 
-// Close closes the file, without a flush. Later calls return fs.ErrClosed, or the error that poisoned it before.
+// Close closes the file without a flush. Later calls return fs.ErrClosed, or the error that poisoned the Appender
+// before.
 func (a *Appender) Close() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -137,17 +140,18 @@ func (a *Appender) Close() error {
 	return a.d.closeFile(a.file, a.op, a.path)
 }
 
-// Repair says what was cut off the end of a file, and where it is kept.
+// Repair says how many bytes CutTail has cut off the end of a file, and which file holds them.
 type Repair struct {
-	Cut    int64  // the number of bytes; 0: there was nothing to repair
-	Broken string // the file that holds them now; "" if nothing was cut
+	Cut    int64  // the number of bytes; 0 if there was nothing to repair
+	Broken string // the file that holds these bytes now; "" if nothing was cut
 }
 
-// maxAsides bounds the search for a free name beside a file that keeps tearing at the same place.
+// maxAsides bounds the search for a free name, for a file that is torn at the same offset again and again.
 const maxAsides = 1000
 
-// CutTail cuts path at offset, after what is behind it was copied aside and the copy flushed. Killed at any point it
-// leaves the tail in one of the two places or in both. Steps: those of CopyAside, then open, truncate, sync.
+// CutTail cuts path at offset, after it has copied the bytes behind offset to another file and has flushed the copy. If
+// a kill interrupts it, the bytes are in one of the two files or in both. Steps: those of CopyAside, then open,
+// truncate, sync.
 func (d Disk) CutTail(op, path string, offset int64) (Repair, error) {
 	broken, err := d.CopyAside(op, path, offset)
 	if err != nil {
@@ -172,10 +176,10 @@ func (d Disk) CutTail(op, path string, offset int64) (Repair, error) {
 	return Repair{Cut: info.Size() - offset, Broken: broken}, nil
 }
 
-// CopyAside copies what path holds from offset on (0: all of it) to "<path>.broken-<offset>" and flushes the copy and
-// its directory. path itself is not touched. A copy that is there already with the same bytes is the copy; one with
-// other bytes is evidence of another crash and is left alone: the new one gets ".2", ".3" and so on at the end of its
-// name. Steps: read, aside, aside-write (each 256 KiB), aside-sync, dirsync.
+// CopyAside copies the bytes of path from offset on (0: all bytes) to "<path>.broken-<offset>" and flushes the copy and
+// its directory. It does not change path. If a file of that name holds the same bytes, it is the copy. If it holds
+// other bytes, it is evidence of another crash and stays as it is; the name of the new copy then ends in ".2", ".3" and
+// so on. Steps: read, aside, aside-write (for each 256 KiB), aside-sync, dirsync.
 func (d Disk) CopyAside(op, path string, offset int64) (string, error) {
 	src, err := d.open(op, "read", path, os.O_RDONLY, 0)
 	if err != nil {
@@ -196,7 +200,7 @@ func (d Disk) CopyAside(op, path string, offset int64) (string, error) {
 				err = fail(op, "aside", name, err)
 			}
 		}
-		if err == nil && same { // who made it may have been killed before the flush
+		if err == nil && same { // the process that made the copy may have been killed before its flush
 			err = d.do(op, "aside-sync", name, dst.Sync)
 		}
 		dst.Close()
@@ -233,7 +237,7 @@ func (d Disk) copyTail(op string, dst, src *os.File, offset int64) error {
 	}
 }
 
-// sameBytes compares what is left in the two, in constant memory.
+// sameBytes compares the rest of two files, in constant memory.
 func sameBytes(a, b io.Reader) (bool, error) {
 	x, y := sha256.New(), sha256.New()
 	_, errA := io.Copy(x, a)

@@ -1,24 +1,25 @@
-// Package durable is the only code of superloop that writes to disk. Each function says what is true after it returns,
-// and what is true after the process, or the power, dies at any point inside it.
+// Package durable is the only code of superloop that writes to disk. The comment of each function says what is true
+// after the function returns, and what is true if the process or the power dies at any point inside it.
 //
-// Two words are used strictly:
+// Two phrases have a strict meaning:
 //
-//   - "survives a kill": the bytes are in the system's page cache; SIGKILL cannot take them back, a power cut can.
-//   - "survives a power cut": the bytes, and the directory entry that leads to them, were flushed (fsync) and the flush
-//     was successful.
+//   - "survives a kill": the bytes are in the system's page cache. SIGKILL cannot remove them, but a power cut can.
+//   - "survives a power cut": the bytes, and the directory entry that leads to them, were flushed (fsync), and the
+//     flush was successful.
 //
-// A Disk is a value and is passed to whoever writes; nothing is global. Every physical step is announced to the Disk's
-// Fault, if it has one, under the name "<operation>:<step>": the operation is the caller's ("events", "state"), the
-// step is one of
+// A Disk is a value that the caller passes to each writer. There is no global state. If a Disk has a Fault, it calls
+// the Fault before every physical step, with the name "<operation>:<step>". The caller chooses the operation ("events",
+// "state"). The step is one of
 //
 //	create open read write append truncate sync dirsync rename remove
 //	mkdir chmod close aside aside-write aside-sync lock
 //
-// A test can therefore fail, cut short or never finish exactly one step of one operation, and run over all of them by
-// recording the names of a clean run.
+// So a test can make exactly one step of one operation fail, write only a part, or never finish. It can do so for every
+// step in turn, because a run without faults gives the names of all steps.
 //
-// No file is ever opened through a symbolic link in its last component, and nothing but a regular file is opened at
-// all: an agent that plants a link or a FIFO where superloop writes gets an error, not a write elsewhere or a hang.
+// The package opens regular files only, and follows no symbolic link in the last component of a path. If an agent
+// plants a link or a FIFO at a path that superloop writes, superloop gets an error. It neither writes elsewhere nor
+// blocks.
 package durable
 
 import (
@@ -35,23 +36,25 @@ import (
 	"github.com/superloop/superloop/internal/text"
 )
 
-// Disk writes files. The zero value, and OS(), is the real disk.
+// Disk writes files. The zero value and OS() are the real disk.
 type Disk struct {
 	fault Fault
 }
 
-// OS is the real disk.
+// OS returns the real disk.
 func OS() Disk { return Disk{} }
 
-// WithFault is the same disk, with f asked before every physical step.
+// WithFault returns the same disk with the fault f, which the disk calls before every physical step.
 func (d Disk) WithFault(f Fault) Disk { return Disk{f} }
 
-// Fault is asked before the step of that name is carried out, and may be called by several goroutines. If it returns an
-// error the step is not carried out and fails with that error; a *ShortWrite lets a write do a part of its work first.
-// A Fault that does not return (it kills the process) is a crash at exactly that point.
+// Fault is called before each step, with the step's name. Several goroutines may call it at the same time. If it
+// returns an error, the disk does not carry out the step, and the step fails with that error. A *ShortWrite lets a
+// write put some of its bytes on the disk first. A Fault that does not return, because it kills the process, simulates
+// a crash at exactly that point.
 type Fault func(op string) error
 
-// ShortWrite makes a write put N bytes on the disk and then fail with Err (nil is ENOSPC). Other steps fail with Err.
+// ShortWrite makes a write put N bytes on the disk and then fail with Err (nil means ENOSPC). Other steps only fail
+// with Err.
 type ShortWrite struct {
 	N   int
 	Err error
@@ -79,7 +82,7 @@ func (d Disk) do(op, step, path string, act func() error) error {
 	return fail(op, step, path, err)
 }
 
-// write carries out one step that writes p, and says how many bytes got there.
+// write carries out one step that writes p, and returns the number of bytes written.
 func (d Disk) write(put func([]byte) (int, error), op, step, path string, p []byte) (n int, err error) {
 	if err = d.ask(op, step); err == nil {
 		n, err = put(p)
@@ -98,10 +101,11 @@ func (d Disk) open(op, step, path string, flag int, perm fs.FileMode) (f *os.Fil
 	return f, err
 }
 
-// Open opens a regular file for reading, as for writing: through no link, and without waiting.
+// Open opens a regular file for reading. It has the rules of opening for writing: it follows no link and never blocks.
 func Open(path string) (*os.File, error) { return OS().open("file", "open", path, os.O_RDONLY, 0) }
 
-// Read reads a file whole, under the rules of Open, and refuses more than limit bytes. An empty file gives non-nil.
+// Read reads a whole file, under the rules of Open. A file of more than limit bytes is an error. For an empty file Read
+// returns a non-nil slice.
 func Read(path string, limit int64) ([]byte, error) {
 	f, err := Open(path)
 	if err != nil {
@@ -118,7 +122,8 @@ func Read(path string, limit int64) ([]byte, error) {
 	return data, nil
 }
 
-// openRegular opens a regular file. O_NOFOLLOW refuses a link as the last component, O_NONBLOCK waits for no FIFO.
+// openRegular opens a regular file. O_NOFOLLOW refuses a link as the last component. O_NONBLOCK keeps the call from
+// waiting for the other end of a FIFO.
 func openRegular(path string, flag int, perm fs.FileMode) (*os.File, error) {
 	f, err := os.OpenFile(path, flag|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, perm)
 	if errors.Is(err, syscall.ELOOP) {
@@ -138,7 +143,7 @@ func openRegular(path string, flag int, perm fs.FileMode) (*os.File, error) {
 	return f, nil
 }
 
-// syncDir flushes the directory that path is an entry of.
+// syncDir flushes the directory that holds the entry of path.
 func (d Disk) syncDir(op, path string) error {
 	dir := filepath.Dir(path)
 	return d.do(op, "dirsync", dir, func() error {
@@ -149,26 +154,27 @@ func (d Disk) syncDir(op, path string) error {
 		defer f.Close()
 		err = f.Sync()
 		if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) {
-			return nil // some file systems (FUSE, 9p) have no flush for directories; there is nothing to do on them
+			return nil // some file systems (FUSE, 9p) cannot flush directories
 		}
 		return err
 	})
 }
 
-// closeFile closes f as a step: on some file systems (NFS, quota) it is the close that says that a write was lost.
+// closeFile closes f as a step of its own, because some file systems (NFS, quota) report a lost write only at the
+// close.
 func (d Disk) closeFile(f *os.File, op, path string) error {
-	defer f.Close() // if the fault forbids the step
+	defer f.Close() // in case the fault forbids the step
 	return d.do(op, "close", path, f.Close)
 }
 
-// File is a file that is written from the beginning to the end, such as a log. It is for one goroutine at a time.
+// File is a file that its writer writes once from beginning to end, such as a log. One goroutine at a time may use it.
 type File struct {
 	d    Disk
 	op   string
 	file *os.File
 }
 
-// Create makes path, or empties it. What is written survives a kill, and not a power cut. Steps: create.
+// Create creates path, or empties it. The bytes written to it survive a kill, but not a power cut. Steps: create.
 func (d Disk) Create(op, path string, perm fs.FileMode) (*File, error) {
 	f, err := d.open(op, "create", path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, perm)
 	if err != nil {
@@ -182,7 +188,7 @@ func (f *File) Write(p []byte) (int, error) {
 	return f.d.write(f.file.Write, f.op, "write", f.file.Name(), p)
 }
 
-// Close closes the file; it does not flush. Steps: close.
+// Close closes the file without a flush. Steps: close.
 func (f *File) Close() error { return f.d.closeFile(f.file, f.op, f.file.Name()) }
 
 var (
@@ -190,7 +196,7 @@ var (
 	errNotRegular = errors.New("it is not a regular file; remove it")
 )
 
-// Error is what every function of this package returns: the step that failed and the file it failed on.
+// Error is the error type of this package's functions. It names the failed step and the file.
 type Error struct {
 	Op   string // "events:append"
 	Path string
@@ -207,7 +213,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// fail names the step and the path once, whatever names the cause carries; nil stays nil.
+// fail adds the step and the path to err, and removes the path that err itself may carry. A nil err stays nil.
 func fail(op, step, path string, err error) error {
 	if err == nil {
 		return nil
@@ -222,13 +228,14 @@ func fail(op, step, path string, err error) error {
 	return &Error{Op: op + ":" + step, Path: path, Err: err}
 }
 
-// IsFull reports whether err says that there is no room: the disk is full, or the user's quota is.
+// IsFull reports whether err means that the disk or the user's quota is full.
 func IsFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
-// ChangedError says that an append-only file is no longer the one that was written: another writer made it longer or
-// shorter, or it was deleted. Nothing was written to it when this was found, and nothing will be.
+// ChangedError means that somebody else has changed a file: an append-only file became longer or shorter or was
+// deleted, or a lock file was deleted or replaced. An Appender writes nothing to the file when it finds this, and
+// nothing later.
 type ChangedError struct {
 	Path string
 	Why  string
@@ -238,15 +245,15 @@ func (e *ChangedError) Error() string {
 	return fmt.Sprintf("%s was changed by something else than superloop: %s", e.Path, e.Why)
 }
 
-// tempMark stands in the name of every temporary file, after a dot and the name of the file that it is to replace.
+// tempMark is part of the name of every temporary file. Before it stand a dot and the name of the file to be replaced.
 const tempMark = ".tmp-"
 
-// WriteFile replaces path by data. A reader, and a machine after a power cut, sees the old content whole or the new
-// content whole. When it returns nil the new content survives a power cut. When it returns an error the old content is
-// there as it was, with one exception: if the last step ("dirsync") fails the new content is in place and it is unknown
-// which of the two a power cut leaves.
+// WriteFile replaces path by data. A reader sees either the whole old content or the whole new content, also after a
+// power cut. If WriteFile returns nil, the new content survives a power cut. If it returns an error, the old content is
+// still there, with one exception: after an error of the last step ("dirsync") the new content is in place, and a power
+// cut may leave either of the two.
 //
-// The file has mode perm exactly (umask does not apply); while it is being written it is readable by its owner only.
+// The file has exactly the mode perm, whatever the umask is. While WriteFile writes it, only its owner can read it.
 // Steps: create, write, chmod, sync, close, rename, dirsync.
 func (d Disk) WriteFile(op, path string, data []byte, perm fs.FileMode) error {
 	if err := d.replace(op, path, data, perm, true); err != nil {
@@ -255,13 +262,14 @@ func (d Disk) WriteFile(op, path string, data []byte, perm fs.FileMode) error {
 	return d.syncDir(op, path)
 }
 
-// WriteProjection is WriteFile without the flushes, for a file that can be made again: the new content survives a kill;
-// a power cut may leave the old, the new or an empty file. Steps: create, write, chmod, close, rename.
+// WriteProjection is WriteFile without the flushes, for a file that superloop can make again. The new content survives
+// a kill. A power cut may leave the old content, the new content or an empty file. Steps: create, write, chmod, close,
+// rename.
 func (d Disk) WriteProjection(op, path string, data []byte, perm fs.FileMode) error {
 	return d.replace(op, path, data, perm, false)
 }
 
-// replace names path in its errors: the name of the temporary file tells the operator nothing.
+// replace names path in its errors, because the name of the temporary file would not help the operator.
 func (d Disk) replace(op, path string, data []byte, perm fs.FileMode, flush bool) error {
 	var f *os.File
 	err := d.do(op, "create", path, func() (err error) {
@@ -291,8 +299,9 @@ func (d Disk) replace(op, path string, data []byte, perm fs.FileMode, flush bool
 	return err
 }
 
-// RemoveTemps removes, and counts, what killed replacements have left in dir. Only the one process that writes into dir
-// may call it: it cannot tell a dead writer's file from a live one's. Steps: remove, once for each file.
+// RemoveTemps removes the temporary files that killed writers have left in dir, and returns their number. Only the one
+// process that writes into dir may call it, because it cannot tell the file of a dead writer from that of a live one.
+// Steps: remove, once for each file.
 func (d Disk) RemoveTemps(op, dir string) (int, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -307,7 +316,7 @@ func (d Disk) RemoveTemps(op, dir string) (int, error) {
 		switch err := d.Unlink(op, filepath.Join(dir, e.Name())); {
 		case err == nil:
 			n++
-		case !errors.Is(err, fs.ErrNotExist): // gone is gone, whoever did it
+		case !errors.Is(err, fs.ErrNotExist): // another process may have removed it
 			return n, err
 		}
 	}
@@ -316,8 +325,8 @@ func (d Disk) RemoveTemps(op, dir string) (int, error) {
 
 func digits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
-// MkdirAll makes path and every parent that is missing, with mode perm less the umask, and flushes their parents: what
-// is later flushed inside survives a power cut. Steps: mkdir and dirsync, for each directory that is made.
+// MkdirAll creates path and all missing parents, with mode perm less the umask, and flushes their parents. So a file
+// that is later flushed inside path survives a power cut. Steps: mkdir and dirsync, for each new directory.
 func (d Disk) MkdirAll(op, path string, perm fs.FileMode) error {
 	info, err := os.Stat(path)
 	if err == nil && info.IsDir() {
@@ -340,30 +349,32 @@ func (d Disk) MkdirAll(op, path string, perm fs.FileMode) error {
 	return d.syncDir(op, path)
 }
 
-// Mkdir makes one directory that need not survive a power cut. Steps: mkdir.
+// Mkdir creates one directory. A power cut may undo it. Steps: mkdir.
 func (d Disk) Mkdir(op, path string, perm fs.FileMode) error {
 	return d.do(op, "mkdir", path, func() error { return os.Mkdir(path, perm) })
 }
 
-// Rename moves a file or directory within one file system and flushes both directories. After an error of step "rename"
-// nothing has moved; after one of "dirsync" a power cut may undo it. Steps: rename, dirsync for each directory.
+// Rename moves a file or directory within one file system and flushes both parent directories. After an error of step
+// "rename" nothing has moved. After an error of step "dirsync" a power cut may undo the move. Steps: rename, dirsync
+// for each directory.
 func (d Disk) Rename(op, from, to string) error {
 	if err := d.Move(op, from, to); err != nil {
 		return err
 	}
-	// The new place first: between the two flushes the entry may be found twice, never nowhere.
+	// Flush the new directory first: between the two flushes a power cut may leave two entries, but never none.
 	if err := d.syncDir(op, to); err != nil || filepath.Dir(from) == filepath.Dir(to) {
 		return err
 	}
 	return d.syncDir(op, from)
 }
 
-// Move is Rename without the flushes: what has moved survives a kill, and a power cut may undo it. Steps: rename.
+// Move is Rename without the flushes. The move survives a kill, but a power cut may undo it. Steps: rename.
 func (d Disk) Move(op, from, to string) error {
 	return d.do(op, "rename", from, func() error { return os.Rename(from, to) })
 }
 
-// Remove removes a file or an empty directory, and flushes its directory; else fs.ErrNotExist. Steps: remove, dirsync.
+// Remove removes a file or an empty directory, and flushes its parent directory. If path does not exist, the error is
+// fs.ErrNotExist. Steps: remove, dirsync.
 func (d Disk) Remove(op, path string) error {
 	if err := d.Unlink(op, path); err != nil {
 		return err
@@ -371,7 +382,7 @@ func (d Disk) Remove(op, path string) error {
 	return d.syncDir(op, path)
 }
 
-// Unlink is Remove without the flush: after a power cut the file may be there again. Steps: remove.
+// Unlink is Remove without the flush. A power cut may undo the removal. Steps: remove.
 func (d Disk) Unlink(op, path string) error {
 	return d.do(op, "remove", path, func() error { return os.Remove(path) })
 }

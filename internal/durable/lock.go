@@ -15,17 +15,18 @@ import (
 	"github.com/superloop/superloop/internal/text"
 )
 
-// maxHolder bounds what is read of a lock file: it is text for a message.
+// maxHolder bounds how much of a lock file is read, in bytes. The text is only shown in messages.
 const maxHolder = 4096
 
-// Lock is an exclusive flock(2) on a file of its own, which stays. It ends with Unlock, or with the process, however
-// that ends: there are no stale locks. Not for NFS.
+// Lock is an exclusive flock(2) on a lock file, which stays after Unlock. The lock ends with Unlock or with the
+// process, however the process ends, so there are no stale locks. Lock does not work on NFS.
 type Lock struct{ file *os.File }
 
-// LockedError says that somebody else, possibly in this process, holds a lock.
+// LockedError means that another process, or another part of this one, holds a lock.
 type LockedError struct {
 	Path string
-	// Holder is what the holder wrote about itself, up to 4 KiB. It is text from a file: show it, decide nothing by it.
+	// Holder is the text that the holder wrote about itself, up to 4 KiB. Anybody may have written it into the file, so
+	// callers show it and decide nothing by it.
 	Holder []byte
 }
 
@@ -37,8 +38,9 @@ func (e *LockedError) Error() string {
 	return fmt.Sprintf("%s is locked by %s; wait for it or stop it, the lock ends with it", e.Path, who)
 }
 
-// Lock takes the lock at path without waiting, and writes holder into the file for messages, if there is room. If it is
-// held the error is a *LockedError. Steps, under the operation "lock": open, lock, write.
+// Lock takes the lock at path without waiting. It writes holder into the file for messages, if there is room on the
+// disk. If somebody else holds the lock, the error is a *LockedError. Steps, under the operation "lock": open, lock,
+// write.
 func (d Disk) Lock(path string, holder []byte) (*Lock, error) {
 	for {
 		f, err := d.open("lock", "open", path, os.O_RDWR|os.O_CREATE, 0o600)
@@ -60,12 +62,13 @@ func (d Disk) Lock(path string, holder []byte) (*Lock, error) {
 		if err != nil {
 			return nil, err
 		}
-		// The file was removed between our open and our lock: nobody else could see that lock.
+		// Somebody removed the file between open and lock. Nobody else can see a lock on the removed file, so try
+		// again.
 	}
 }
 
-// LockWait is Lock that waits while somebody else holds the lock: until ctx ends, and, unless patience is 0, at most so
-// long; the error is then the *LockedError.
+// LockWait is Lock, but it waits while somebody else holds the lock. It waits until ctx ends, and at most for patience,
+// unless patience is 0. After patience the error is the *LockedError.
 func (d Disk) LockWait(ctx context.Context, path string, holder []byte, patience time.Duration) (*Lock, error) {
 	for end := time.Now().Add(patience); ; {
 		l, err := d.Lock(path, holder)
@@ -80,8 +83,8 @@ func (d Disk) LockWait(ctx context.Context, path string, holder []byte, patience
 	}
 }
 
-// exclusive locks fd. A failure may be due to a probe (see Holder), which holds a shared lock for a moment: then a
-// shared lock is to be had here too, and the exclusive one soon.
+// exclusive locks fd. If that fails, a probe (see Holder) may be the reason, because a probe holds a shared lock for a
+// moment. In this case exclusive gets a shared lock, too, and tries again.
 func exclusive(fd int) error {
 	for {
 		err := flock(fd, unix.LOCK_EX)
@@ -98,12 +101,12 @@ func exclusive(fd int) error {
 	}
 }
 
-// flock does not wait for others.
+// flock calls flock(2) and never waits for other lock holders.
 func flock(fd, how int) error {
 	return retry(func() error { return unix.Flock(fd, how|unix.LOCK_NB) })
 }
 
-// retry calls again when a signal interrupts the call.
+// retry repeats a call that a signal has interrupted.
 func retry(call func() error) error {
 	for {
 		if err := call(); err != unix.EINTR {
@@ -112,7 +115,8 @@ func retry(call func() error) error {
 	}
 }
 
-// Check reports whether the lock keeps others out: if its file was deleted or replaced, others lock another file.
+// Check returns an error if the lock no longer keeps others out. This is the case if somebody deleted or replaced its
+// file, because others then lock another file.
 func (l *Lock) Check() error {
 	mine, err := l.file.Stat()
 	if err == nil {
@@ -127,16 +131,16 @@ func (l *Lock) Check() error {
 	return fail("lock", "check", l.file.Name(), err)
 }
 
-// Unlock gives the lock up and empties the file.
+// Unlock releases the lock and empties the file.
 func (l *Lock) Unlock() error {
-	_ = l.file.Truncate(0) // text for messages only
-	// Closing alone does not free it while a child that is just being forked has the descriptor too.
+	_ = l.file.Truncate(0) // the text is for messages only
+	// A close alone does not release the lock while a child that is being forked has the descriptor, too.
 	_ = flock(int(l.file.Fd()), unix.LOCK_UN)
 	return fail("lock", "close", l.file.Name(), l.file.Close())
 }
 
-// Holder looks whether the lock at path is held, without taking it and without getting in the way of who does: a Lock
-// that meets a Holder just goes on. The text is what the holder wrote, or nil if the lock is free.
+// Holder reports whether somebody holds the lock at path. It does not take the lock, and a Lock call that meets this
+// probe simply goes on. holder is the text that the holder wrote, or nil if the lock is free.
 func Holder(path string) (holder []byte, locked bool, err error) {
 	f, err := openRegular(path, os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -11,15 +11,17 @@ import (
 	"os"
 )
 
-// Slots is a small record that is replaced in place, cheaply and often: one pwrite(2), no rename, no flush. The file
-// has two slots, 4 KiB apart, that are written in turn; each carries a generation and a CRC-32C, and the record is the
-// valid slot of the highest generation. A write that is torn, by a kill or by a power cut, damages the older slot only,
-// so there is always the record of before. 4 KiB, because that is the largest unit in which a disk tears.
+// Slots stores a small record that is often replaced in place at low cost: one pwrite(2), no rename and no flush. The
+// file has two slots, 4 KiB apart, which Store writes in turn. Each slot carries a generation and a CRC-32C. The record
+// is the valid slot with the highest generation. If a kill or a power cut tears a write, it damages only the older
+// slot, so the record before it is still there. The distance is 4 KiB because that is the largest unit in which a disk
+// tears a write.
 //
-// A Store survives a kill. A power cut may leave any record stored before it, never a mix of two: whoever reads it
-// takes it as "at least this".
+// The result of Store survives a kill. A power cut may leave any record that was stored earlier, but never a mix of
+// two. A reader therefore takes the record to mean "at least this".
 //
-// A slot, little-endian: 4 bytes "slot", 4 bytes CRC-32C of what follows, 8 bytes generation, 2 bytes length, record.
+// The format of a slot, little-endian: 4 bytes "slot", 4 bytes CRC-32C of all bytes that follow, 8 bytes generation, 2
+// bytes length, record.
 type Slots struct {
 	d    Disk
 	op   string
@@ -32,11 +34,12 @@ const (
 	slotStride = 4096
 	slotHead   = 18
 	slotMagic  = "slot"
-	// MaxRecord is the length in bytes of the longest record that Slots takes.
+	// MaxRecord is the length of the longest possible record, in bytes.
 	MaxRecord = slotStride - slotHead
 )
 
-// OpenSlots opens or creates path, its directory flushed. Steps: open, read, and for a new or empty file dirsync.
+// OpenSlots opens or creates path, and flushes the directory of a new or empty file. Steps: open, read, and for a new
+// or empty file dirsync.
 func (d Disk) OpenSlots(op, path string, perm fs.FileMode) (*Slots, error) {
 	f, err := d.open(op, "open", path, os.O_RDWR|os.O_CREATE, perm)
 	if err != nil {
@@ -57,7 +60,7 @@ func (d Disk) OpenSlots(op, path string, perm fs.FileMode) (*Slots, error) {
 	return s, nil
 }
 
-// ReadSlots gives the record of path without opening it for writing; ok is false if there is none.
+// ReadSlots returns the record of path without opening the file for writing. ok is false if there is no record.
 func ReadSlots(path string) (record []byte, ok bool, err error) {
 	f, err := openRegular(path, os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -71,10 +74,11 @@ func ReadSlots(path string) (record []byte, ok bool, err error) {
 	return record, gen > 0, fail("slots", "read", path, err)
 }
 
-// Record is the last record that was stored; ok is false if there is none, or none that is whole.
+// Record returns the last stored record. ok is false if there is none, or if no slot is valid.
 func (s *Slots) Record() (record []byte, ok bool) { return s.last, s.gen > 0 }
 
-// Store replaces the record. After an error the last one is intact on the disk, and Store may be repeated. Steps: write.
+// Store replaces the record. After an error the record before it is intact on the disk, and the caller may call Store
+// again. Steps: write.
 func (s *Slots) Store(record []byte) error {
 	if len(record) > MaxRecord {
 		return fail(s.op, "write", s.file.Name(), fmt.Errorf("record of %d bytes, the longest is %d", len(record), MaxRecord))
@@ -96,7 +100,7 @@ func (s *Slots) Store(record []byte) error {
 // Close closes the file. Steps: close.
 func (s *Slots) Close() error { return s.d.closeFile(s.file, s.op, s.file.Name()) }
 
-// newest finds the valid slot of the highest generation; 0: there is none.
+// newest returns the valid slot with the highest generation. gen is 0 if there is none.
 func newest(f *os.File) (gen uint64, record []byte, err error) {
 	var b [slotStride]byte
 	for i := range int64(2) {
@@ -111,7 +115,7 @@ func newest(f *os.File) (gen uint64, record []byte, err error) {
 	return gen, record, nil
 }
 
-// decodeSlot gives generation 0 for a slot that is not valid.
+// decodeSlot decodes a slot. It returns generation 0 for an invalid slot.
 func decodeSlot(b []byte) (gen uint64, record []byte) {
 	if len(b) < slotHead || string(b[:4]) != slotMagic {
 		return 0, nil
