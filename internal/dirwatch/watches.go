@@ -1,4 +1,5 @@
-// Package dirwatch tells any number of listeners what happens in directories, through one watch of the system.
+// Package dirwatch tells any number of listeners about changes in directories, through one watch instance of the
+// system.
 package dirwatch
 
 import (
@@ -11,28 +12,29 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// Some file systems send no events: rechecked directories are looked at in each recheck besides, in turns, so that not
-// all loops wake up at once. Of more directories each has its turn later.
+// Some file systems send no events. Therefore Watches also pokes up to rechecked listeners in each recheck period,
+// divided into turns, so that not all loops wake up at once. If there are more listeners, the others come in later
+// periods.
 const recheck, rechecked, turns = time.Second, 100, 10
 
-// Watches tells any number of loops what happens in directories, through one watch of the system: of those a user has
-// few (128 on most machines), and each costs 64 KiB and more, while a directory in it costs next to nothing. Its
-// methods may be called by several goroutines.
+// Watches tells any number of listeners about changes in directories, through one watch instance of the system. A user
+// has few instances (128 on most machines), and each costs 64 KiB or more, while a directory in an instance costs very
+// little. Several goroutines may call its methods.
 type Watches struct {
 	Mu    sync.Mutex
-	fs    *fsnotify.Watcher // nil if the system has none left: then only the turns are
+	fs    *fsnotify.Watcher // nil if the system has no instance left: then only the rechecks work
 	dirs  map[string][]*watcher
-	armed map[string]bool // the directories that the file system tells of
+	armed map[string]bool // the directories whose events the file system sends
 	All   []*watcher
-	turn  int // the next one of All to be told to look
-	due   int // the looks that are due, in parts of 1/turns
+	turn  int // index in All of the listener that the next recheck pokes
+	due   int // the pokes that are due, in parts of 1/turns
 }
 
-// watcher is who wants to know.
+// watcher is one listener.
 type watcher struct {
-	ctx      context.Context // until it ends
+	ctx      context.Context // when it ends, the listener is removed
 	dir      string
-	look     chan struct{} // capacity 1: only "look again" matters
+	look     chan struct{} // capacity 1, because each value only means "look again"
 	concerns func(path string) bool
 }
 
@@ -43,16 +45,17 @@ func (w *watcher) poke() {
 	}
 }
 
-// NewWatches begins to watch, until ctx ends.
+// NewWatches starts to watch, until ctx ends.
 func NewWatches(ctx context.Context) *Watches {
 	w := &Watches{dirs: map[string][]*watcher{}, armed: map[string]bool{}}
-	w.fs, _ = fsnotify.NewWatcher() // nil with an error
+	w.fs, _ = fsnotify.NewWatcher() // nil if there is an error
 	go w.run(ctx)
 	return w
 }
 
-// Dir sends on the returned channel whenever something may have happened to a file of dir that concerns, and now and
-// then besides, until ctx ends (which is noticed at the next turn).
+// Dir returns a channel that receives a value when something may have happened to a file of dir for which concerns
+// returns true. The channel also receives a value now and then without a change. This ends with ctx, which Watches
+// notices at the listener's next turn.
 func (w *Watches) Dir(ctx context.Context, dir string, concerns func(path string) bool) <-chan struct{} {
 	one := &watcher{ctx: ctx, dir: filepath.Clean(dir), look: make(chan struct{}, 1), concerns: concerns}
 	w.Mu.Lock()
@@ -71,7 +74,7 @@ func (w *Watches) arm(dir string) {
 	}
 }
 
-// drop takes the one out whose place in All is i.
+// drop removes the listener with index i in All.
 func (w *Watches) drop(i int) {
 	one, last := w.All[i], len(w.All)-1
 	w.All[i], w.All[last] = w.All[last], nil
@@ -79,7 +82,7 @@ func (w *Watches) drop(i int) {
 	w.dirs[one.dir] = slices.DeleteFunc(w.dirs[one.dir], func(x *watcher) bool { return x == one })
 	if len(w.dirs[one.dir]) == 0 {
 		if w.armed[one.dir] {
-			_ = w.fs.Remove(one.dir) // it may be gone, which is the same
+			_ = w.fs.Remove(one.dir) // an error means that the directory is gone, which has the same effect
 		}
 		delete(w.dirs, one.dir)
 		delete(w.armed, one.dir)
@@ -107,7 +110,7 @@ func (w *Watches) run(ctx context.Context) {
 				continue
 			}
 			w.tell(ev)
-		case _, ok := <-errs: // too many events at once: what happened meanwhile is not known
+		case _, ok := <-errs: // for example too many events at once: some events are lost, so all listeners must look
 			if !ok {
 				errs = nil
 			}
@@ -120,7 +123,7 @@ func (w *Watches) run(ctx context.Context) {
 	}
 }
 
-// tell wakes those whom a change concerns.
+// tell pokes the listeners that a change concerns.
 func (w *Watches) tell(ev fsnotify.Event) {
 	if ev.Op == fsnotify.Chmod {
 		return
@@ -128,7 +131,7 @@ func (w *Watches) tell(ev fsnotify.Event) {
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
 	if ev.Has(fsnotify.Remove) || ev.Has(fsnotify.Rename) {
-		delete(w.armed, ev.Name) // the directory itself; what takes its place is armed at its turn
+		delete(w.armed, ev.Name) // the directory itself is gone; a new directory of that name is armed at its next turn
 	}
 	for _, one := range w.dirs[filepath.Dir(ev.Name)] {
 		if one.concerns(ev.Name) {
@@ -137,7 +140,7 @@ func (w *Watches) tell(ev fsnotify.Event) {
 	}
 }
 
-// next tells those whose turn it is to look.
+// next pokes the listeners whose turn it is.
 func (w *Watches) next() {
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
