@@ -1,5 +1,5 @@
-// Package batch answers questions that come one a line, as the verbs with --batch do: in order, each with a line of
-// JSON. A line that is no question is answered too, and the batch goes on.
+// Package batch answers questions, one per line, for the verbs with --batch. It answers in the order of the lines, each
+// with one line of JSON. A line that is not a valid question gets an answer, too, and the batch goes on.
 package batch
 
 import (
@@ -11,21 +11,21 @@ import (
 	"io"
 )
 
-// head is how much of a line that is too long is kept, in bytes: its id may stand there.
+// head is how many bytes are kept of a line that is too long, because they may contain its id.
 const head = 4 << 10
 
-// Refused is the answer to a line that is no question.
+// Refused is the answer to a line that is not a valid question.
 type Refused struct {
 	ID    json.RawMessage `json:"id"`
 	Error string          `json:"error"`
-	// Line is the line's number, from 1; 0 leaves it out.
+	// Line is the number of the line, from 1. 0 means that the answer does not state it.
 	Line int `json:"line,omitempty"`
 }
 
-// Refuse is the refusal of a line with that id.
+// Refuse returns the refusal of the line with that id.
 func Refuse(id json.RawMessage, why string) Refused { return Refused{ID: ID(id), Error: why} }
 
-// ID is the id of a question as its answer has it: null where there is none.
+// ID returns the id of a question in the form for the answer: null if there is none.
 func ID(id json.RawMessage) json.RawMessage {
 	if len(id) == 0 {
 		return json.RawMessage("null")
@@ -33,12 +33,12 @@ func ID(id json.RawMessage) json.RawMessage {
 	return id
 }
 
-// TooLong says why a line of more than most bytes is refused.
+// TooLong returns the reason for the refusal of a line of more than most bytes.
 func TooLong(most int) string { return fmt.Sprintf("the line is longer than %d bytes", most) }
 
-// Lines writes what answer says of each line of r to w; nil is left out. Of a line of more than most bytes answer gets
-// the beginning, and whole is false. The answers are written out whenever no other line is there yet: whoever asks may
-// wait for them. The error is that of reading or writing.
+// Lines calls answer for each line of r and writes the result to w, unless the result is nil. For a line of more than
+// most bytes, answer gets only the beginning, and whole is false. Lines flushes the answers whenever no other line is
+// buffered, because the asker may wait for them. It returns the error of reading or writing.
 func Lines(r io.Reader, w io.Writer, most int, answer func(line []byte, whole bool) any) error {
 	in, out := bufio.NewReaderSize(r, 64<<10), bufio.NewWriterSize(w, 64<<10)
 	enc := json.NewEncoder(out)
@@ -69,8 +69,8 @@ func Lines(r io.Reader, w io.Writer, most int, answer func(line []byte, whole bo
 	}
 }
 
-// Objects is Lines for lines of at most 64 MiB that hold an object each. Blank lines are left out, and a line that is
-// no object of that form is refused.
+// Objects is Lines for lines of at most 64 MiB that each hold a JSON object. It skips blank lines, and refuses a line
+// that is not an object of type Question.
 func Objects[Question any](r io.Reader, w io.Writer, answer func(Question) any) error {
 	const most = 64 << 20
 	return Lines(r, w, most, func(line []byte, whole bool) any {
@@ -85,14 +85,14 @@ func Objects[Question any](r io.Reader, w io.Writer, answer func(Question) any) 
 			var of struct {
 				ID json.RawMessage `json:"id"`
 			}
-			_ = json.Unmarshal(line, &of) // an error elsewhere leaves the id readable
+			_ = json.Unmarshal(line, &of) // despite an error elsewhere in the line, its id may be readable
 			return Refuse(of.ID, fmt.Sprintf("reading the line: %v", err))
 		}
 		return answer(q)
 	})
 }
 
-// next reads a line without its end. io.EOF: there is none.
+// next reads a line and returns it without its line end. It returns io.EOF if there are no more lines.
 func next(in *bufio.Reader, most int) (line []byte, whole bool, err error) {
 	whole = true
 	for {
