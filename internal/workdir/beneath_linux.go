@@ -6,10 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lookAt opens a directory for nothing but going through it.
+// lookAt holds the flags to open a directory from which the caller only opens other directories.
 const lookAt = unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC
 
-// beneath opens a directory below the repository. The kernel sees to it that no step leaves it.
+// beneath opens a directory below the repository. The kernel makes sure that no step of the path leaves the repository.
 func (r *Root) beneath(rel string) (int, error) {
 	how := &unix.OpenHow{Flags: lookAt, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS}
 	for range 1000 {
@@ -17,9 +17,9 @@ func (r *Root) beneath(rel string) (int, error) {
 		switch {
 		case err == nil:
 			return fd, nil
-		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN): // EAGAIN: a rename meanwhile
+		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN): // EAGAIN: a concurrent rename
 			continue
-		case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EPERM): // before Linux 5.6, or a filter of system calls
+		case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EPERM): // Linux before 5.6, or a filter of system calls
 			return r.beneathRoot(rel)
 		}
 		return -1, err

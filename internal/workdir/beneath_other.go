@@ -4,7 +4,7 @@ package workdir
 
 import "golang.org/x/sys/unix"
 
-// lookAt opens a directory for nothing but going through it.
+// lookAt holds the flags to open a directory from which the caller only opens other directories.
 const lookAt = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC
 
 // beneath opens a directory below the repository.

@@ -1,5 +1,5 @@
-// Package workdir finds the directory in which a command is to run: inside of a repository, whatever links lead to it
-// and whatever is renamed meanwhile.
+// Package workdir finds the directory in which a command is to run. The directory lies inside of a repository, even if
+// symbolic links lead to it or somebody renames directories at the same time.
 package workdir
 
 import (
@@ -15,40 +15,40 @@ import (
 )
 
 const (
-	maxDir     = 4096 // bytes of a working directory
-	maxParents = 512  // directories between a working directory and the repository
+	maxDir     = 4096 // bounds the path of a working directory, in bytes
+	maxParents = 512  // bounds the number of directories between a working directory and the repository
 )
 
-// stateDir is where superloop keeps its own files.
+// stateDir is the directory with superloop's own files.
 const stateDir = ".superloop"
 
-// Root is a repository in which working directories are looked for. It holds a descriptor: what is at its path later
-// does not matter.
+// Root is a repository in which superloop looks for working directories. It holds a descriptor of the repository, so a
+// later change at the repository's path does not matter.
 type Root struct {
 	*os.File
 	ID
-	Real string // its path, absolute and without symbolic links
-	path string // as it was given, absolute
+	Real string // path of the repository, absolute and without symbolic links
+	path string // path as the caller gave it, made absolute
 	dir  *os.Root
 }
 
-// ID names a directory, whatever it is called, for as long as it exists.
+// ID identifies a directory, whatever its name is, for as long as it exists.
 type ID struct {
 	Dev uint64 `json:"dev"`
 	Ino uint64 `json:"ino"`
 }
 
-// Dir is a working directory. It stays the same directory, whatever is renamed: run by its descriptor, or compare its
-// ID.
+// Dir is a working directory. It stays the same directory if somebody renames directories. The caller runs a command in
+// it by its descriptor, or compares its ID.
 type Dir struct {
-	*os.File // opened for nothing but going into it
+	*os.File // open only as a place to start in, not for reading
 	ID
-	Rel string // its path below the repository, "." for the repository itself
+	Rel string // path below the repository, "." for the repository itself
 }
 
-// Error says why a working directory is none. Its message is complete, and quotes what was asked for.
+// Error says why a directory cannot be a working directory. Its message is complete and quotes the requested directory.
 type Error struct {
-	Dir string // what was asked for
+	Dir string // the requested directory
 	Why string
 }
 
@@ -79,13 +79,14 @@ func OpenRoot(path string) (*Root, error) {
 	return r, nil
 }
 
-// Close gives the descriptors up.
+// Close closes the descriptors.
 func (r *Root) Close() error { return errors.Join(r.File.Close(), r.dir.Close()) }
 
-// Resolve finds a working directory: relative to the repository, or an absolute path below it; "" is the repository
-// itself; there is no ~ and no variable. Links are followed as long as they stay inside; the kernel sees to that at
-// every step, so renaming things meanwhile changes nothing. Refused are what is not there, no directory, outside,
-// inside .git or .superloop, or on another file system. Every refusal is a *Error.
+// Resolve finds a working directory. dir is relative to the repository, or an absolute path below it. "" means the
+// repository itself. Resolve expands neither ~ nor variables. It follows links that stay inside of the repository. On
+// Linux the kernel checks each step of the path, and elsewhere os.Root does, so concurrent renames change nothing.
+// Resolve refuses a path that does not exist, is not a directory, lies outside of the repository, inside of .git or
+// .superloop, or on another file system. Every refusal is a *Error.
 func (r *Root) Resolve(dir string) (*Dir, error) {
 	refuse := func(why string) (*Dir, error) { return nil, &Error{dir, why} }
 	if why := Impossible(dir); why != "" {
@@ -114,7 +115,7 @@ func (r *Root) Resolve(dir string) (*Dir, error) {
 	return &Dir{f, id, rel}, nil
 }
 
-// Impossible refuses what no repository can hold, without looking.
+// Impossible returns the reason why no repository can contain dir, or "". It does not look at the disk.
 func Impossible(dir string) string {
 	switch {
 	case len(dir) > maxDir:
@@ -125,8 +126,8 @@ func Impossible(dir string) string {
 	return ""
 }
 
-// Forbidden refuses the names of directories where no command runs. rel begins at the repository, which may itself lie
-// in one: so do loops' work trees.
+// Forbidden returns the reason why no command may run in rel because of a name in it, or "". rel is relative to the
+// repository. The repository itself may lie in such a directory, as the work trees of loops do.
 func Forbidden(rel string) string {
 	for segment := range strings.SplitSeq(rel, "/") {
 		if strings.EqualFold(segment, ".git") || strings.EqualFold(segment, stateDir) {
@@ -136,7 +137,7 @@ func Forbidden(rel string) string {
 	return ""
 }
 
-// relative makes dir a path below the repository. It is not cleaned: a/../b is not b where a is a link.
+// relative returns dir as a path below the repository. It does not clean the path: if a is a link, a/../b is not b.
 func (r *Root) relative(dir string) (string, bool) {
 	if dir == "" {
 		return ".", true
@@ -182,8 +183,8 @@ func identify(fd int) (ID, error) {
 	return ID{uint64(st.Dev), st.Ino}, nil // Dev is signed on some systems
 }
 
-// inside goes up from a directory to the repository: it proves that it is in there, and in none of the directories
-// where nothing runs.
+// inside follows the parents of a directory up to the repository. So it proves that the directory lies in the
+// repository, and not in one of the directories where no command may run.
 func (r *Root) inside(fd int) error {
 	at, err := unix.Openat(fd, ".", lookAt, 0)
 	if err != nil {
@@ -207,7 +208,7 @@ func (r *Root) inside(fd int) error {
 		above, err := identify(up)
 		unix.Close(at)
 		at = up
-		// What it is called shows from above: a link may have led past the name.
+		// Compare with the forbidden directories from above, because a link may have led into one under another name.
 		for _, name := range []string{".git", stateDir} {
 			var st unix.Stat_t
 			if unix.Fstatat(up, name, &st, 0) == nil && id == (ID{uint64(st.Dev), st.Ino}) {
@@ -221,9 +222,10 @@ func (r *Root) inside(fd int) error {
 	return fmt.Errorf("lies more than %d directories deep", maxParents)
 }
 
-// beneathRoot opens a directory with os.Root, which goes step by step and lets no step leave the repository.
+// beneathRoot opens a directory with os.Root, which follows the path step by step and lets no step leave the
+// repository.
 func (r *Root) beneathRoot(rel string) (int, error) {
-	f, err := r.dir.OpenFile(rel, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0) // a FIFO would wait for a writer
+	f, err := r.dir.OpenFile(rel, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0) // else a FIFO would block
 	if err != nil {
 		return -1, err
 	}
