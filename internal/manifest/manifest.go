@@ -1,7 +1,7 @@
-// Package manifest reads package manifests and lock files, for those who pin them, compare them with what is installed,
-// or look a package up in them. It takes bytes and gives facts. Agents may have written the bytes, so every reader
-// takes time and memory in proportion to them, and none fails on them: what cannot be read is said, or left out where
-// the function says so.
+// Package manifest reads package manifests and lock files. Its callers pin these files, compare them with the installed
+// packages, or look up a package in them. Each function takes bytes and returns facts. Agents may have written the
+// bytes. So the time and memory of each function are proportional to its input, and no function crashes on bad input.
+// The comment of each function says whether it reports or skips what it cannot read.
 package manifest
 
 import (
@@ -12,15 +12,15 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// Crate is a dependency of a Cargo.toml.
+// Crate is a dependency in a Cargo.toml.
 type Crate struct {
-	Name      string // in the file and in the code
-	Package   string // the crate's own name
-	Workspace bool   // offered to the members of the workspace only
+	Name      string // name in the file and in the code
+	Package   string // own name of the crate
+	Workspace bool   // the workspace only offers it to its members
 }
 
-// Cargo reads the dependencies of a Cargo.toml, those for development, for the build and for one system included. ok is
-// false for what TOML does not read.
+// Cargo returns the dependencies in a Cargo.toml. They include those for development, for the build and for one
+// platform. ok is false if text is not TOML that function TOML can read.
 func Cargo(text []byte) (crates []Crate, ok bool) {
 	all, ok := TOML(text)
 	at := map[string]int{}
@@ -45,7 +45,7 @@ func Cargo(text []byte) (crates []Crate, ok bool) {
 	return crates, ok
 }
 
-// CargoLock gives the names of the crates in a Cargo.lock.
+// CargoLock returns the names of the crates in a Cargo.lock.
 func CargoLock(text []byte) map[string]bool {
 	all, _ := TOML(text)
 	names := map[string]bool{}
@@ -57,13 +57,13 @@ func CargoLock(text []byte) map[string]bool {
 	return names
 }
 
-// Directive is a directive of a go.mod or go.work, in a block of its kind or not.
+// Directive is a directive of a go.mod or go.work, alone on its line or in a block.
 type Directive struct {
 	Verb  string
-	Words []string // behind the verb, as they are written
+	Words []string // words after the verb, as written
 }
 
-// GoMod gives the directives of a go.mod or go.work, in their order.
+// GoMod returns the directives of a go.mod or go.work, in their order.
 func GoMod(text []byte) []Directive {
 	var out []Directive
 	block := ""
@@ -85,18 +85,18 @@ func GoMod(text []byte) []Directive {
 	return out
 }
 
-// Package is what a package.json says. A field that is of another type than it should be is as if it were not there.
+// Package holds the fields of a package.json. A field of the wrong type counts as missing.
 type Package struct {
 	Name, Version, Main string
 	Manager             string // name@version
 	Scripts             map[string]string
-	Workspaces          []string // patterns of directories
+	Workspaces          []string // glob patterns of directories
 	Dependencies, DevDependencies,
 	PeerDependencies, OptionalDependencies map[string]string
 }
 
-// PackageJSON reads a package.json as JavaScript does: names are case-sensitive, the last of two counts, a byte order
-// mark is nothing. ok is false for what is no JSON object.
+// PackageJSON reads a package.json by the rules of JavaScript: names are case-sensitive, the last of several equal
+// names counts, and a byte order mark is ignored. ok is false if text is not a JSON object.
 func PackageJSON(text []byte) (p Package, ok bool) {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")), &all) != nil {
@@ -109,14 +109,14 @@ func PackageJSON(text []byte) (p Package, ok bool) {
 		_ = json.Unmarshal(all[name], field) // see Package
 	}
 	if json.Unmarshal(all["workspaces"], &p.Workspaces) != nil {
-		var nested map[string]json.RawMessage // of yarn 1
+		var nested map[string]json.RawMessage // the form of yarn 1
 		_ = json.Unmarshal(all["workspaces"], &nested)
 		_ = json.Unmarshal(nested["packages"], &p.Workspaces)
 	}
 	return p, all != nil
 }
 
-// Declares reports whether a package is among the dependencies of any kind.
+// Declares reports whether the package depends on the package of that name, in any kind of dependency.
 func (p Package) Declares(name string) bool {
 	for _, kind := range []map[string]string{p.Dependencies, p.DevDependencies, p.PeerDependencies, p.OptionalDependencies} {
 		if _, ok := kind[name]; ok {
@@ -126,8 +126,8 @@ func (p Package) Declares(name string) bool {
 	return false
 }
 
-// YAMLList reads the list of strings under a key at the beginning of a line, in either form; what it cannot read means
-// everything, which is "**".
+// YAMLList reads the list of strings under a top-level key, in the block form or in the flow form. For a part that it
+// cannot read it returns "**", which matches everything.
 func YAMLList(text []byte, name string) []string {
 	var out []string
 	in := false
@@ -166,7 +166,7 @@ func yamlScalar(s string) string {
 	return strings.Trim(strings.TrimSpace(s), `"'`)
 }
 
-// Requirements gives the lines of a requirements file, continued ones joined, without comments and blank lines.
+// Requirements returns the lines of a requirements file, without comments and blank lines. It joins continued lines.
 func Requirements(text []byte) []string {
 	var out []string
 	for line := range strings.Lines(strings.ReplaceAll(strings.ReplaceAll(string(text), "\r\n", "\n"), "\\\n", " ")) {
@@ -178,32 +178,32 @@ func Requirements(text []byte) []string {
 	return out
 }
 
-// PythonName is a distribution's name as names are compared (PEP 503).
+// PythonName returns the name of a distribution in the normalized form in which names are compared (PEP 503).
 func PythonName(name string) string {
 	return strings.Join(strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return strings.ContainsRune("-_.", r) }), "-")
 }
 
-// Bounds of a TOML file. The parser's tree of a line is up to 60 times as long as the line, and a key is repeated in
-// each setting of its table.
+// Bounds of a TOML file. They are needed because the parser's tree of a line is up to 60 times as long as the line, and
+// because each setting repeats the key of its table.
 const (
 	maxTOML  = 2 << 20  // bytes of the file
 	maxPaths = 16 << 20 // bytes of the paths of all settings
-	maxDepth = 50       // arrays and inline tables in one another
+	maxDepth = 50       // nested arrays and inline tables
 )
 
-// Setting is a key of a TOML file with its value. Inline tables and arrays are values.
+// Setting is a key of a TOML file with its value. Inline tables and arrays count as values.
 type Setting struct {
-	// Path are the names of the tables and the key, with dots between them and without quotes: "build-system".requires
-	// and build-system.requires are one.
+	// Path holds the names of the tables and the key, separated by dots and without quotes. So "build-system".requires
+	// and build-system.requires give the same path.
 	Path string
-	// Value is the value as it is written, but for comments and white space.
+	// Value is the text of the value, without comments and with normalized white space.
 	Value string
-	// Strings are the strings in the value, decoded, in their order.
+	// Strings holds the decoded strings in the value, in their order.
 	Strings []string
 	fields  map[string]string
 }
 
-// Plain is the value of a string, decoded; of anything else what is written.
+// Plain returns the decoded value of a string. For another value it returns the text.
 func (s Setting) Plain() string {
 	if strings.HasPrefix(s.Value, `"`) || strings.HasPrefix(s.Value, "'") {
 		return s.Strings[0]
@@ -211,13 +211,13 @@ func (s Setting) Plain() string {
 	return s.Value
 }
 
-// Field is the string under a key of an inline table, "" if there is none.
+// Field returns the string under a key of an inline table, or "" if there is none.
 func (s Setting) Field(key string) string { return s.fields[key] }
 
-// TOML reads a TOML file into its settings, in their order. A key of an array of tables comes once for each element. ok
-// is false for what is no TOML, for a key with an escape, and for a file beyond the bounds: more than 2 MiB, more than
-// 50 arrays and inline tables in one another. That a key is defined twice is no fault here: finding out takes the
-// library's decoder quadratic time.
+// TOML reads the settings of a TOML file, in their order. A key in an array of tables occurs once for each element. ok
+// is false if text is not TOML, if a key contains an escape, or if the file exceeds the bounds: 2 MiB, 16 MiB for the
+// paths of all settings, and 50 nested arrays and inline tables. A key that is defined twice is not an error here,
+// because the library's decoder needs quadratic time to find it.
 func TOML(text []byte) (all []Setting, ok bool) {
 	if len(text) > maxTOML {
 		return nil, false
@@ -260,7 +260,7 @@ func dotted(p *unstable.Parser, key unstable.Iterator) (string, bool) {
 	return strings.Join(names, "."), true
 }
 
-// value writes a value down and takes the strings out of it.
+// value appends the text of a value to to, and collects the strings in the value.
 func (s *Setting) value(p *unstable.Parser, n *unstable.Node, to *strings.Builder, depth int) bool {
 	ends := map[unstable.Kind]string{unstable.Array: "[]", unstable.InlineTable: "{}"}[n.Kind]
 	if n.Kind == unstable.String {
