@@ -1,5 +1,5 @@
-// Package pattern has regular expressions that are compiled when they are first used. Compiled at the start, all of
-// them together cost every start of the program more than a millisecond, and most starts need few of them.
+// Package pattern compiles regular expressions at their first use. To compile all of them at each start of the program
+// would take more than a millisecond, and most runs need few of them.
 package pattern
 
 import (
@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// Lazy gives a regular expression. An expression that does not compile panics at its first use, so a test has to use
-// it.
+// Lazy returns a function that returns the regular expression. If expr does not compile, the first call panics, so a
+// test has to call it.
 func Lazy(expr string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }
