@@ -241,8 +241,7 @@ func (r Record) expired(now time.Time) Record {
 	return r
 }
 
-// answered returns the record after the answer a. The caller has called check, and has found that the question has not
-// lapsed.
+// answered returns the record after the answer a. The caller has called check, and the question has not lapsed.
 func (r Record) answered(a AnswerRequest, now time.Time) (Record, error) {
 	if !a.names(r) {
 		return r, a.mismatch(r)
@@ -386,8 +385,7 @@ func (e *StateError) Error() string {
 	return fmt.Sprintf("cannot %s the question %.8s: %s", e.Step, e.ID, why)
 }
 
-// DamagedError says that a record is damaged or comes from another program. It counts neither as an answer nor as a
-// missing record.
+// DamagedError says that a record is damaged or foreign. It counts neither as an answer nor as a missing record.
 type DamagedError struct {
 	Path string
 	Err  error
