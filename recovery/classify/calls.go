@@ -15,18 +15,18 @@ import (
 	"github.com/superloop/superloop/recovery"
 )
 
-// calls is what a command is known to run.
+// calls holds the programs that a command is known to run.
 type calls struct {
-	words    [][]string // each a program, by its plain name, and its arguments
+	words    [][]string // one element a call: the plain name of the program, then its arguments
 	families []string   // method families, in order of the calls
-	opaque   bool       // it may run anything: make, npm test, a script
-	own      bool       // it runs what the project says, see ownProgram
-	script   bool       // it calls a program or a script of the project
-	hints    int        // words[hints:] come from a project's files, not from the command
+	opaque   bool       // the command may run anything: make, npm test, a script
+	own      bool       // the command runs programs that the project chooses, see ownProgram
+	script   bool       // the command calls a program or a script of the project, see ownScript
+	hints    int        // words[hints:] are hints: they come from a project's files, not from the command
 }
 
-// programName is the plain name of a program: without its directory, and without the version that some carry
-// (python3.11, pip3, gcc-12).
+// programName returns the plain name of a program: in lower case, without its directory and without ".exe". For some
+// programs it removes the version, too (python3.11, pip3, gcc-12).
 func programName(word string) string {
 	name := strings.TrimSuffix(strings.ToLower(path.Base(word)), ".exe")
 	bare := strings.TrimSuffix(strings.TrimRight(name, "0123456789."), "-")
@@ -37,7 +37,7 @@ func programName(word string) string {
 	return name
 }
 
-// callsOf works out what a command runs, from its words alone.
+// callsOf finds the programs that a command runs. It looks at the words of the command only.
 func callsOf(command string) calls {
 	var c calls
 	for _, part := range recovery.Analyse(command).Parts {
@@ -47,10 +47,10 @@ func callsOf(command string) calls {
 	return c
 }
 
-// maxWrapped bounds how many programs may start one another in one command.
+// maxWrapped bounds the length of a chain of wrappers in one command, such as sudo env timeout.
 const maxWrapped = 6
 
-// add notes a simple command and what it starts in turn.
+// add notes a simple command and the commands that it starts in turn.
 func (c *calls) add(words []string, depth int) {
 	for len(words) > 0 && assignment().MatchString(words[0]) {
 		words = words[1:]
@@ -70,11 +70,11 @@ func (c *calls) add(words []string, depth int) {
 		c.add(rest, depth+1)
 	}
 	if f := named("family", name); f != "" && !slices.Contains(c.families, f) {
-		c.families = append(c.families, f) // after what it starts: python3 -m pip is pip first
+		c.families = append(c.families, f) // after the family of the started command: python3 -m pip is pip first
 	}
 }
 
-// started gives the command that a wrapper runs, or says that it runs something that its words do not tell.
+// started returns the command that a wrapper runs. opaque is true if the words do not tell which programs will run.
 func started(name string, words []string) (rest []string, opaque bool) {
 	args := words[1:]
 	switch name {
@@ -128,7 +128,7 @@ func started(name string, words []string) (rest []string, opaque bool) {
 	return nil, false
 }
 
-// afterFlags drops leading options and assignments.
+// afterFlags drops leading options and assignments, up to and including a "--".
 func afterFlags(words []string) []string {
 	for len(words) > 0 && (strings.HasPrefix(words[0], "-") || assignment().MatchString(words[0])) {
 		if words[0] == "--" {
@@ -139,10 +139,11 @@ func afterFlags(words []string) []string {
 	return words
 }
 
-// assignment is the beginning of a word that sets a variable of the environment.
+// assignment matches the beginning of a word that sets an environment variable, such as CI=1.
 var assignment = pattern.Lazy(`^[A-Za-z_][A-Za-z0-9_]*=`)
 
-// matches reports whether one of the calls is what a handler names: a program, or a program and its first words.
+// matches reports whether one of the calls matches an entry of a handler's commands: the name of a program, or the name
+// and some of its first words. hinted is true if only calls from a project's files match.
 func (c *calls) matches(commands []string) (yes, hinted bool) {
 	for n, call := range c.words {
 		for _, want := range commands {
@@ -173,11 +174,11 @@ func callMatches(call, want []string) bool {
 	return len(want) == 0
 }
 
-// maxHintFile bounds how much of a project's file is read for hints.
+// maxHintFile bounds how many bytes of a project's file superloop reads for hints.
 const maxHintFile = 64 << 10
 
-// lookInto adds what a project's own files say a command runs: the script of package.json, the recipe of a Makefile's
-// target, the text of a script. These are hints only: the command stays opaque.
+// lookInto adds the calls that stand in a project's own files: in a script of package.json, in the recipe of a
+// Makefile's target, in a shell script. These calls are hints only: the command stays opaque.
 func (c *calls) lookInto(dir string) {
 	known := len(c.words)
 	for _, call := range c.words[:known] {
@@ -190,7 +191,7 @@ func (c *calls) lookInto(dir string) {
 	}
 }
 
-// ownText gives the shell text behind one call, if a file of the project has it.
+// ownText returns the shell texts that one call runs, if they stand in a file of the project.
 func (c *calls) ownText(dir string, call []string) []string {
 	args := afterFlags(call[1:])
 	switch call[0] {
@@ -231,7 +232,7 @@ func (c *calls) ownText(dir string, call []string) []string {
 	return nil
 }
 
-// script reads a shell script that stands in dir or below.
+// script reads a shell script in dir or below. It returns nil for a path that is absolute or contains "..".
 func script(dir, name string) []string {
 	if filepath.IsAbs(name) || strings.Contains(name, "..") {
 		return nil
@@ -242,7 +243,8 @@ func script(dir, name string) []string {
 	return nil
 }
 
-// makeRecipe is the command lines of a target, of the first one if it is "".
+// makeRecipe returns the command lines of a target of a Makefile. If target is "", it takes the first target that has
+// command lines.
 func makeRecipe(text, target string) string {
 	var out []string
 	inside := false
@@ -266,7 +268,7 @@ func makeRecipe(text, target string) string {
 	return strings.Join(out, "\n")
 }
 
-// readSome reads the beginning of a regular file, nil if there is none.
+// readSome reads the first maxHintFile bytes of a regular file. It returns nil if there is no such file.
 func readSome(path string) []byte {
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
 		return nil
@@ -283,7 +285,7 @@ func readSome(path string) []byte {
 //go:embed names.txt
 var namesText string
 
-// names are the values of names.txt, by "kind word".
+// names holds the values of names.txt. A key is the kind of the name, a space and the word, such as "family npx".
 var names = sync.OnceValue(func() map[string]string {
 	all := map[string]string{}
 	for line := range strings.Lines(namesText) {
@@ -296,5 +298,5 @@ var names = sync.OnceValue(func() map[string]string {
 	return all
 })
 
-// named is the value of a word in names.txt, "" if it has none.
+// named returns the value of a word in names.txt, or "" if the word is not there.
 func named(kind, word string) string { return names()[kind+" "+word] }

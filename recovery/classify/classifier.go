@@ -1,12 +1,16 @@
-// Package classify says what a failed command died of: which category of failure, whether the environment or the code
-// is to blame, on which line of the output that stands, and which handlers of the catalog know fixes.
+// Package classify finds the cause of a command's failure. Its verdict names the category of the failure, says whether
+// the environment or the code is to blame, shows the lines of output that prove it, and lists the handlers of the
+// catalog that know fixes.
 //
-// It decides by rules, without a model and without running anything. The order is that of the catalog: guards (signs
-// that only a change of the code helps), dominators (a full disk makes every tool die of something else), recipes,
-// method families, any command, what everything stands on. What a test printed is told apart from what the tool itself
-// said, so that a mock that logs "no space left on device" does not make a failed assertion a full disk.
+// The classifier decides by rules, without a model and without running a program. A guard is a handler for signs that
+// only a change of the code helps. A dominator is a handler for a failure that causes other failures: a full disk makes
+// every tool fail in its own way. The classifier ranks the matching handlers in this order: dominators, recipes, method
+// families, handlers for any command, bootstrap. A strong guard vetoes all of them but dominators and recipes.
 //
-// Output is read as a stream in constant memory, whatever its size.
+// The classifier distinguishes the words of a tool from the words of a test. So a mock that logs "no space left on
+// device" does not turn a failed assertion into a full disk.
+//
+// The classifier reads output of any size as a stream, in constant memory.
 package classify
 
 import (
@@ -27,9 +31,9 @@ import (
 	"github.com/superloop/superloop/recovery/catalog"
 )
 
-// Options of a Classifier; the zero value is good.
+// Options holds the options of a Classifier. The zero value is ready to use.
 type Options struct {
-	Redact *redact.Replacer // secrets that no evidence may show; URLs are always cut to their host
+	Redact *redact.Replacer // removes secrets from evidence; URLs are always cut to their host
 }
 
 // Classifier holds a catalog's compiled patterns. It is safe for concurrent use.
@@ -39,8 +43,8 @@ type Classifier struct {
 	redact *redact.Replacer
 }
 
-// New compiles a catalog's patterns, once. The catalog must not be changed afterwards. Patterns that are too large or
-// do not compile match nothing; see Problems.
+// New compiles a catalog's patterns. The caller must not change the catalog afterwards. A pattern that is too large or
+// does not compile matches nothing; Problems lists these patterns.
 func New(cat *catalog.Catalog, opts Options) (*Classifier, error) {
 	if cat == nil {
 		return nil, errors.New("making a classifier: no catalog was given")
@@ -52,12 +56,12 @@ func New(cat *catalog.Catalog, opts Options) (*Classifier, error) {
 	return &Classifier{cat: cat, prog: prog, redact: opts.Redact}, nil
 }
 
-// ErrNoFailure is what Classify gives for a command that succeeded.
+// ErrNoFailure is the error that Classify returns for a command that succeeded.
 var ErrNoFailure = errors.New("the command succeeded: there is no failure to classify")
 
-// Classify reads both streams to their ends and says what the command died of. It runs nothing; with in.Probes it looks
-// at the system, read-only. The error is ErrNoFailure or the context's; a stream that breaks off makes the verdict
-// Incomplete instead.
+// Classify reads both streams to their ends and returns the cause of the command's failure. It runs no program. If
+// in.Probes is set, it looks at the system without changing it. The error is ErrNoFailure or the context's. A stream
+// that breaks off is no error: it makes the verdict Incomplete.
 func (c *Classifier) Classify(ctx context.Context, in Input) (Failure, error) {
 	began := time.Now()
 	if in.Exit.OK() {
@@ -84,12 +88,12 @@ func (c *Classifier) Classify(ctx context.Context, in Input) (Failure, error) {
 	return f, nil
 }
 
-// Problem is a pattern of the catalog that cannot work as it was meant.
+// Problem describes a pattern or an example of the catalog that does not work as its author meant.
 type Problem struct {
-	Handler string // id
-	Example string // the tool of an example, or ""
+	Handler string // the id of the handler
+	Example string // the tool of the example, "" for a pattern
 	Text    string // what is wrong and what to do
-	Fatal   bool   // false: it works, at a cost
+	Fatal   bool   // false: the pattern or example works, with the drawback that Text describes
 }
 
 func (p Problem) String() string {
@@ -100,8 +104,8 @@ func (p Problem) String() string {
 	return s + ": " + p.Text
 }
 
-// Problems tells which patterns were rejected, or cost more than others. It takes as long as compiling the catalog does
-// without what is known of the embedded one.
+// Problems lists the patterns that New rejected and the patterns that cost more than others. It compiles the whole
+// catalog again without the precomputed literals of the embedded catalog, so it is slower than New.
 func (c *Classifier) Problems() []Problem {
 	users := map[int][]string{}
 	for _, r := range c.prog.handlers {
@@ -110,7 +114,7 @@ func (c *Classifier) Problems() []Problem {
 		}
 	}
 	var out []Problem
-	_, problems, _ := multiscan.Compile(c.prog.exprs, multiscan.Options{MaxProgram: maxOwnProgram}) // New compiled them
+	_, problems, _ := multiscan.Compile(c.prog.exprs, multiscan.Options{MaxProgram: maxOwnProgram}) // no error: New has compiled the same expressions
 	for _, p := range problems {
 		expr := strings.TrimPrefix(c.prog.exprs[p.Pattern], "(?i)")
 		for _, id := range users[p.Pattern] {
@@ -120,13 +124,15 @@ func (c *Classifier) Problems() []Problem {
 	return out
 }
 
-// literals are what a text must hold that a pattern of the embedded catalog matches. To find that out takes 0.3 s.
+// literals holds, for each pattern of the embedded catalog, the strings of which a matching text contains at least one.
+// A generated file has them, because to compute them takes 0.3 s.
 //
 //go:generate go test -run ^TestLiteralsAreTheCatalogs$ -update .
 //go:embed literals.txt
 var literals string
 
-// program is a catalog's handlers with their patterns numbered in one set.
+// program holds a catalog's handlers and one compiled set of all their patterns. A rule names patterns by their number
+// in this set.
 type program struct {
 	set      *multiscan.Set
 	handlers []rule
@@ -134,18 +140,19 @@ type program struct {
 	patterns map[string]int
 }
 
-// maxOwnProgram bounds a pattern's compiled size, in instructions. The patterns that files of a user or a repository
-// add are smaller: catalog.Load leaves larger ones out.
+// maxOwnProgram bounds the compiled size of a pattern, in instructions. For patterns from files of a user or a
+// repository catalog.Load has a lower bound.
 const maxOwnProgram = 4000
 
-// rule is one handler; the numbers are those of patterns.
+// rule is one handler with the numbers of its patterns.
 type rule struct {
 	h             *catalog.Handler
 	any, all, not []int
 	streams       streamSet
 }
 
-// compile numbers every pattern of a catalog, the same text once. Patterns that the scanner rejects match nothing.
+// compile numbers and compiles every pattern of a catalog. Patterns with the same text get the same number. Patterns
+// that the scanner rejects match nothing.
 func compile(cat *catalog.Catalog) (*program, error) {
 	p := &program{patterns: make(map[string]int, 4*len(cat.Handlers))}
 	for i := range cat.Handlers {
@@ -177,7 +184,7 @@ func (p *program) number(exprs []string) []int {
 	return out
 }
 
-// streamSet is which of the two streams a handler looks at.
+// streamSet is a set of output streams: stdout, stderr or both.
 type streamSet uint8
 
 const (
@@ -201,7 +208,7 @@ func (s streamSet) String() string {
 	return "stdout"
 }
 
-// batchIn is one line in. Unknown keys are ignored: they may be the caller's.
+// batchIn is one input line of Batch. Batch ignores unknown keys, because they may be the caller's own.
 type batchIn struct {
 	ID       json.RawMessage `json:"id"`
 	Command  string          `json:"command"`
@@ -213,7 +220,7 @@ type batchIn struct {
 	Stderr   string          `json:"stderr"`
 }
 
-// batchOut is one line out.
+// batchOut is one output line of Batch.
 type batchOut struct {
 	ID         json.RawMessage `json:"id"`
 	Category   string          `json:"category"`
@@ -229,9 +236,10 @@ type batchOut struct {
 	Signature  string          `json:"signature"`
 }
 
-// Batch judges one JSON object a line, in order, and writes one a line; a line that cannot be judged gives its id and
-// an error, and the batch goes on. then works out what could be done about a failure. Nothing is
-// run and no probe is made. The error is that of reading or writing.
+// Batch reads failed commands, one JSON object a line, and writes one JSON object a line with the verdict, in the same
+// order. For a line that Batch cannot classify it writes the id and an error, and goes on. The callback then returns
+// the options that could fix a failure, and their gate. Batch runs no program and makes no probe. It returns an error
+// only if it cannot read or write.
 func (c *Classifier) Batch(r io.Reader, w io.Writer, then func(Failure) (options any, gate string)) error {
 	return batch.Objects(r, w, func(in batchIn) any { return c.batchLine(in, then) })
 }
@@ -256,7 +264,7 @@ func (c *Classifier) batchLine(in batchIn, then func(Failure) (any, string)) any
 	return out
 }
 
-// signalName gives a signal's full name: "KILL" and "sigkill" are SIGKILL.
+// signalName returns a signal's full name: SIGKILL for "KILL" and for "sigkill".
 func signalName(s string) string {
 	s = strings.ToUpper(strings.TrimSpace(s))
 	if s != "" && !strings.HasPrefix(s, "SIG") {
@@ -265,10 +273,10 @@ func signalName(s string) string {
 	return s
 }
 
-// LintExamples judges every example of a catalog by all of it. The primary of an example must be its own handler, no
-// other may claim it first; a guard's examples must stay code; no counter-example may match the handler that it stands
-// beside. Not fatal: a handler of a more particular layer claims it with the same category, and the example's own
-// handler adds its options.
+// LintExamples classifies every example of a catalog with the whole catalog and returns the problems. The primary match
+// of an example must be the handler that has the example. The verdict on a guard's example must be code. A
+// counter-example must not match the handler that has it. A problem is not fatal if a handler of a more particular
+// layer claims the example with the same category, because the example's own handler then still adds its options.
 func LintExamples(cat *catalog.Catalog) ([]Problem, error) {
 	c, err := New(cat, Options{})
 	if err != nil {
@@ -291,8 +299,8 @@ func LintExamples(cat *catalog.Catalog) ([]Problem, error) {
 	return out, nil
 }
 
-// ExampleInput is an example as the input of Classify. Tool is the recipe that the handler stands in, "" for a
-// family's.
+// ExampleInput turns an example into an input of Classify. For a handler of a recipe, Tool is the id of the recipe; for
+// all others it is "".
 func ExampleInput(h *catalog.Handler, e catalog.Example) Input {
 	in := Input{
 		Source: SourceCommand, Command: e.Command,
@@ -335,7 +343,7 @@ func (c *Classifier) lintExample(h *catalog.Handler, e catalog.Example) (problem
 func (c *Classifier) lintCounter(h *catalog.Handler, e catalog.Example) string {
 	in := ExampleInput(h, e)
 	if in.Exit.OK() {
-		in.Exit.Code = 1 // the text must not match even if something else had failed
+		in.Exit.Code = 1 // the example may show a success, but Classify needs a failure
 	}
 	f, err := c.Classify(context.Background(), in)
 	if err != nil {
@@ -352,7 +360,7 @@ func (c *Classifier) lintCounter(h *catalog.Handler, e catalog.Example) string {
 	return ""
 }
 
-// head is the first telling line of an example, to find it by.
+// head returns the first line of an example's output that is not blank. An operator finds the example by it.
 func head(e catalog.Example) string {
 	for line := range strings.Lines(e.Stderr + "\n" + e.Stdout) {
 		if t := strings.TrimSpace(line); t != "" {

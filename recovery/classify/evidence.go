@@ -19,9 +19,9 @@ const (
 	maxEvidenceText = 400
 )
 
-// codePlaces are how tools name a place in the code; the groups are file and line.
+// codePlaces holds the ways in which tools name a place in the code. The groups of an expression are file and line.
 var codePlaces = []struct {
-	has string // a text that such a line has
+	has string // a string that each matching line contains: a cheap check before the expression
 	re  func() *regexp.Regexp
 }{
 	{`File "`, pattern.Lazy(`^[\s|]*File "([^"]+)", line (\d+)`)},
@@ -32,14 +32,14 @@ var codePlaces = []struct {
 	{": line ", pattern.Lazy(`(?:^|[\s"'])([\w@./-]*\w\.[A-Za-z]\w{0,5}): line (\d+): `)},
 }
 
-// foreign reports whether a path is not the repository's own code.
+// foreign reports whether a path belongs to an installed dependency or to the system, not to the repository's own code.
 func foreign(path string) bool {
 	return hasAny(path, "node_modules", "node:internal", "site-packages", "dist-packages", "/usr/", "/rustc/", "/library/std", "/library/core",
 		"/go/src/", "lib/python", ".cargo/registry", "/pkg/mod/")
 }
 
-// codePlace finds the file and line of the code that a line of output is about: in it, in the lines after it, or right
-// before it.
+// codePlace finds the file and line of the code that a line of output is about. It searches the line itself, then up to
+// 25 lines after it, then the 4 lines before it.
 func codePlace(line string, before, after []string) (file string, n int) {
 	if f, n := placeIn(line); f != "" {
 		return f, n
@@ -63,7 +63,7 @@ func codePlace(line string, before, after []string) (file string, n int) {
 	return "", 0
 }
 
-// placeIn finds the first place of the code that a line names.
+// placeIn returns the first file and line number of the repository's code that a line of output names.
 func placeIn(line string) (string, int) {
 	if f, n := colonPlace(line); f != "" {
 		return f, n
@@ -81,13 +81,13 @@ func placeIn(line string) (string, int) {
 	return "", 0
 }
 
-// quotes reports, cheaply, whether a line may quote the code: with its number, or behind a bar.
+// quotes reports, cheaply, whether a line of output may quote a line of code: with its number, or behind a bar.
 func quotes(l string) bool {
 	t := strings.TrimLeft(l, " \t")
 	return t != "" && (t[0] >= '0' && t[0] <= '9' || t[0] == '>' || t[0] == '|' || t[0] >= 0x80)
 }
 
-// codeName is how the path of a file of code ends.
+// codeName matches the end of a path that can be a file of code.
 var codeName = pattern.Lazy(`\w\.[A-Za-z][^./\\]{0,7}$|(?:^|[/\\])(?:Rake|Make|Gem|Docker|Jenkins|Vagrant|Just)file$`)
 
 // codeFile reports whether a path and a line number can be a place in the code of the repository.
@@ -95,16 +95,16 @@ func codeFile(path string, line int) bool {
 	return line > 0 && line <= 10_000_000 && codeName().MatchString(path) && !foreign(path)
 }
 
-// Bytes of words, and of paths that need no quotes.
+// The bytes of a word, and the bytes of a path that needs no quotes.
 const (
 	wordBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
 	pathBytes = wordBytes + `@./\+-`
 )
 
-// drive is what stands before a path on Windows.
+// drive matches the drive letter before a path on Windows, such as "C:".
 var drive = pattern.Lazy(`(?:^|[ \t(\["'])[A-Za-z]:$`)
 
-// colonPlace finds path.ext:line, the way most tools name a place.
+// colonPlace finds a place in the code that is written as path.ext:line, as most tools do.
 func colonPlace(line string) (string, int) {
 	for i := 1; i+1 < len(line); i++ {
 		if line[i] != ':' || line[i+1] < '0' || line[i+1] > '9' {
@@ -128,7 +128,8 @@ func colonPlace(line string) (string, int) {
 	return "", 0
 }
 
-// evidence collects the most telling lines first, each once.
+// evidence collects up to maxEvidence lines, each text once. The lines of the primary match come first. If no handler
+// matched, it takes the last lines of output.
 func (j *judgement) evidence() []Evidence {
 	var out []Evidence
 	seen := map[string]bool{}
@@ -172,8 +173,8 @@ func (j *judgement) evidence() []Evidence {
 	return out
 }
 
-// printable makes a line fit for an operator's screen and a file: no control characters, no secret, at most
-// maxEvidenceText bytes.
+// printable makes a line safe for an operator's screen and for a file. The result has no control characters, no secret
+// and at most maxEvidenceText bytes.
 func (c *Classifier) printable(line string) string {
 	s := redact.Text(c.redact.String(strings.ToValidUTF8(text.Uncoloured(line), "?")))
 	s = strings.TrimSpace(strings.Map(func(r rune) rune {
@@ -202,11 +203,11 @@ var (
 	spaces   = pattern.Lazy(`\s+`)
 )
 
-// maxNormalised bounds what a signature reads of a line.
+// maxNormalised bounds how many bytes of a line Normalise reads.
 const maxNormalised = 400
 
-// Normalise reduces a line of output to what is the same in every run: control codes, paths but for their last element,
-// URLs, times, UUIDs, hexadecimal and decimal numbers, names of temporary files and ports are taken out. It is
+// Normalise removes from a line of output the parts that differ from run to run: control codes, paths but for their
+// last element, URLs, times, UUIDs, hexadecimal and decimal numbers, names of temporary files, and ports. It is
 // idempotent.
 func Normalise(line string) string {
 	s := strings.ToValidUTF8(text.Uncoloured(line), "")
@@ -234,9 +235,9 @@ func Normalise(line string) string {
 	return strings.TrimSpace(spaces().ReplaceAllString(s, " "))
 }
 
-// Signature names a failure so that the same one in another run has the same name: category, handler, and a short hash
-// over the lines, normalised. For a failure of the code give the names of the failed tests and files as parts; their
-// order does not matter.
+// Signature returns a name for a failure. The same failure in another run has the same name. The name consists of the
+// category, the handler, and a short hash over the normalised parts. For a failure of the code, the parts are the names
+// of the failed tests and files; their order does not matter.
 func Signature(category, handler string, parts ...string) string {
 	clean := make([]string, 0, len(parts))
 	for _, p := range parts {

@@ -10,37 +10,37 @@ import (
 	"github.com/superloop/superloop/recovery/catalog"
 )
 
-// judgement is one verdict in the making.
+// judgement holds the state of one call of Classify, from which verdict makes the Failure.
 type judgement struct {
 	c              *Classifier
 	in             *Input
 	calls          calls
 	stdout, stderr *output
 	matched        []*match
-	order          []*match // the cascade's order, the primary first
+	order          []*match // the matches that rank has put in order, the primary first
 	vetoed         []*match
-	strong, weak   *match // the first guards of each kind
+	strong, weak   *match // the first match of a strong guard, and of a weak one
 	method         string
 	findings       map[string]Finding
-	undeclared     bool // a probe says that only the code can fix it
+	undeclared     bool // a probe says that only a change of the code can fix the failure
 	confirmed      bool // a probe says that the environment is to blame
 	weakened       bool // the code may be to blame as well
 }
 
-// match is one handler that applies.
+// match is one handler whose conditions the failure meets.
 type match struct {
 	rule     *rule
-	hit      *hit // nil if facts alone matched
+	hit      *hit // the most telling line; nil if the handler has matched by exit code, signal or facts alone
 	others   []hit
 	captures map[string]string
 	voice    voice
-	near     int  // how close the handler's family is to the command: 2 its method, 1 another program of it, 0 neither
-	unsure   bool // whether the command calls the program is a guess
-	facts    bool // an exit code, a signal or a fact was part of it
+	near     int  // how close the handler's family is to the command, see near
+	unsure   bool // it is a guess that the command calls a program of the handler
+	facts    bool // an exit code, a signal or a fact was part of the match
 	promoted bool // see promote
 }
 
-// collect finds every handler that applies.
+// collect finds every handler that matches the failure.
 func (j *judgement) collect() {
 	if len(j.calls.families) > 0 {
 		j.method = j.calls.families[0]
@@ -52,7 +52,7 @@ func (j *judgement) collect() {
 	}
 }
 
-// apply tries one handler: the cheap conditions first.
+// apply tries one handler, the cheap conditions first. It returns nil if the handler does not match.
 func (j *judgement) apply(r *rule) *match {
 	h := r.h
 	m := &match{rule: r, voice: voiceTool}
@@ -74,7 +74,7 @@ func (j *judgement) apply(r *rule) *match {
 	}
 	m.facts = len(h.Match.ExitCodes)+len(h.Match.Signals)+len(h.Match.Facts) > 0
 	if len(r.any)+len(r.all) == 0 && !m.facts {
-		return nil // nothing that could be recognised
+		return nil // the handler has no condition that recognises a failure
 	}
 	streams := r.streams
 	if j.in.Merged {
@@ -106,8 +106,9 @@ func (j *judgement) apply(r *rule) *match {
 	return m
 }
 
-// hits are the kept lines of one pattern. For a guard, what a passing test printed or is called does not count; for the
-// others, a test's name does not.
+// hits returns the kept lines of one pattern that count. The status line of a test that passed never counts. For a
+// guard, a line that a test printed does not count. For other handlers, the status line of a failed test and a compared
+// value do not count.
 func (j *judgement) hits(pattern int, streams streamSet, guard catalog.Guard) []hit {
 	var out []hit
 	for _, o := range []*output{j.stderr, j.stdout} {
@@ -127,21 +128,21 @@ func (j *judgement) hits(pattern int, streams streamSet, guard catalog.Guard) []
 	return out
 }
 
-// heard is a hit's voice when the end of the run is known: what stands before the count of failed tests, and belongs to
-// no part of the report, did not end the run, so a test printed it.
+// heard corrects the voice of a hit after the whole output has been read. A line before the count of failed tests that
+// belongs to no part of the report did not end the run: a test printed it.
 func (j *judgement) heard(h hit) voice {
 	if h.voice != voiceTool {
 		return h.voice
 	}
 	if ownPrefix().MatchString(h.text) {
-		// What npm or git says of a run stands behind its report.
+		// What npm or git says about a run of tests stands after the report of that run.
 		if o := j.of(h); o.end.found && o.end.failed > 0 && h.line < o.end.line && quotable().MatchString(h.text) && h.stream == onStdout {
 			return voiceLog
 		}
 		return voiceTool
 	}
 	if strings.HasPrefix(h.text, "panic: ") && (j.stdout.end.found || j.stderr.end.found) {
-		return voiceBlock // it ended the run, whoever was told to fail by it
+		return voiceBlock // a panic ends the run, so it belongs to the report
 	}
 	own, other := j.stdout.end, j.stderr.end
 	if h.stream == onStderr {
@@ -153,7 +154,7 @@ func (j *judgement) heard(h hit) voice {
 	return voiceTool
 }
 
-// of is the output that a hit stands in.
+// of returns the output that contains a hit.
 func (j *judgement) of(h hit) *output {
 	if h.stream == onStderr {
 		return j.stderr
@@ -161,11 +162,12 @@ func (j *judgement) of(h hit) *output {
 	return j.stdout
 }
 
-// quotable are the lines of tools that tests like to quote.
+// quotable matches the lines of tools that tests often quote.
 var quotable = pattern.Lazy(`^(?:npm (?:ERR!|error)|fatal: |E: |docker: |Error response from daemon: |go: )`)
 
-// choose takes the most telling line: the tool's own before a test's, one with captures before one without, the first
-// before the later.
+// choose makes the most telling line the hit of the match. A line of the tool itself comes before a line of a test.
+// Then a line with captures comes before a line without, and an earlier line before a later one. choose takes a line of
+// all only if anyHits is empty.
 func (m *match) choose(anyHits, all []hit) {
 	list := append(anyHits, all...)
 	if len(list) == 0 {
@@ -208,7 +210,7 @@ func (j *judgement) exitFits(h *catalog.Handler) bool {
 
 func (j *judgement) silent() bool { return j.stdout.bytes+j.stderr.bytes == 0 }
 
-// forTool reports whether the command is about the tool of a recipe.
+// forTool reports whether the command installs or calls the tool of the recipe with this id.
 func (j *judgement) forTool(id string) bool {
 	if j.in.Tool != "" {
 		return j.in.Tool == id
@@ -222,7 +224,9 @@ func (j *judgement) forTool(id string) bool {
 	return false
 }
 
-// near says how close a handler's family is to the command.
+// near returns how close the method family of a handler is to the command: 2 for the family of the command's first
+// call, 1 for the family or the name of another call or a kindred family, 0 for any other. For a handler of another
+// layer than the method layer it returns 0.
 func (j *judgement) near(h *catalog.Handler) int {
 	if h.Layer != catalog.LayerMethod {
 		return 0
@@ -238,5 +242,6 @@ func (j *judgement) near(h *catalog.Handler) int {
 	return 0
 }
 
-// relative is how a module's name begins that is a place in the project, so that no installation can bring it.
+// relative matches the beginning of a module's name that is a path in the project. No installation can provide such a
+// module.
 var relative = pattern.Lazy(`^(?:\.{1,2}(?:/|$)|/|~/|@/|#|src/|.:[\\/])`)

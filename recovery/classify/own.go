@@ -7,56 +7,56 @@ import (
 	"github.com/superloop/superloop/internal/pattern"
 )
 
-// Where nothing known stands in the output, the program that failed may still be the project's own, and say itself what
-// is wrong: an exception that nobody caught, with a trace into the project's files; a message of a program that was
-// built a moment ago; the usage of a script. Such a failure is the code's, unless the message speaks of the world
-// outside.
+// If no handler matches the output, the failed program may still be the project's own and report the cause itself: an
+// uncaught exception with a trace into the project's files, a message of a program that the command has just built, or
+// the usage of a script. The code is to blame for such a failure, unless the message is about the environment.
 
-// fault is what a program of the project died of.
+// fault is the cause of the end of a program of the project.
 type fault struct {
 	hit hit
 	why string
 }
 
 var (
-	// uncaught are the lines that runtimes print about an exception that ends the program.
+	// uncaught matches the lines that runtimes print about an exception that ends the program.
 	uncaught = pattern.Lazy(`^\s*\+? ?(?:Exception Group )?Traceback \(most recent call last\):|^(?:Node\.js|Bun) v\d|^Exception in thread "|^(?:PHP )?Fatal error:\s+Uncaught |^Unhandled exception|^\S+\.rb:\d+:in .*\([A-Z]\w*(?:::\w+)*\)$|^\S.* at \S+\.(?:p[lm]|t) line \d+\.$|^error: Uncaught |^\*\* \([A-Z]\w*(?:\.\w+)*\) |^ERROR: LoadError|^Execution halted$|^rake aborted!$`)
-	// exception is the line of such a report that says what was thrown.
+	// exception matches the line of a runtime's report that names the exception.
 	exception = pattern.Lazy(`^[ |+-]*(?:[\w.$]+(?:Error|Exception|Group|Exit|Warning|Interrupt|Fault|Failure)|[Ee]rror|Uncaught \S+|[a-z_]\w*(?:\.\w+)+)(?: \[\w+\])?(?::|$)|^Exception in thread "[^"]*" \S|Fatal error:\s+Uncaught |^Unhandled exception\. |^\S+\.rb:\d+:in |^\S.* at \S+\.(?:p[lm]|t) line \d+\.$`)
-	// outside is the vocabulary of failures that no change of the code fixes.
+	// outside matches the vocabulary of failures that no change of the code fixes.
 	outside = pattern.Lazy(`\b(?:ENOENT|EACCES|EPERM|ENOSPC|EADDR\w+|ECONN\w+|ETIMEDOUT|ESOCKET\w+|ENOTFOUND|EAI_AGAIN|EMFILE|ENFILE|ENOMEM|EPIPE|EROFS|EBUSY|EHOST\w+|ENET\w+|ENOTEMPTY|EXDEV|ELOOP|EPROTO|EAGAIN|EIO|EDQUOT|ENODEV|ENOEXEC|ETXTBSY)\b|(?i)\b(?:errno\b|connect(?:ion|ing|ed)?:? (?:to|was|is|refused|reset|timed|closed|error|aborted|failed|lost|could)|(?:could|can|would|did)(?: ?not|n't) (?:be )?(?:connect\w*|reach\w*|resolve|open\w*|written|write|load\w*|found|locate\w*|find (?:module|package|library)|create|bind|start|launch|download|fetch|access|allocate|execute|determine|install)|timed? ?out|timeout|ssl|tls|certificate\w*|proxy|permission|denied|no such (?:file|host|device)|credentials?|unauthori[sz]ed|authenticat\w+|authori[sz]ation|forbidden|memory|no space|space left|quota|too many (?:open|requests|connections)|unavailable|refused|unreachable|dns|not installed|no module|executable|(?:is )?not running|daemon|not supported|unsupported|glibc|shared librar\w+|killed|locked|busy|read-only|environment variable|command not found|429|50[234])\b`)
-	// systemCode is how Node.js shows an error of the operating system.
+	// systemCode matches the line in which Node.js shows the code of an error of the system, a module, TLS or a socket.
 	systemCode = pattern.Lazy(`^\s+code: '(?:E[A-Z0-9]+|ERR_DLOPEN_FAILED|MODULE_NOT_FOUND|ERR_MODULE_NOT_FOUND|ERR_SOCKET\w*|ERR_TLS\w*|UND_ERR\w*|[A-Z_]*CERT\w*)'`)
 	nodeEnd    = pattern.Lazy(`^(?:Node\.js|Bun) v\d`)
 	frame      = pattern.Lazy(`^\s+at \S|^[ |]*File "|^\tfrom |^#\d+ |^\s+\d+: `)
 	ownUsage   = pattern.Lazy(`(?i)^\s*usage:|\b(?:unknown|unrecogni[sz]ed|invalid|unexpected|missing)(?: required)? (?:command|subcommand|option|argument|flag|parameter|action|target|mode)s?\b`)
 	ownPlace   = pattern.Lazy(`^(?:--> |CMake Error at |[\w \[\]-]{0,40}[:\]] ?)?\.{0,2}/?[\w@][\w@./-]*\.[A-Za-z]\w{0,5}:\d+\b`)
-	// anywhere are words that a check uses as often of the machine as of the code.
+	// anywhere matches words that a check uses for the machine as often as for the code.
 	anywhere = pattern.Lazy(`(?i)\b(?:requires?|toolchain|architecture|corrupt\w*|segmentation|exec format|https?|urls?|fetch\w*|download\w*|registry|remote|caches?|packages?|install\w*|servers?|hosts?|databases?|network|sockets?|browsers?|drivers?|command not found|cannot execute|symbol lookup|mount\w*|kernel|containers?|docker|root|sudo|tty|terminal|locale|clock|env\w*|tokens?|secrets?|passwords?|disk)\b`)
-	// verdictWord is the vocabulary of checks.
+	// verdictWord matches the words with which a check says that something is wrong.
 	verdictWord = pattern.Lazy(`(?i)\b(?:fail(?:s|ed|ure|ures|ing)?|errors?|invalid|expected|mismatch\w*|wrong|unexpected|missing|must|should|differs?|different|not (?:equal|allowed|valid|covered|sorted|documented|implemented)|violat\w+|undefined|unresolved|duplicated?|out of (?:date|sync)|outdated|stale|broken|incomplete|forgotten|forbidden|bad|illegal|malformed|rejected|refused)\b`)
 	scriptFile  = pattern.Lazy(`\.(?:[cm]?[jt]sx?|py|rb|p[lm]|php|sh|bash|java|lua|exs?|R|jl|groovy|kts?|awk)$`)
-	// crash is what ends a program of the project by a fault of its own: make's line of a recipe, a shell's of a program that it names by its path.
+	// crash matches the line with which make or a shell reports that a signal such as SIGSEGV ended a program of the
+	// project. A line of make names a recipe; a line of a shell names the program by a relative path.
 	crash = pattern.Lazy(`^\S*make(?:\[\d+\])?: \*\*\* \[.*\] (?:Segmentation fault|Floating point exception|Bus error|Illegal instruction|Aborted)\b|^\S+: line \d+: +\d+ (?:Segmentation fault|Floating point exception|Bus error|Illegal instruction|Aborted)\s+(?:\(core dumped\))?\s*\.{1,2}/\S`)
-	// died is what a shell says of any program that a signal ended.
+	// died matches the line that a shell prints about any program that a signal has ended.
 	died = pattern.Lazy(`^\S+: line \d+: +\d+ (?:Killed|Terminated|Segmentation fault|Aborted|Bus error|Illegal instruction|Floating point exception|Hangup)\b`)
-	// noFile is how runtimes name a file that is not there; the group is its path.
+	// noFile matches the lines in which runtimes report a missing file. One of its groups is the path.
 	noFile = pattern.Lazy(`(?:[Nn]o such file or directory)(?:, (?:open|stat|scandir|lstat|access))?:? ['"]([^'"]+)['"]|(?:FileNotFoundException|NoSuchFileException): (\S+)|no such file or directory @ \S+ - (\S+)`)
-	// made are the directories and files that tools make.
+	// made matches the paths of directories and files that an installation or a build makes.
 	made = pattern.Lazy(`(?:^|/)(?:node_modules|dist|build|out|target|vendor|\.venv|venv|\.next|\.nuxt|coverage|tmp|\.cache|bin|obj|\.env\b|__pycache__|generated)(?:/|$)|\.lock$|\.pid$|\.sock$|\.env`)
-	// framing are the lines that a runner adds when what it ran has failed.
+	// framing matches the lines that a runner such as make or npm adds after the failure of the command that it ran.
 	framing = pattern.Lazy(`^make(?:\[\d+\])?: \*\*\* |^npm (?:ERR!|error)|^exit status \d+$|^> |^ ?ELIFECYCLE|^error Command failed|^info Visit|^\s*(?:Compiling|Finished|Running|Blocking) `)
 )
 
-// ownFault finds what a program of the project says about its own end; nil if it says nothing, or something about the
-// world outside.
+// ownFault finds the message of a program of the project about its own end. It returns nil if there is no such message,
+// or if the message is about the environment.
 func (j *judgement) ownFault() *fault {
 	e := j.in.Exit
 	if e.TimedOut || e.OOM || e.NotStarted {
 		return nil
 	}
 	died := e.Signal
-	if died == "" { // a shell's exit code for the signals that a fault of the program itself raises
+	if died == "" { // a shell's exit code for a signal that a fault of the program itself raises
 		died = map[int]string{128 + 4: "SIGILL", 128 + 6: "SIGABRT", 128 + 7: "SIGBUS", 128 + 8: "SIGFPE", 128 + 11: "SIGSEGV"}[e.Code]
 	}
 	if j.calls.own && slices.Contains([]string{"SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGTRAP"}, died) {
@@ -98,8 +98,8 @@ func (j *judgement) ownFault() *fault {
 	return first(j.said)
 }
 
-// differs finds the unified difference with which a script of the project shows, at its end, what is not as it should
-// be.
+// differs finds a unified difference at the end of the output. With it a script of the project shows that two things
+// that should be the same differ.
 func (j *judgement) differs(o *output) *fault {
 	if !j.calls.own && !j.calls.script && !j.calls.opaque {
 		return nil
@@ -117,7 +117,7 @@ func (j *judgement) differs(o *output) *fault {
 	return nil
 }
 
-// crashed finds what make or a shell says when a program of the project was ended by a fault of its own.
+// crashed finds the line of make or of a shell that says that a program of the project has ended by a fault of its own.
 func (j *judgement) crashed(o *output) *fault {
 	if !j.calls.own && !j.calls.script && !j.calls.opaque {
 		return nil
@@ -130,16 +130,17 @@ func (j *judgement) crashed(o *output) *fault {
 	return nil
 }
 
-// at makes a hit of a line of an output's tail.
+// at returns line i of an output's tail as a hit, with the place in the code that the lines around it name.
 func (o *output) at(i int) hit {
 	h := hit{stream: o.name, line: o.lines - int64(len(o.tail)-1-i), text: o.tail[i]}
 	h.file, h.fileLine = codePlace(o.tail[i], o.tail[max(0, i-4):i], o.tail[i+1:])
 	return h
 }
 
-// thrown finds an exception that ended the program, and whose trace leads into the project's own files.
+// thrown finds an uncaught exception whose trace leads into the project's own files. It returns nil if the exception is
+// about the environment.
 func thrown(o *output) *fault {
-	last := -1 // the line that says that nobody caught it
+	last := -1 // the line that says that the exception was not caught
 	for i, l := range o.tail {
 		if uncaught().MatchString(l) {
 			last = i
@@ -184,8 +185,8 @@ func thrown(o *output) *fault {
 	return &fault{hit: h, why: "a program of the project threw what nobody caught"}
 }
 
-// ownFile reports whether a line says that a file of the project is missing: one with a relative path, in no directory
-// that an installation or a build makes.
+// ownFile reports whether a line says that a file of the project is missing. Such a file has a relative path and is in
+// no directory that an installation or a build makes.
 func ownFile(line string) bool {
 	m := noFile().FindStringSubmatch(line)
 	if m == nil {
@@ -195,8 +196,9 @@ func ownFile(line string) bool {
 	return strings.ContainsAny(path, "/.") && !strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "~") && !made().MatchString(path)
 }
 
-// said finds a message of a program of the project about a place in the code, about how it is called, or, if it was
-// built for this run, any message.
+// said finds a message with which a program of the project blames the code. It takes a message that names a place in
+// the code, a usage message, the verdict of a check, and any message on stderr of a program that the command has just
+// built.
 func (j *judgement) said(o *output) *fault {
 	built, _ := j.calls.matches([]string{"cargo run", "go run", "dotnet run"})
 	judges, _ := j.calls.matches(judges)
@@ -239,11 +241,11 @@ func (j *judgement) said(o *output) *fault {
 }
 
 const (
-	maxMessage = 12 // how many lines an output may have whose last line is taken for a message
-	minWords   = 3  // that a message has
+	maxMessage = 12 // said takes the last line of an output of at most this many lines for a message
+	minWords   = 3  // such a message has at least this many words
 )
 
-// judges are programs that look at code and say where it is wrong.
+// judges lists the programs that check code and report errors in it.
 var judges = []string{
 	"go build", "go test", "go vet", "go run", "go install", "go generate", "gofmt", "golangci-lint", "staticcheck", "cargo", "rustc",
 	"gcc", "g++", "cc", "c++", "clang", "clang++", "clang-tidy", "clang-format", "cmake", "ninja", "meson", "javac", "kotlinc", "scalac", "mvn", "mvnw", "gradle", "gradlew",
@@ -252,7 +254,7 @@ var judges = []string{
 	"rubocop", "phpstan", "psalm", "phpcs", "swiftc", "swift build", "ghc", "hlint", "terraform", "tofu", "tflint", "sqlfluff", "buf", "protoc", "zig", "dart", "flutter", "elixirc", "mix",
 }
 
-// compares reports whether the command ends by comparing files, and says by its exit code whether they differ.
+// compares reports whether the last call of the command compares files and reports a difference by its exit code.
 func (c *calls) compares() bool {
 	if c.hints == 0 {
 		return false
@@ -267,8 +269,8 @@ func (c *calls) compares() bool {
 	return false
 }
 
-// ownProgram reports whether a command's words run what the project says, make and the scripts of package.json among
-// it; ownScript only its own programs.
+// ownProgram reports whether a command runs programs that the project chooses: a target of make, just or rake, a script
+// of package.json, or a program for which ownScript is true.
 func ownProgram(name string, words []string) bool {
 	switch name {
 	case "make", "gmake", "just", "rake":
@@ -280,15 +282,15 @@ func ownProgram(name string, words []string) bool {
 	return ownScript(name, words)
 }
 
-// ownScript reports whether a command's words call a program of the project: one by its path, a file of it given to an
-// interpreter, or a hook of git.
+// ownScript reports whether a command calls a program of the project: by its path, as a file that an interpreter runs,
+// or as a hook of git.
 func ownScript(name string, words []string) bool {
 	if w := words[0]; strings.HasPrefix(w, "./") && !strings.Contains(w, "node_modules/") && !strings.Contains(w, "venv/") && !strings.HasSuffix(w, "gradlew") && !strings.HasSuffix(w, "mvnw") || strings.HasSuffix(w, ".sh") && !strings.HasPrefix(w, "/") {
 		return true
 	}
 	switch name {
 	case "git":
-		return slices.Contains(words, "commit") || slices.Contains(words, "push") // their hooks
+		return slices.Contains(words, "commit") || slices.Contains(words, "push") // commit and push run the hooks of the project
 	case "python", "node", "ruby", "perl", "php", "java", "sh", "bash", "dash", "zsh", "tsx", "ts-node", "deno", "lua", "awk", "gawk", "mawk":
 		for _, a := range words[1:] {
 			if a == "-m" || a == "-c" || a == "-e" {

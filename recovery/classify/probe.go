@@ -15,28 +15,28 @@ import (
 	"github.com/superloop/superloop/internal/pattern"
 )
 
-// The probes, by the names that handlers use. What Holds says of each stands behind it; the capture that it looks at in
-// brackets.
+// The probes, by the names that handlers use. Each comment gives, in brackets, the capture that the probe reads, and
+// then the meaning of Holds and Value in the Finding.
 const (
 	ProbeDeclared   = "declared"    // [pkg] yes: the project declares the package; Value: installed, missing or broken
-	ProbeFirstLine  = "first_line"  // [script] yes: its interpreter is there; no: Value is crlf or the missing interpreter
-	ProbeWritable   = "writable"    // [path] yes: we may write it
+	ProbeFirstLine  = "first_line"  // [script] yes: its interpreter exists; no: Value is crlf, empty or the missing interpreter
+	ProbeWritable   = "writable"    // [path] yes: superloop may write the path or its nearest existing directory
 	ProbeFreeSpace  = "free_space"  // [path] yes: bytes and inodes are free; Value: free bytes
-	ProbeLockHolder = "lock_holder" // [lock] yes: a live process holds it, Value its pid; no: Value is stale or gone
-	ProbePortOwner  = "port_owner"  // [port] yes: ours, no: another's; Value: pid; unknown: nobody has it, or it is hidden
-	ProbeWhich      = "which"       // [tool] yes: it is on PATH, Value where
-	ProbeService    = "service"     // [port] yes: something listens there now
-	ProbeExists     = "exists"      // [path] yes: there is such a file
-	ProbeOOM        = "oom"         // yes: the kernel killed something for memory in our control group
+	ProbeLockHolder = "lock_holder" // [lock] yes: a live process, Value its pid, holds the file; no: Value is stale, free or gone
+	ProbePortOwner  = "port_owner"  // [port] yes: a process of superloop listens, no: another does; Value: its pid; unknown: none or hidden
+	ProbeWhich      = "which"       // [tool] yes: the program is on PATH; Value: its path
+	ProbeService    = "service"     // [port] yes: a process listens on the port now
+	ProbeExists     = "exists"      // [path] yes: the file exists
+	ProbeOOM        = "oom"         // yes: in superloop's control group the kernel has killed a process for memory
 )
 
-// System answers probes by looking at this machine. It runs no program and changes nothing; a look that is not possible
-// here is Unknown.
+// System is the Prober that looks at this machine. It runs no program and changes nothing. A probe that is not possible
+// on this machine answers Unknown.
 type System struct {
-	Path string // is searched by which; "" means that of this process
+	Path string // the value of PATH that the probe which searches; "" means that of this process
 }
 
-// Probe makes one look. An unknown name is Unknown.
+// Probe makes the probe with this name. For an unknown name the answer is Unknown.
 func (s System) Probe(ctx context.Context, name string, captures map[string]string, in *Input) Finding {
 	at := func(capture string) string { return place(in.Dir, captures[capture]) }
 	looks := map[string]func() Finding{
@@ -61,7 +61,7 @@ func (s System) Probe(ctx context.Context, name string, captures map[string]stri
 	return f
 }
 
-// place makes a path that a tool printed absolute; "" if that is not possible.
+// place turns a path that a tool has printed into an absolute one, relative to dir. It returns "" if it cannot.
 func place(dir, path string) string {
 	path = strings.Trim(strings.TrimSpace(path), `'"`)
 	path = strings.TrimPrefix(path, "file://")
@@ -116,7 +116,7 @@ func (s System) which(tool string) Finding {
 	return Finding{Holds: No, Value: tool, Detail: tool + " is not on PATH"}
 }
 
-// firstLine looks at a script's first line: does it end in CR LF, and is its interpreter there.
+// firstLine finds out whether a script's first line ends in CR LF, and whether the interpreter that it names exists.
 func firstLine(path string) Finding {
 	if path == "" {
 		return Finding{}
@@ -154,18 +154,18 @@ func firstLine(path string) Finding {
 	return Finding{Holds: Yes, Value: words[0]}
 }
 
-// nearestDir is the path itself or the closest directory above it that is there.
+// nearestDir returns the path itself, if it exists, or the closest existing directory above it. It returns "" for "".
 func nearestDir(path string) string {
 	for n := 0; path != "" && n < 64; n++ {
 		if _, err := os.Stat(path); err == nil {
 			return path
 		}
-		path = filepath.Dir(path) // at last "/", which is there, or "."
+		path = filepath.Dir(path) // ends at "/" or ".", which exist
 	}
 	return ""
 }
 
-// portNumber reads a TCP port.
+// portNumber parses the number of a TCP port, from 1 to 65535.
 func portNumber(s string) (int, bool) {
 	n, err := strconv.Atoi(strings.TrimSpace(s))
 	return n, err == nil && n > 0 && n < 65536
@@ -174,7 +174,7 @@ func portNumber(s string) (int, bool) {
 // maxProbes bounds how many probes one verdict may make.
 const maxProbes = 6
 
-// probe asks the primary's probes and takes their answers into account.
+// probe makes the probes of the primary match and notes what their answers say about the cause.
 func (j *judgement) probe(ctx context.Context, m *match) {
 	for _, name := range m.rule.h.Probes[:min(len(m.rule.h.Probes), maxProbes)] {
 		f := j.ask(ctx, name, m.captures)
@@ -183,7 +183,7 @@ func (j *judgement) probe(ctx context.Context, m *match) {
 		switch {
 		case name != ProbeDeclared:
 		case f.Holds == Yes && f.Value == "installed" && m.hit != nil && nodeImport().MatchString(m.hit.text):
-			// What Node.js says of a package that is not there, it says as well of a file that an intact package does not
+			// Node.js prints the same message for a missing package and for a file that an intact package does not
 			// have.
 			j.undeclared = true
 		case f.Holds == Yes:
@@ -196,23 +196,23 @@ func (j *judgement) probe(ctx context.Context, m *match) {
 	}
 }
 
-// confirming are the answers by which the environment is to blame.
+// confirming holds, for each probe, the answers that prove that the environment is to blame.
 var confirming = map[string][]Answer{
 	ProbeFreeSpace: {No}, ProbeWritable: {No}, ProbeExists: {No}, ProbeWhich: {No}, ProbeFirstLine: {No},
 	ProbeLockHolder: {Yes}, ProbeOOM: {Yes}, ProbePortOwner: {Yes, No},
 }
 
-// nodeImport recognises Node.js, and its bundlers, when an import finds nothing.
+// nodeImport matches the message of Node.js or of a bundler about an import that finds nothing.
 var nodeImport = pattern.Lazy(`(?i)cannot find (?:module|package) |can't resolve |could not resolve |failed to (?:load url|resolve import) `)
 
-// ownModule reports whether a dotted module belongs to the package in whose directory the importing file stands:
-// app.models, imported by app/views.py.
+// ownModule reports whether a dotted module belongs to the same package as the file that imports it. For example,
+// app.models belongs to the package of app/views.py.
 func ownModule(pkg, file string) bool {
 	top, _, dotted := strings.Cut(pkg, ".")
 	return dotted && top != "" && file != "" && !foreign(file) && slices.Contains(strings.Split(path.Dir(filepath.ToSlash(file)), "/"), top)
 }
 
-// ask makes one probe. It answers at once when the probe would tell nothing new.
+// ask makes one probe and returns its answer. If the captures alone decide the answer, ask does not look at the system.
 func (j *judgement) ask(ctx context.Context, name string, captures map[string]string) Finding {
 	if name == ProbeDeclared && relative().MatchString(captures["pkg"]) {
 		return Finding{Name: name, Holds: No, Value: captures["pkg"], Detail: "it is a place in the project, not a package"}
@@ -231,7 +231,8 @@ func (j *judgement) ask(ctx context.Context, name string, captures map[string]st
 	return f
 }
 
-// full reports whether a probe confirms a dominator that only a test speaks of.
+// full reports whether a probe of free space or of memory confirms a dominator. The caller asks if only a test has
+// printed the dominator's message.
 func (j *judgement) full(ctx context.Context, m *match) bool {
 	for _, name := range m.rule.h.Probes {
 		if confirms := map[string]Answer{ProbeFreeSpace: No, ProbeOOM: Yes}[name]; confirms != "" {

@@ -11,12 +11,12 @@ import (
 	"github.com/superloop/superloop/internal/manifest"
 )
 
-// maxUp bounds how many directories above the command's are searched for manifests; the search ends at a repository's
-// root.
+// maxUp bounds how many directories a search for manifests visits: the command's own and those above it. The search
+// ends at the root of the repository.
 const maxUp = 6
 
-// declared says whether the project declares a package, and whether it is installed. The name may be one that is
-// imported: a/b of a package a, or a Python module whose distribution is called otherwise.
+// declared finds out whether the project declares a package, and whether the package is installed. pkg may be the name
+// of an import: a/b for package a, or a Python module whose distribution has another name.
 func declared(dir, pkg string) Finding {
 	if dir == "" || pkg == "" {
 		return Finding{}
@@ -44,7 +44,7 @@ func declared(dir, pkg string) Finding {
 	return Finding{Holds: No, Value: "undeclared", Detail: "the project does not declare " + pkg}
 }
 
-// nodeName is the package of an import: @scope/name/sub is @scope/name.
+// nodeName returns the package of an import: @scope/name for @scope/name/sub.
 func nodeName(pkg string) string {
 	parts := strings.SplitN(strings.TrimPrefix(pkg, "node:"), "/", 3)
 	if strings.HasPrefix(pkg, "@") && len(parts) > 1 {
@@ -72,7 +72,7 @@ func inNode(dir, pkg string) (declares, seen bool, state string) {
 			return true, true, nodeState(dir, name)
 		}
 	}
-	// What a declared package brings along is in the lock file.
+	// The lock file lists the dependencies of the declared packages.
 	for _, lock := range []string{"package-lock.json", "npm-shrinkwrap.json", "pnpm-lock.yaml", "yarn.lock", "bun.lock"} {
 		if b := readWhole(filepath.Join(dir, lock)); b != nil && lockHas(string(b), lock, name) {
 			return true, true, nodeState(dir, name)
@@ -93,7 +93,7 @@ func lockHas(text, lock, name string) bool {
 	return strings.Contains(text, `"node_modules/`+name+`"`) || strings.Contains(text, `"`+name+`": {`)
 }
 
-// workspaces are the directories that a root manifest names, at most 200.
+// workspaces returns the directories of the workspaces that a root manifest names, at most 200.
 func workspaces(dir string, m manifest.Package) []string {
 	globs := append(m.Workspaces, manifest.YAMLList(readWhole(filepath.Join(dir, "pnpm-workspace.yaml")), "packages")...)
 	var out []string
@@ -107,14 +107,15 @@ func workspaces(dir string, m manifest.Package) []string {
 	return out[:min(len(out), 200)]
 }
 
-// nodeState says whether a package stands in node_modules here or above.
+// nodeState returns "installed", "broken" or "missing" for a package in the node_modules of dir or of a directory
+// above.
 func nodeState(dir, name string) string {
 	for range maxUp {
 		at := filepath.Join(dir, "node_modules", filepath.FromSlash(name))
 		if _, err := os.Lstat(at); err == nil {
 			file := filepath.Join(at, "package.json")
 			if info, err := os.Lstat(file); err == nil && info.Mode()&os.ModeSymlink != 0 {
-				return "installed" // bun can install by links, and no link is read
+				return "installed" // bun can install by links, and readWhole follows no link
 			}
 			m, ok := manifest.PackageJSON(readWhole(file))
 			if !ok {
@@ -143,7 +144,7 @@ func nodeMain(path string) bool {
 	return false
 }
 
-// readWhole reads a regular file of at most 16 MiB, nil if it cannot be had.
+// readWhole reads a regular file of at most 16 MiB. It returns nil if it cannot read the file.
 func readWhole(path string) []byte {
 	if b, err := durable.Read(path, 16<<20); err == nil {
 		return b
@@ -181,8 +182,8 @@ func inPython(dir, pkg string) (declares, seen bool, state string) {
 	return false, seen, ""
 }
 
-// requirementOf reports whether a line of a manifest requires one of the names: a requirement, an element of a list of
-// them, or a key of a table.
+// requirementOf reports whether a line of a manifest requires one of the names. The name may stand as a requirement, as
+// a quoted element of a list, or as the key of a table.
 func requirementOf(line string, names map[string]bool) bool {
 	line, _, _ = strings.Cut(line, "#")
 	line = strings.TrimPrefix(strings.TrimSpace(line), "- ")
@@ -198,7 +199,7 @@ func requirementOf(line string, names map[string]bool) bool {
 	return false
 }
 
-// quotedParts are the texts in quotes on a line.
+// quotedParts returns the first 50 quoted strings of a line.
 func quotedParts(line string) []string {
 	var out []string
 	for len(out) < 50 {
@@ -216,7 +217,7 @@ func quotedParts(line string) []string {
 	return out
 }
 
-// pythonState looks for a module in the project's own virtual environment.
+// pythonState returns "installed" if the project's own virtual environment has the module, else "missing".
 func pythonState(dir, module string) string {
 	for _, venv := range []string{".venv", "venv", "env"} {
 		found, _ := filepath.Glob(filepath.Join(dir, venv, "lib", "python3*", "site-packages"))

@@ -16,8 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// staleAfter is how old a lock file must be, with no process that has it open, to be left over from a process that
-// died.
+// staleAfter is the age from which a lock file that no process has open counts as left over from a dead process.
 const staleAfter = 10 * time.Second
 
 // maxProcs bounds how many processes one probe looks at.
@@ -46,7 +45,7 @@ func writable(path string) Finding {
 	}
 }
 
-// Below these a file system counts as full.
+// A file system with fewer free bytes or inodes than these counts as full.
 const (
 	lowBytes  = 4 << 20
 	lowInodes = 16
@@ -69,7 +68,8 @@ func freeSpace(path string) Finding {
 	return f
 }
 
-// lockHolder says who holds a lock file: a process that locked it or has it open.
+// lockHolder finds the process that holds a lock file: one that has locked the file or has it open. Without a path it
+// looks at the index.lock of the repository in dir.
 func lockHolder(path, dir string) Finding {
 	if path == "" {
 		if dir == "" {
@@ -112,9 +112,9 @@ func held(pid int) Finding {
 	return Finding{Holds: Yes, Value: strconv.Itoa(pid), Detail: fmt.Sprintf("process %d (%s) holds it", pid, commandOf(pid))}
 }
 
-// kernelLock finds the holder of a flock or fcntl lock.
+// kernelLock returns the pid of the process that has a flock or fcntl lock on a file, or 0.
 func kernelLock(st *syscall.Stat_t) int {
-	locks, _ := os.ReadFile("/proc/locks") // where it cannot be read, no holder is known
+	locks, _ := os.ReadFile("/proc/locks") // after an error the loop finds no holder
 	want := fmt.Sprintf("%02x:%02x:%d", unix.Major(st.Dev), unix.Minor(st.Dev), st.Ino)
 	for line := range strings.Lines(string(locks)) {
 		w := strings.Fields(line)
@@ -127,8 +127,8 @@ func kernelLock(st *syscall.Stat_t) int {
 	return 0
 }
 
-// holder finds a process that has an open file for which is reports true, 0 if none has. The argument of is is a link
-// below /proc. all is false if some processes could not be looked at and none was found.
+// holder returns the pid of a process that has an open file for which the function is returns true, or 0. The argument
+// of is is a link below /proc. all is false if holder found no process and was not permitted to look at every process.
 func holder(is func(fd string) bool) (pid int, all bool) {
 	dir, err := os.Open("/proc")
 	if err != nil {
@@ -158,11 +158,12 @@ func holder(is func(fd string) bool) (pid int, all bool) {
 }
 
 func commandOf(pid int) string {
-	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)) // of a process that has ended there is none
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)) // missing if the process has ended
 	return cmp.Or(strings.TrimSpace(string(b)), "?")
 }
 
-// listening finds the socket inode that listens on a port, "" if none does; ok is false where the kernel does not tell.
+// listening returns the inode of the socket that listens on a port, or "" if there is none. ok is false if the kernel
+// does not answer.
 func listening(port int) (inode string, ok bool) {
 	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
 		if inode, ok = askListener(family, port); !ok {
@@ -175,8 +176,8 @@ func listening(port int) (inode string, ok bool) {
 	return inode, ok
 }
 
-// askListener asks the kernel by netlink (sock_diag(7)): that takes 0.1 ms, and to read /proc/net/tcp, for which the
-// kernel walks over all connections, 10 ms.
+// askListener asks the kernel by netlink (sock_diag(7)) which socket listens on a port. This takes 0.1 ms. To read
+// /proc/net/tcp takes 10 ms, because the kernel walks over all connections for it.
 func askListener(family byte, port int) (inode string, ok bool) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
 	if err != nil {
@@ -211,7 +212,7 @@ func askListener(family byte, port int) (inode string, ok bool) {
 	return "", false
 }
 
-// readListener is listening for kernels without sock_diag.
+// readListener does the same as listening on kernels without sock_diag: it reads /proc/net/tcp and tcp6.
 func readListener(port int) (inode string, ok bool) {
 	want := fmt.Sprintf(":%04X", port)
 	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
@@ -266,9 +267,9 @@ func portOwner(port string) Finding {
 	return f
 }
 
-// ours reports whether a process carries the mark of a loop or descends from us.
+// ours reports whether a process has SUPERLOOP_LOOP in its environment or descends from this process.
 func ours(pid int) bool {
-	env, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)) // of another account's process it is empty
+	env, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)) // empty for a process of another account
 	for e := range bytes.SplitSeq(env, []byte{0}) {
 		if bytes.HasPrefix(e, []byte("SUPERLOOP_LOOP=")) {
 			return true
@@ -303,7 +304,7 @@ func oomKilled() Finding {
 			continue
 		}
 		for _, root := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
-			events, _ := os.ReadFile(filepath.Join(root, path, "memory.events")) // where there is none, nothing is known
+			events, _ := os.ReadFile(filepath.Join(root, path, "memory.events")) // without the file the answer is Unknown
 			for l := range strings.Lines(string(events)) {
 				switch w := strings.Fields(l); {
 				case len(w) != 2 || w[0] != "oom_kill":

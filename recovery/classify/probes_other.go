@@ -2,7 +2,7 @@
 
 package classify
 
-// Elsewhere these looks are not possible without running a program.
+// On other systems than Linux these probes would have to run a program, so they answer Unknown.
 
 func writable(string) Finding        { return Finding{} }
 func freeSpace(string) Finding       { return Finding{} }

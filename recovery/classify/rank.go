@@ -10,8 +10,8 @@ import (
 	"github.com/superloop/superloop/recovery/catalog"
 )
 
-// rank puts what matched into the cascade's order: dominators, then recipes, a strong guard, the method's family, other
-// families, any command, bootstrap. What a strong guard or a probe speaks against is vetoed.
+// rank orders the matches: dominators first, then recipes, the method's family, other families, handlers for any
+// command, bootstrap. The guards come last. A strong guard vetoes all matches but dominators and recipes.
 func (j *judgement) rank(ctx context.Context) {
 	var rest []*match
 	for _, m := range j.matched {
@@ -53,8 +53,7 @@ func (j *judgement) rank(ctx context.Context) {
 	j.guards()
 }
 
-// ownUse reports whether a match is about how a program of the project wants to be called, which is a matter of the
-// code.
+// ownUse reports whether a match is about wrong arguments of a program of the project. The code is to blame for them.
 func (j *judgement) ownUse(m *match) bool {
 	h := m.rule.h
 	if !j.calls.script || m.hit == nil || h.Category != "invalid_arguments" || h.Confidence == 0 || h.Confidence > maxGeneral {
@@ -63,9 +62,10 @@ func (j *judgement) ownUse(m *match) bool {
 	return !slices.ContainsFunc(j.calls.words, func(call []string) bool { return strings.HasPrefix(m.hit.text, call[0]+": ") })
 }
 
-// onlyTests drops what says nothing about a failed test: lines that stand in no report of one (a health check that was
-// tried again, a tool that was skipped), and general words (a permission denied, of whatever) inside such a report:
-// what a test provokes, or what the code under test does wrong, reads the same.
+// onlyTests drops matches that do not explain why a test failed. It drops lines that the program survived, such as a
+// health check that was tried again or a tool that was skipped. It drops lines that a test printed. And it drops
+// general words, such as "permission denied", inside the report of a failed test: a test that provokes such an error,
+// or a defect of the code under test, prints the same words.
 func (j *judgement) onlyTests(ctx context.Context, all []*match) []*match {
 	if j.weak == nil && j.strong == nil && !(j.calls.script && j.stdout.end.failed+j.stderr.end.failed > 0) {
 		return all
@@ -89,11 +89,11 @@ func (j *judgement) onlyTests(ctx context.Context, all []*match) []*match {
 	})
 }
 
-// survived recognises what a program says when it goes on without what failed.
+// survived matches the message of a program that goes on after a failed step.
 var survived = pattern.Lazy(`(?i)\b(?:skipp(?:ed|ing)|ignor(?:ed|ing)|retrying|will retry|trying again|falling back|fall back|continuing|using (?:\S+ ){0,3}instead|trying another|non-fatal|not fatal)\b|^\W*warn(?:ing)?\b`)
 
-// threw is the exception that ended a program of the project, nil if none did. What it printed long before, it had
-// survived.
+// threw returns the exception that ended a program of the project, or nil if there is none. The program survived the
+// errors that it had printed long before the exception.
 func (j *judgement) threw() *hit {
 	var last *hit
 	for _, m := range j.matched {
@@ -107,9 +107,10 @@ func (j *judgement) threw() *hit {
 	return last
 }
 
-// traceStart is the number of the line before which nothing belongs to an exception's report. What was printed before a
-// fault that no state of the machine makes, the program had survived; one of a value that is not there may be the
-// consequence of what was printed a moment ago.
+// traceStart returns the number of the first line that may belong to an exception's report. An exception that no state
+// of the machine causes, such as a NameError, has a short report: the program survived the errors before it. An
+// exception about a missing value (None, null) may be the consequence of an error shortly before it, so its report is
+// taken to be maxTrace lines long.
 func (j *judgement) traceStart(threw *hit) int64 {
 	if !ownMistake().MatchString(threw.text) || noValue().MatchString(threw.text) {
 		return threw.line - maxTrace
@@ -130,12 +131,12 @@ var (
 )
 
 const (
-	maxHeader  = 6   // lines that JavaScript prints before an exception's name: the place, the line of the code, what marks the column
+	maxHeader  = 6   // lines that JavaScript prints before an exception's name: the place, the line of the code, the mark of the column
 	maxTrace   = 60  // lines that an exception's own report takes before its name
-	maxGeneral = 0.6 // the confidence of handlers whose words are no tool's own
+	maxGeneral = 0.6 // a handler with at most this confidence matches general words, not the words of one tool
 )
 
-// guards puts the guards into the order and says what the code has to do with it.
+// guards appends the guards to the order. It sets weakened if the code may be to blame as well as the environment.
 func (j *judgement) guards() {
 	var guards []*match
 	for _, kind := range []catalog.Guard{catalog.GuardStrong, catalog.GuardWeak} {
@@ -154,11 +155,11 @@ func (j *judgement) guards() {
 	j.order = append(j.order, guards...)
 }
 
-// dominates reports whether other matches are consequences of this one.
+// dominates reports whether the failures of the other matches are consequences of this match's failure.
 func (m *match) dominates() bool { return (m.rule.h.Dominates || m.promoted) && m.voice.own() }
 
-// promote marks what names the same failure as a dominator, more particularly: npm's own words for a full disk beside
-// the system's.
+// promote marks each match that has the same category as a dominator, such as npm's own message about a full disk next
+// to the message of the system. A marked match ranks as a dominator, too.
 func promote(all []*match) {
 	found := map[string]bool{}
 	for _, m := range all {
@@ -178,11 +179,11 @@ func bit(b bool) int {
 	return 0
 }
 
-// reportEnd is the line with which npm ends what it says of a failure.
+// reportEnd matches the line with which npm ends its report of a failure.
 var reportEnd = pattern.Lazy(`^npm (?:ERR!|error) A complete log of this run can be found in:`)
 
-// lastTry drops what an earlier alternative of `npm ci || npm install` died of, where the report of a later one follows
-// it: the command ended with what the last of them said. Where nothing known stands in the last report, all stay.
+// lastTry drops the matches of an earlier alternative in a command such as `npm ci || npm install`, because the command
+// ended with the failure of the last alternative. It keeps all matches of a stream if none stands in the last report.
 func (j *judgement) lastTry(all []*match) []*match {
 	if !strings.Contains(j.in.Command, "||") {
 		return all
@@ -203,7 +204,7 @@ func (j *judgement) lastTry(all []*match) []*match {
 	return all
 }
 
-// lastReport is the number of the line that ends the report before the last one; 0 if there is but one.
+// lastReport returns the number of the line that ends the report before the last one, or 0 if there is only one report.
 func (o *output) lastReport() int64 {
 	var cut, end int64
 	for i, l := range o.tail {
@@ -211,7 +212,7 @@ func (o *output) lastReport() int64 {
 		case reportEnd().MatchString(l):
 			cut, end = end, o.lines-int64(len(o.tail)-1-i)
 		case end > 0 && strings.TrimSpace(l) != "" && !strings.HasPrefix(l, "npm ERR! ") && !strings.HasPrefix(l, "npm error "):
-			// Another program than npm goes on; its report has no such end.
+			// A program other than npm goes on; its report has no end that reportEnd matches.
 			cut = end
 		}
 	}

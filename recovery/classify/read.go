@@ -11,20 +11,20 @@ import (
 	"github.com/superloop/superloop/internal/text"
 )
 
-// Bounds of what is kept of a stream of any size.
+// The bounds on the parts of a stream that the classifier keeps in memory. The stream may have any size.
 const (
-	blockSize  = 256 << 10 // read at once
-	backSize   = 32 << 10  // what is kept before a block, to see where a line stands
-	aheadSize  = 4 << 10   // what is waited for after a line
-	keptFirst  = 6         // hits of one pattern: the first ones
-	keptLast   = 2         // and the last ones
-	keptPlaces = 3         // of the first ones, the place in the code is looked for
+	blockSize  = 256 << 10 // bytes of one read
+	backSize   = 32 << 10  // bytes kept before a block, in which a line's voice and place are searched
+	aheadSize  = 4 << 10   // bytes after a line that must be read before the line is placed
+	keptFirst  = 6         // the first hits of a pattern that are kept
+	keptLast   = 2         // the last hits of a pattern that are kept
+	keptPlaces = 3         // the first hits of a pattern whose place in the code is searched
 	maxText    = 1 << 10   // bytes of a kept line
-	maxNames   = 64        // captured test and file names of one pattern
-	maxSaved   = 64        // surroundings of hits, of 20 KiB each
-	maxPlaced  = 2048      // hits of one stream whose place is looked at
-	tailLines  = 400       // where a summary is looked for
-	contextLen = 300       // bytes of a neighbouring line that are looked at
+	maxNames   = 64        // hits of a pattern whose captures test and file are kept
+	maxSaved   = 64        // saved surroundings of hits, of 20 KiB each
+	maxPlaced  = 2048      // hits of one stream that are placed
+	tailLines  = 400       // last lines of a stream, in which the summary is searched
+	contextLen = 300       // bytes read of a line around a hit
 )
 
 // hit is one line that a pattern matched.
@@ -37,38 +37,38 @@ type hit struct {
 	placed
 }
 
-// output is what was found in one stream.
+// output holds the findings in one stream.
 type output struct {
 	name   streamSet
 	hits   map[int][]hit // by pattern, at most keptFirst+keptLast
 	count  map[int]int
-	named  map[string]bool // captures test and file, for the signature
+	named  map[string]bool // values of the captures test and file, for the signature
 	bytes  int64
 	lines  int64
-	broken bool // something may be missing
+	broken bool // the stream broke off, or the scanner skipped a part of it
 	end    summary
-	tail   []string // last lines, cleaned
+	tail   []string // the last lines, at most tailLines, cleaned
 }
 
 // reading is the state of one stream that is being read.
 type reading struct {
 	p       *program
 	out     *output
-	window  []byte // what was read last, with backSize before it
+	window  []byte // the last block that was read, with up to backSize bytes before it
 	base    int64  // offset of window[0] in the stream
 	pending []spot
-	ending  bool             // the scanner tells what it had put off
-	looks   int              // at places
-	known   map[int64]placed // of lines that more than one pattern matched
+	ending  bool             // the stream has ended, and the scanner reports its last, delayed hits
+	looks   int              // number of hits placed so far, at most maxPlaced
+	known   map[int64]placed // by line number: results for lines that another pattern may match, too
 	saved   map[slot]*surrounding
 }
 
-// placed is what the lines around a line say about it.
+// placed holds the voice of a line and the place in the code that it is about, as the lines around it show them.
 type placed struct {
 	voice    voice
-	file     string // of the code, where the lines around say so
+	file     string // the path of a file of the code, "" if no line around names one
 	fileLine int
-	located  bool // file is known, or there is none
+	located  bool // true: the file was searched, whether it was found or not
 }
 
 // spot is a hit that waits for the lines after it.
@@ -78,7 +78,7 @@ type spot struct {
 	line           int64
 }
 
-// read scans one stream to its end by way of a buffer, in constant memory.
+// read scans one stream to its end in constant memory. buf holds backSize+blockSize bytes.
 func (p *program) read(ctx context.Context, name streamSet, r io.Reader, sc *multiscan.Scanner, buf []byte) *output {
 	out := &output{name: name, hits: map[int][]hit{}, count: map[int]int{}, named: map[string]bool{}}
 	if r == nil {
@@ -93,7 +93,7 @@ func (p *program) read(ctx context.Context, name streamSet, r io.Reader, sc *mul
 			rd.window = buf[:kept+n]
 			rd.base = out.bytes - int64(kept)
 			out.bytes += int64(n)
-			_, _ = sc.Write(buf[kept : kept+n]) // it never fails, nor does Close
+			_, _ = sc.Write(buf[kept : kept+n]) // Write and Close of a Scanner never fail
 			rd.place(false)
 			if err == nil && ctx.Err() == nil {
 				kept = copy(buf, rd.window[max(0, len(rd.window)-backSize):])
@@ -120,7 +120,7 @@ func (p *program) read(ctx context.Context, name streamSet, r io.Reader, sc *mul
 
 var newline = []byte("\n")
 
-// fill reads until the buffer is full or nothing more comes at once.
+// fill reads until the buffer is full or a read returns an error.
 func fill(r io.Reader, buf []byte) (n int, err error) {
 	for n < len(buf) && err == nil {
 		var m int
@@ -130,11 +130,11 @@ func fill(r io.Reader, buf []byte) (n int, err error) {
 	return n, err
 }
 
-// found keeps a hit; it is called by the scanner, in order of lines.
+// found keeps a hit. The scanner calls it in the order of the lines.
 func (rd *reading) found(h multiscan.Hit) {
 	out := rd.out
 	if rd.ending && h.Offset < rd.base && out.count[h.Pattern] > 0 {
-		return // nothing is known of where it stands any more, unlike of those before it
+		return // the lines around this hit have left the window, and the pattern has earlier hits
 	}
 	out.count[h.Pattern]++
 	list := out.hits[h.Pattern]
@@ -169,7 +169,7 @@ func (rd *reading) found(h multiscan.Hit) {
 	rd.pending = append(rd.pending, spot{pattern: h.Pattern, index: at, offset: h.Offset, line: h.Line})
 }
 
-// excerpt is the part of a line around what matched.
+// excerpt returns at most maxText bytes of a line around the match.
 func excerpt(text []byte, loc []int) string {
 	if len(text) <= maxText {
 		return string(text)
@@ -182,7 +182,8 @@ func excerpt(text []byte, loc []int) string {
 	return strings.ToValidUTF8(string(text[from:from+maxText]), "")
 }
 
-// cleanLines cuts a piece of output into lines without control codes: the last limit of them, or the first.
+// cleanLines splits a piece of output into cleaned lines. It returns at most limit of them: the last ones if last is
+// true, else the first ones.
 func cleanLines(b []byte, limit int, last bool) []string {
 	if len(b) == 0 {
 		return nil
@@ -198,7 +199,8 @@ func cleanLines(b []byte, limit int, last bool) []string {
 	return lines
 }
 
-// cleanLine removes control sequences and what a carriage return overwrote.
+// cleanLine removes control sequences and the text that a carriage return overwrote. It returns at most contextLen
+// bytes.
 func cleanLine(b []byte) string {
 	b = bytes.TrimRight(b, "\r")
 	if i := bytes.LastIndexByte(b, '\r'); i >= 0 {
@@ -216,14 +218,15 @@ func cleanLine(b []byte) string {
 	return strings.ToValidUTF8(string(b), "")
 }
 
-// place looks at the lines around the hits that wait, as soon as enough of what follows them is there.
+// place finds the voice and the place of the pending hits that have at least aheadSize bytes after them. If final is
+// true, the stream has ended, and place handles all pending and saved hits.
 func (rd *reading) place(final bool) {
 	end := rd.base + int64(len(rd.window))
 	rest := rd.pending[:0]
 	for _, p := range rd.pending {
 		list := rd.out.hits[p.pattern]
 		if list[p.index].line != p.line {
-			continue // another took its slot
+			continue // a later hit has replaced this one
 		}
 		if !final && p.offset+aheadSize > end {
 			rest = append(rest, p)
@@ -237,7 +240,7 @@ func (rd *reading) place(final bool) {
 		}
 		from := p.offset - rd.base
 		if from < 0 || from > int64(len(rd.window)) || rd.looks >= maxPlaced {
-			continue // a line longer than the window: nothing is known of its place
+			continue // the line begins outside the window, or maxPlaced is reached: the hit keeps no place
 		}
 		rd.looks++
 		back := rd.window[max(0, from-backSize/2):from]
@@ -258,17 +261,18 @@ func (rd *reading) place(final bool) {
 	}
 }
 
-// slot is a place among the kept hits that later hits take over.
+// slot is a position among the last kept hits of a pattern. A later hit replaces the hit in it.
 type slot struct{ pattern, index int }
 
-// surrounding is what stood around a hit in such a place; it is looked at when no later hit can take it over any more.
+// surrounding holds the text around a hit in a slot. place looks at it after the end of the stream, when no later hit
+// can replace the hit any more.
 type surrounding struct {
 	spot spot
 	text []byte
-	back int // so much of it stood before
+	back int // the first back bytes of text stand before the hit, the rest after it
 }
 
-// save keeps what stands around a hit for later; false if too much is kept.
+// save keeps the text around a hit until the end of the stream. It returns false if maxSaved texts are kept already.
 func (rd *reading) save(p spot, back, after []byte) bool {
 	key := slot{p.pattern, p.index}
 	c := rd.saved[key]
@@ -284,7 +288,7 @@ func (rd *reading) save(p spot, back, after []byte) bool {
 	return true
 }
 
-// know looks at what stands around a hit. What is known of its line already is not looked at again.
+// know finds the voice and the place of a hit from the text around it, and notes them for other hits in the same line.
 func (rd *reading) know(k *hit, p spot, back, after []byte) {
 	at, known := rd.known[p.line]
 	before := cleanLines(back, lookFirst, true)

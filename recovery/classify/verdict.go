@@ -12,70 +12,70 @@ import (
 	"github.com/superloop/superloop/recovery/catalog"
 )
 
-// Where a failed command came from.
+// The sources of a failed command: a recovery command of the loop, or any other command.
 const (
 	SourceRecovery = "recovery_command"
 	SourceCommand  = "command"
 )
 
-// The categories that the classifier itself names. All others are the catalog's.
+// The categories that the classifier itself assigns. All others come from the catalog.
 const (
 	CategoryUnknown = "unknown"
 	CategoryCode    = "code_bug"
 )
 
-// Exit is how a command ended. These are facts, known without its output.
+// Exit holds the facts about a command's end that are known without its output.
 type Exit struct {
-	Code       int           // meaningless if Signal is given
-	Signal     string        // "SIGKILL"; an exit code of 137 is not a signal
-	TimedOut   bool          // its own time limit ended it
-	OOM        bool          // the kernel killed it, or a child of it, for memory
-	NotStarted bool          // no such program, or not executable
+	Code       int           // the exit code; meaningless if Signal is given
+	Signal     string        // the signal that ended the command, such as "SIGKILL"; not set for an exit code such as 137
+	TimedOut   bool          // the command's time limit ended it
+	OOM        bool          // the kernel killed the command or a child of it because memory ran out
+	NotStarted bool          // the program does not exist or is not executable
 	Duration   time.Duration // from start to end
 }
 
-// OK reports whether nothing failed.
+// OK reports whether the command succeeded.
 func (e Exit) OK() bool {
 	return e.Code == 0 && e.Signal == "" && !e.TimedOut && !e.OOM && !e.NotStarted
 }
 
-// Input is one failed command. Nothing in it is changed.
+// Input describes one failed command. Classify does not change it, but reads its streams.
 type Input struct {
 	Source  string
-	Command string // what was run, a shell's text: it is split for the programs that it calls
-	Dir     string // absolute; "" is unknown
-	Tool    string // a recipe's id, where an install was attempted; else it is worked out of the command, never of the output
+	Command string // the shell text of the command; Classify finds in it the programs that the command calls
+	Dir     string // absolute path of the directory in which the command ran; "" is unknown
+	Tool    string // the id of the recipe if the command was to install a tool; "": Classify derives the tool from Command
 	Exit    Exit
-	// Stdout and Stderr are read to their ends; nil is empty. With Merged, Stdout carries both.
+	// Stdout and Stderr are read to their ends; nil means no output. With Merged, Stdout carries both streams.
 	Stdout, Stderr io.Reader
 	Merged         bool
-	Probes         Prober // nil: none are made
+	Probes         Prober // makes the probes; nil: Classify makes no probe
 }
 
 // Failure is the verdict on one failed command.
 type Failure struct {
 	Source string `json:"source,omitempty"`
-	// Category is of the catalog's closed list, Area that of a proposal, Persistence says whether it goes by itself,
-	// Severity is blocking or degraded.
+	// Category is an id of the catalog's closed list, CategoryUnknown or CategoryCode. Area is the area of a proposal,
+	// such as dependency. Persistence says whether the failure ends without a remedy. Severity is blocking or degraded.
 	Category    string `json:"category"`
 	Area        string `json:"area,omitempty"`
 	Persistence string `json:"persistence"`
 	Severity    string `json:"severity"`
 	Infra       bool   `json:"infra"` // the environment is to blame
-	Code        bool   `json:"code"`  // only a change of the code can fix it
-	Weak        bool   `json:"weak"`  // the code may be to blame as well: propose at most
-	// Handler is the primary match's id, "" if nothing matched; Layer its layer, and Confidence 0 to 1 how sure the
-	// verdict is.
+	Code        bool   `json:"code"`  // only a change of the code can fix the failure
+	Weak        bool   `json:"weak"`  // the code may be to blame as well: a remedy is proposed at most, never run without an operator
+	// Handler is the id of the primary match's handler, "" if no handler matched. Layer is its layer. Confidence says
+	// from 0 to 1 how sure the verdict is.
 	Handler    string        `json:"handler,omitempty"`
 	Layer      catalog.Layer `json:"layer,omitempty"`
 	Confidence float64       `json:"confidence"`
 
-	Matches  []Match            `json:"-"` // all, in order of the cascade; the first is the primary
+	Matches  []Match            `json:"-"` // all matches in their order, vetoed ones last; the first is the primary
 	Evidence []Evidence         `json:"evidence,omitempty"`
-	Captures map[string]string  `json:"captures,omitempty"` // of the primary
+	Captures map[string]string  `json:"captures,omitempty"` // the captures of the primary match
 	Findings map[string]Finding `json:"findings,omitempty"` // the probes' answers, by name
 
-	Signature string `json:"signature"` // the same for the same failure in another run
+	Signature string `json:"signature"` // a name of the failure, the same in every run, see Signature
 	Why       string `json:"why"`       // one sentence for an operator
 
 	Exit    Exit     `json:"exit"`
@@ -91,17 +91,17 @@ type Failure struct {
 	Took       time.Duration `json:"took"`
 }
 
-// Match is one handler that recognised the failure.
+// Match is one handler that recognises the failure.
 type Match struct {
 	Handler  *catalog.Handler
-	Stream   string // stdout, stderr; "" if a fact alone matched
-	Line     int64  // from 1; 0 if a fact alone matched
-	Text     string // the line, cleaned
+	Stream   string // stdout or stderr; "" if the handler has matched without a line
+	Line     int64  // from 1; 0 if the handler has matched without a line
+	Text     string // the cleaned line
 	Captures map[string]string
-	Vetoed   bool // true: a strong guard or a probe speaks against it, its options must not be offered
+	Vetoed   bool // true: a strong guard or a probe contradicts the match, so its options must not be offered
 }
 
-// Evidence is a line that speaks for the verdict.
+// Evidence is a line of output that supports the verdict.
 type Evidence struct {
 	Stream   string `json:"stream"`
 	Line     int64  `json:"line"`
@@ -110,30 +110,31 @@ type Evidence struct {
 	FileLine int    `json:"file_line,omitempty"`
 }
 
-// Answer is what a probe found out.
+// Answer is the answer of a probe.
 type Answer string
 
-// The answers. Unknown never counts as either.
+// The answers of a probe. Unknown counts neither as Yes nor as No.
 const (
 	Yes     Answer = "yes"
 	No      Answer = "no"
 	Unknown Answer = "unknown"
 )
 
-// Finding is the answer of one probe.
+// Finding is the result of one probe.
 type Finding struct {
 	Name   string `json:"name"`
 	Holds  Answer `json:"holds"`
-	Value  string `json:"value,omitempty"`  // a machine's word: a path, a pid, a package
-	Detail string `json:"detail,omitempty"` // an operator's sentence
+	Value  string `json:"value,omitempty"`  // a value for programs: a path, a pid, the state of a package
+	Detail string `json:"detail,omitempty"` // a sentence for an operator
 }
 
-// Prober looks at the system, cheaply and without changing it. What it cannot find out is Unknown, never an error.
+// Prober makes probes: it looks at the system, cheaply and without changing it. A probe that cannot find its answer
+// returns Unknown, never an error.
 type Prober interface {
 	Probe(ctx context.Context, name string, captures map[string]string, in *Input) Finding
 }
 
-// verdict makes the Failure of what was ranked.
+// verdict makes the Failure from the ranked matches.
 func (j *judgement) verdict() Failure {
 	in := j.in
 	f := Failure{
@@ -187,7 +188,7 @@ func (j *judgement) verdict() Failure {
 	return f
 }
 
-// ownVerdict makes the Failure of a fault that only the program itself tells.
+// ownVerdict makes the Failure for a fault of a program of the project that no handler matches.
 func (j *judgement) ownVerdict(f Failure, own *fault) Failure {
 	f.Category, f.Area, f.Persistence = CategoryCode, "code", "code"
 	f.Code, f.Confidence = true, ownConfidence
@@ -204,11 +205,12 @@ func (j *judgement) ownVerdict(f Failure, own *fault) Failure {
 	return f
 }
 
-// ownConfidence is that of a verdict without a handler: no text that is known to be the code's, only nothing of the
-// environment.
+// ownConfidence is the confidence of ownVerdict. It is low, because no handler confirms that the code is to blame. The
+// verdict rests on an output that does not mention the environment.
 const ownConfidence = 0.4
 
-// confidence of the primary match. Synonyms of one handler never count against one another.
+// confidence returns the confidence of the primary match, from 0.05 to 0.99. It does not depend on how many patterns of
+// a handler match.
 func (j *judgement) confidence(p *match) float64 {
 	h := p.rule.h
 	patterns := len(p.rule.any)+len(p.rule.all) > 0
@@ -240,12 +242,14 @@ func (j *judgement) confidence(p *match) float64 {
 	return min(0.99, max(0.05, float64(int(c*100+0.5))/100))
 }
 
-// signature names the failure: by the names of what failed for the code's, by the primary line for the environment's.
+// signature returns the signature of the failure. It depends on the names of the failed tests and files if a guard
+// matched, and else on the line of the primary match.
 func (j *judgement) signature(f Failure) string {
 	if f.Code && len(j.order) > 0 && j.order[0].rule.h.Guard != catalog.GuardNone {
-		// A name that both streams have counts once: Signature sorts and compacts them.
+		// A name that stands in both streams counts once: Signature sorts and compacts the names.
 		if parts := slices.AppendSeq(slices.Collect(maps.Keys(j.stdout.named)), maps.Keys(j.stderr.named)); len(parts) > 0 {
-			// Which guard came first depends on what else was printed; the failed tests do not.
+			// The signature leaves out the guard, because the first guard depends on other output. The failed tests do
+			// not.
 			return Signature(f.Category, "", parts...)
 		}
 	}
@@ -258,7 +262,7 @@ func (j *judgement) signature(f Failure) string {
 	return Signature(f.Category, f.Handler, ended(j.in.Exit), f.Evidence[0].Text)
 }
 
-// why is the verdict in one sentence.
+// why returns the verdict as one sentence for an operator.
 func (j *judgement) why(f Failure, p *match) string {
 	h := p.rule.h
 	what := cmp.Or(h.Label, h.ID)
@@ -289,7 +293,7 @@ func (j *judgement) why(f Failure, p *match) string {
 	return what
 }
 
-// lower makes a label fit for the middle of a sentence.
+// lower makes the first letter of a label lower-case, for the middle of a sentence, unless an acronym begins the label.
 func lower(s string) string {
 	if len(s) > 1 && s[0] >= 'A' && s[0] <= 'Z' && s[1] >= 'a' && s[1] <= 'z' {
 		return string(s[0]+'a'-'A') + s[1:]
@@ -297,7 +301,7 @@ func lower(s string) string {
 	return s
 }
 
-// ended says how a command ended, without what changes from run to run.
+// ended describes how a command ended, without details that change from run to run.
 func ended(e Exit) string {
 	switch {
 	case e.NotStarted:

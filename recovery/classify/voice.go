@@ -12,46 +12,46 @@ import (
 	"github.com/superloop/superloop/internal/pattern"
 )
 
-// voice says who wrote a line of the output of a test run. A tool's own words are facts about the environment; what a
-// test printed, expected or is called is not.
+// voice says who wrote a line in the output of a test run. The words of a tool are facts about the environment. The
+// name of a test, its expected values and the text that it printed are not.
 type voice uint8
 
 const (
-	voiceTool   voice = iota // the tool itself, or nothing says otherwise
-	voiceSuite               // the runner, about a file of tests that it could not load
-	voiceBlock               // inside the report of one failed test: message, difference, source
-	voiceLog                 // what a test or the code under test printed
-	voiceName                // the status line of a failed test, or what it wanted and what it got
+	voiceTool   voice = iota // the tool itself; the default
+	voiceSuite               // the test runner, about a file of tests that it could not load
+	voiceBlock               // a line inside the report of one failed test: message, difference, source
+	voiceLog                 // a line that a test or the code under test printed
+	voiceName                // the status line of a failed test, or its expected and actual values
 	voicePassed              // the status line of a test that passed
 )
 
-// own reports whether the tool itself speaks.
+// own reports whether the tool or the test runner itself wrote the line.
 func (v voice) own() bool { return v <= voiceSuite }
 
 var (
 	passedLine = pattern.Lazy(`^\s*(?:(?:✓|✔|√|↓|○) |ok \d+|(?:ok|OK|pass|PASS|\[ok\]|\[OK\]|\[PASS\]|\[pass\]) ?[-:] |(?:\[ok\]|\[OK\]|\[PASS\]|\[pass\]|PASS(?:ED)?:?) +\S|--- PASS: |=== (?:RUN|CONT|PAUSE|NAME) |test \S.* \.\.\. (?:ok|ignored)|PASS\s+\S|PASSED\s|\[ +(?:OK|RUN) +\]|# Subtest: )|^\S+::\S+.* (?:PASSED|SKIPPED|XFAIL)\b|^\w+ \(\S+\)(?: \.\.\.|.*) \.\.\. (?:ok|skipped)`)
 	failedLine = pattern.Lazy(`^\s*(?:(?:✕|✖|×|✗|✘)\s.*\(?\d+(?:\.\d+)? ?m?s\)?$|not ok \d+|(?:not ok|NOT OK|\[FAIL(?:ED)?\]|KO) ?[-:]? +\S|FAIL(?:ED)?:? +[a-z]\S* \S|--- FAIL: |test \S.* \.\.\. FAILED|\[ +FAILED +\]|FAILED \S+::)|^\S+::\S+.* FAILED\b|^\w+ \(\S+\) \.\.\. (?:FAIL|ERROR)`)
-	// ownPrefix is what only a tool that drives the tests writes in front.
+	// ownPrefix matches the prefix of a line that only a tool that drives the tests writes.
 	ownPrefix = pattern.Lazy(`^(?:npm (?:ERR!|error)|make(?:\[\d+\])?: |ninja: |go: |fatal: |E: |(?:/bin/|/usr/bin/)?(?:sh|bash|dash|ash): |docker: |Error response from daemon: |collect2: |\s?ERR_PNPM_|\s?ELIFECYCLE)`)
 
 	sourceLine = pattern.Lazy(`^\s*(?:>\s*)?\d+ ?[|│]|^\s+[|│] |^> {3,}\S`)
-	goMessage  = pattern.Lazy(`^\s+\S+_test\.go:\d+: `) // what a test said with Error, Fatal or Log
-	// hunk is the line that opens a hunk of a unified difference.
+	goMessage  = pattern.Lazy(`^\s+\S+_test\.go:\d+: `) // a message of a Go test from Error, Fatal or Log
+	// hunk matches the line that opens a hunk of a unified difference.
 	hunk = pattern.Lazy(`^@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@`)
-	// compared are the lines in which a check says what it wanted and what it got.
+	// compared matches the lines in which a check shows its expected and its actual value.
 	compared  = pattern.Lazy(`^\s*#?\s*[-+]?\s*(?:got|wanted|want|expected|actual|received)\s*[:=]\s|^#\s+(?:Failed test |Looks like you failed )|^ expected substring: `)
 	goPackage = pattern.Lazy(`^(?:ok  |FAIL|---)\t|^FAIL$|^PASS$`)
 )
 
-// lookBack bounds how many lines before a hit are searched for what opened the part of the report that it stands in;
-// mostly it stands in the last few.
+// lookBack bounds how many lines before a hit are searched for the line that opens its part of the report. The first
+// search looks at lookFirst lines only, because the opening line is mostly near.
 const (
 	lookBack  = 250
 	lookFirst = 40
 )
 
-// speaker says who wrote a line, by the lines before and after it. Not decided: more lines before it could say
-// otherwise.
+// speaker finds out who wrote a line, from the line and the lines before and after it. decided is false if more lines
+// before it could change the result.
 func speaker(before []string, line string, after []string) (v voice, decided bool) {
 	v, decided, final := spoken(before, line)
 	if final {
@@ -68,16 +68,17 @@ func speaker(before []string, line string, after []string) (v voice, decided boo
 			v = voiceSuite
 		}
 	case v == voiceTool && inDiff(before, line), !v.own() && sourceLine().MatchString(line):
-		v = voiceName // what a file or the code says there, not what happened
+		v = voiceName // the line quotes a file or the code; it reports no event
 	}
 	return v, decided
 }
 
-// spoken is the speaker by the line itself, which is final, or by what opened the part of the report.
+// spoken finds out who wrote a line, either from the line itself (final is true) or from the line that opens its part
+// of the report.
 func spoken(before []string, line string) (v voice, decided, final bool) {
 	switch {
 	case strings.HasPrefix(line, `{"Time":`) && hasAny(line, `"Test":"`) && hasAny(line, `"Action":"output"`):
-		return voiceName, true, true // go test -json: what a test printed, quoted
+		return voiceName, true, true // go test -json: a quoted line that a test printed
 	case passedLine().MatchString(line):
 		return voicePassed, true, true
 	case failedLine().MatchString(line):
@@ -99,7 +100,8 @@ func hasAny(l string, texts ...string) bool {
 	return slices.ContainsFunc(texts, func(t string) bool { return strings.Contains(l, t) })
 }
 
-// opened walks back to the nearest line that opens or closes a part of a report. Not decided: there is none.
+// opened walks back to the nearest line that opens or closes a part of a report, and returns the voice that follows
+// from it. decided is false if there is no such line and before has fewer than lookBack lines.
 func opened(before []string, line string) (v voice, decided bool) {
 	blank := 0
 	lowest := indent(line)
@@ -135,7 +137,7 @@ func opened(before []string, line string) (v voice, decided bool) {
 			return voiceTool, true
 		case opensBlock:
 			if strings.HasPrefix(t, "● ") && lowest <= indent(l) {
-				return voiceTool, true // the report of that test has ended
+				return voiceTool, true // the line stands after the report of the test
 			}
 			return voiceBlock, true
 		}
@@ -144,7 +146,7 @@ func opened(before []string, line string) (v voice, decided bool) {
 	return voiceTool, len(before) >= lookBack
 }
 
-// goTest reports whether what follows shows that a Go test printed the line.
+// goTest reports whether the lines after a line show that a Go test printed it.
 func goTest(after []string, line string) bool {
 	if strings.HasPrefix(line, "# ") || strings.HasPrefix(line, "FAIL\t") {
 		return false
@@ -160,11 +162,11 @@ func goTest(after []string, line string) bool {
 	return false
 }
 
-// isVerdict reports whether a line is Go's verdict on a test.
+// isVerdict reports whether a line is the verdict of go test on a test, such as "--- FAIL: TestX".
 func isVerdict(l string) bool { return strings.Contains(l, "--- ") && goVerdict().MatchString(l) }
 
-// wants reports whether the lines after a message of a Go test say what the test got and what it wanted, so that the
-// message quotes what was compared.
+// wants reports whether the lines after a message of a Go test name the expected value. The message then quotes the
+// compared values.
 func wants(after []string) bool {
 	for _, l := range after[:min(len(after), 6)] {
 		t := strings.TrimSpace(l)
@@ -178,8 +180,8 @@ func wants(after []string) bool {
 	return false
 }
 
-// notLoaded reports whether a comment of a TAP report is what Node.js says of a file of tests whose modules it does not
-// find.
+// notLoaded reports whether a comment of a TAP report is the message of Node.js about a file of tests that imports a
+// missing module.
 func notLoaded(line string, after []string) bool {
 	if !hasAny(line, "Cannot find module '", "Cannot find package '") {
 		return false
@@ -189,7 +191,7 @@ func notLoaded(line string, after []string) bool {
 	})
 }
 
-// inDiff reports whether a line stands in the hunk of a unified difference, so that it quotes a file.
+// inDiff reports whether a line stands in the hunk of a unified difference. Such a line quotes a file.
 func inDiff(before []string, line string) bool {
 	for i := len(before); i >= 0 && i > len(before)-lookFirst; i-- {
 		l := line
@@ -206,7 +208,7 @@ func inDiff(before []string, line string) bool {
 	return false
 }
 
-// tap reports whether a comment stands in a TAP report.
+// tap reports whether the lines around a comment belong to a TAP report.
 func tap(before, after []string) bool {
 	return slices.ContainsFunc(after, func(l string) bool {
 		t := strings.TrimSpace(l)
@@ -218,17 +220,17 @@ func indent(s string) int {
 	return len(s) - len(strings.TrimLeft(s, " \t"))
 }
 
-// opening is what a line opens or closes in the report of a test run.
+// opening is the kind of part that a line opens or closes in the report of a test run.
 type opening uint8
 
 const (
 	opensNothing opening = iota
-	opensLog             // what a test printed follows
-	opensSuite           // the runner says of a file of tests that it could not load it
-	opensVerdict         // Go's verdict on a test; what is indented below belongs to it
-	opensRun             // a Go test starts or goes on: it prints what follows
-	opensNotOK           // a failed test of TAP; what is indented below belongs to it
-	closesPart           // what stood before has ended
+	opensLog             // the output of a test follows
+	opensSuite           // the runner's message about a file of tests that it could not load follows
+	opensVerdict         // the verdict of go test on a test; the indented lines below belong to it
+	opensRun             // a Go test starts or goes on: the lines that follow are its output
+	opensNotOK           // a failed test of TAP; the indented lines below belong to it
+	closesPart           // the part before the line has ended
 	opensBlock           // the report of one failed test follows
 )
 
@@ -241,10 +243,10 @@ var (
 	goVerdict  = pattern.Lazy(`^\s*--- (?:PASS|FAIL|SKIP): `)
 )
 
-// openingOf says what a line opens; t is l without white space around it, and not empty. Logs consist of such lines,
-// and hundreds are asked about for one hit, so that expressions are tried only on a line that begins like one of theirs,
-// or has in its middle what opens something: openingByExpressions, in the tests, says the same slowly. Runners that begin
-// a line with a sign, or with a state in brackets, say more there.
+// openingOf returns the kind of part that a line opens. t is l without white space around it, and not empty. For one
+// hit openingOf is called for hundreds of lines. So it tries the regular expressions only on a line that has one of
+// their beginnings, or a string in its middle that opens a part. openingByExpressions, in the tests, returns the same
+// slowly.
 func openingOf(l, t string) opening {
 	switch c := t[0]; {
 	case c >= '0' && c <= '9':
@@ -274,14 +276,14 @@ func openingOf(l, t string) opening {
 	return opensNothing
 }
 
-// beginnings are those of lines that open or close a part, by their first byte.
+// beginnings holds, by first byte, the beginnings of the lines that open or close a part.
 var beginnings = [256][]string{
 	'_': {"___"}, '[': {"[ RUN ", "[captured"}, '#': {"# "}, 'F': {"FAIL", "Fail"}, 'E': {"ERROR"}, 'f': {"fail"}, 'c': {"console."},
 	's': {"stdout", "stderr"}, 'T': {"Test"}, 't': {"test result"}, 'S': {"Snapshots"}, 'o': {"ok  "}, 'A': {"An error"},
 	'I': {"ImportError"}, 'R': {"Ran "}, '"': {"\""}, 'n': {"not ok "}, '-': {"---", "- Captured"}, '=': {"==="}, 0xe2: {"●", "✘", "⎯"},
 }
 
-// suiteOpener reports whether a line begins what a runner says of a file of tests that it could not load.
+// suiteOpener reports whether a line begins a runner's message about a file of tests that it could not load.
 func suiteOpener(l string) bool {
 	return suiteStart().MatchString(l) || suiteOpenerInside(l)
 }
@@ -295,11 +297,12 @@ func suiteOpenerInside(l string) bool {
 type summary struct {
 	found  bool
 	failed int   // tests that ran and failed, or did not end
-	line   int64 // where it stands
+	line   int64 // the number of the line with the count
 }
 
-// summaries are the runners' last lines, as summaries.txt has them: behind a runner's name an expression, whose groups
-// are counts of failed tests; a line without one says that none failed.
+// summaries returns the expressions of summaries.txt. A line of the file has the name of a test runner, a tab, and an
+// expression that matches the line with the runner's count of tests. The groups of the expression are counts of failed
+// tests. A match without a count means that no test failed.
 var summaries = sync.OnceValue(func() (all []*regexp.Regexp) {
 	for line := range strings.Lines(summariesText) {
 		_, expr, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
@@ -311,7 +314,7 @@ var summaries = sync.OnceValue(func() (all []*regexp.Regexp) {
 //go:embed summaries.txt
 var summariesText string
 
-// goFailed is the line of a package whose tests ran and failed.
+// goFailed matches the line of go test about a package whose tests ran and failed.
 var goFailed = pattern.Lazy(`^FAIL\t\S+\t\d[\d.]*s$`)
 
 // counts reports, cheaply, whether a line may be a count of tests.
@@ -319,7 +322,7 @@ func counts(l string) bool {
 	return strings.ContainsAny(l, "0123456789") && hasAny(l, "ail", "AIL", "ass", "rror", "Tests")
 }
 
-// lastSummary finds the last count; its line is counted within lines, from 1.
+// lastSummary finds the last count of tests. The line number in the result counts within lines, from 1.
 func lastSummary(lines []string) summary {
 	var s summary
 	for i := len(lines) - 1; i >= 0; i-- {
