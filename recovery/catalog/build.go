@@ -14,12 +14,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// builder is a catalog before its defaults are filled in. A file is applied to a clone of it.
+// builder is a catalog without the default values. Load applies each overlay file to a clone of a builder.
 type builder struct {
-	Sum        uint64 // of the YAML files that a compiled form was made of
+	Sum        uint64 // checksum of the YAML files from which the compiled form was made
 	Categories []Category
 	Chains     []Chain
-	Handlers   []Handler // of files; those of recipes are in the recipes
+	Handlers   []Handler // the handlers outside recipes; Recipe.OnFailure has the others
 	Recipes    []Recipe
 	Projects   []ProjectRecipe
 	Managers   []Manager
@@ -37,7 +37,7 @@ func (b *builder) clone() *builder {
 	return &c
 }
 
-// apply puts the entries of a document into the builder.
+// apply adds the entries of a document to the builder, or changes the builder's entries by them.
 func (b *builder) apply(doc *document) Problems {
 	d := newDecoder(doc.origin)
 	merge(d, doc.lists["categories"], "/categories", &b.Categories, merging[Category]{what: "category"})
@@ -76,14 +76,14 @@ func (b *builder) apply(doc *document) Problems {
 	return d.problems
 }
 
-// merging is what merge must know of a list beside its type; all of it may be left out.
+// merging holds the options of merge. The zero value is valid.
 type merging[T any] struct {
-	what   string                       // an entry of a file's top level, where one that is there changes by a verb only
-	key    string                       // holds the id in a file, "id" if it is ""
-	others []*T                         // entries that can be changed and are not in the list
-	fresh  func(old T) T                // what a new entry, or one that replaces old, begins with
-	refuse func(old *T, e entry) string // why an entry must not be changed, or added (old is nil), or ""
-	after  func(n *yaml.Node, now *T)   // is called when an entry was read
+	what   string                       // the word for an entry of a file's top level, where only a verb may change an existing entry
+	key    string                       // the key that holds the id in a file, "" means "id"
+	others []*T                         // entries outside the list that a file may change, too
+	fresh  func(old T) T                // returns the initial value of a new entry, or of one that replaces old
+	refuse func(old *T, e entry) string // returns why e must not change old, or must not be added (old is nil), or ""
+	after  func(n *yaml.Node, now *T)   // called after an entry was read
 }
 
 func idOf(v any) *string {
@@ -93,7 +93,8 @@ func idOf(v any) *string {
 	return reflect.ValueOf(v).Elem().FieldByName("ID").Addr().Interface().(*string)
 }
 
-// originOf is the field of an entry that holds its origin; options and categories have none: it is then lost.
+// originOf returns a pointer to the Origin of an entry. Options and categories have no Origin: for them it returns a
+// pointer to a new Origin that is not part of the entry.
 func originOf(v any) *Origin {
 	if f := reflect.ValueOf(v).Elem().FieldByName("Origin"); f.IsValid() {
 		return f.Addr().Interface().(*Origin)
@@ -101,7 +102,8 @@ func originOf(v any) *Origin {
 	return &Origin{}
 }
 
-// merge applies the entries that a file lists, if it does, to those that are there already, which it does not write to.
+// merge applies the entries of a file's list to the existing entries in list. It puts changed copies into a new list,
+// and does not write to the old list. A nil node changes nothing.
 func merge[T any](d *decoder, n *yaml.Node, ptr string, list *[]T, m merging[T]) {
 	if n == nil {
 		return
@@ -169,13 +171,14 @@ func pointers[T any](list []T) []*T {
 	return out
 }
 
-// dropDisabled removes the entries that were disabled; they have no id any more.
+// dropDisabled removes the entries without an id: merge clears the id of an entry that a file disables.
 func dropDisabled[T any](list []T) []T {
 	return slices.DeleteFunc(list, func(v T) bool { return *idOf(&v) == "" })
 }
 
-// refuseHandler says why an entry must not add or change a handler, or "". A file of the repository, which an agent may
-// have written, cannot take away what tells code from environment.
+// refuseHandler returns why an entry must not add or change a handler, or "". An agent may have written a file of the
+// repository. So such a file cannot change the guards and dominators, which distinguish failures of the code from
+// failures of the environment.
 func refuseHandler(doc *document, h *Handler, e entry) string {
 	switch {
 	case h == nil && doc.layer == "":
@@ -190,7 +193,7 @@ func refuseHandler(doc *document, h *Handler, e entry) string {
 	return ""
 }
 
-// applyNames adds to the tables of packages' names, family by family.
+// applyNames adds the names of a document to the tables of package names, and notes the origin of an overlay's names.
 func (b *builder) applyNames(d *decoder, doc *document) {
 	for _, t := range doc.names {
 		d.value(t.node, reflect.ValueOf(b.Names.table(t.kind)).Elem(), t.ptr)
@@ -207,7 +210,7 @@ func (b *builder) applyNames(d *decoder, doc *document) {
 	}
 }
 
-// finish makes the catalog: defaults filled in, handlers in their order. It does not change the builder.
+// finish makes a catalog from a builder, which it does not change. It fills in the defaults and orders the handlers.
 func (b *builder) finish() *Catalog {
 	b = b.clone()
 	c := &Catalog{
@@ -253,38 +256,40 @@ func (b *builder) finish() *Catalog {
 	return c
 }
 
-// binaryForm reads or writes the compiled form: a struct is a number with a bit for each field that is not zero, and
-// these fields; a text, a list and a map begin with their length. Texts are not copied when they are read. There is
-// nothing that makes an old form readable: it is made anew with the program.
+// binaryForm reads or writes the compiled form of the catalog. A struct is a number with a bit for each field that is
+// not zero, followed by these fields. A text, a list and a map begin with their length. A text that was read shares the
+// memory of the form. The form has no version number, because each build of the program contains its own form.
 type binaryForm struct {
 	reading bool
-	short   bool // there was less than was to be read
+	short   bool // the form ended before all values were read
 	rest    string
 	written []byte
 }
 
-// writeBinary gives the form of what a pointer points to: strings, numbers, bools, slices, maps, structs and pointers.
+// writeBinary returns the compiled form of the value to which v points. The value may consist of strings, numbers,
+// bools, slices, maps, structs and pointers.
 func writeBinary(v any) string {
 	b := binaryForm{}
 	b.value(reflect.ValueOf(v).Elem())
 	return string(b.written)
 }
 
-// readBinary reads what writeBinary wrote of a value of the type that v points to, and reports whether it is whole.
+// readBinary reads a compiled form into the value to which v points. It returns false if the form is too short or too
+// long for the type of the value.
 func readBinary(form string, v any) bool {
 	b := binaryForm{reading: true, rest: form}
 	b.value(reflect.ValueOf(v).Elem())
 	return !b.short && b.rest == ""
 }
 
-// number reads a number; or it writes n and gives it back.
+// number reads and returns a number if b is reading; else it writes n and returns n.
 func (b *binaryForm) number(n uint64) uint64 {
 	if !b.reading {
 		b.written = binary.AppendUvarint(b.written, n)
 		return n
 	}
 	n = 0
-	for i := 0; i < len(b.rest) && i < binary.MaxVarintLen64; i++ { // binary.Uvarint would copy
+	for i := 0; i < len(b.rest) && i < binary.MaxVarintLen64; i++ { // binary.Uvarint would need a copy of rest as a byte slice
 		n |= uint64(b.rest[i]&0x7f) << (7 * i)
 		if b.rest[i] < 0x80 {
 			b.rest = b.rest[i+1:]
@@ -295,7 +300,8 @@ func (b *binaryForm) number(n uint64) uint64 {
 	return 0
 }
 
-// length is number for how many things of a byte or more follow.
+// length reads or writes the number of elements that follow, as number does. An element takes at least one byte, so a
+// length above the number of remaining bytes is an error.
 func (b *binaryForm) length(n int) int {
 	long := b.number(uint64(n))
 	if b.reading && long > uint64(len(b.rest)) {
@@ -305,7 +311,7 @@ func (b *binaryForm) length(n int) int {
 	return int(long)
 }
 
-// value reads a value that can be set, or writes it.
+// value reads v, which must be settable, or writes it.
 func (b *binaryForm) value(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.String:
@@ -337,7 +343,7 @@ func (b *binaryForm) value(v reflect.Value) {
 		for i := range n {
 			b.value(v.Index(i))
 		}
-	case reflect.Pointer: // of a field, so not nil
+	case reflect.Pointer: // not nil, because a struct leaves out its nil fields
 		if b.reading {
 			v.Set(reflect.New(v.Type().Elem()))
 		}

@@ -12,21 +12,22 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// decoder turns the nodes of one file into Go values, strictly: a key that is not known, a key twice, a value of the
-// wrong type is a problem with its place.
+// decoder turns the nodes of one file into Go values, strictly. An unknown key, a repeated key or a value of the wrong
+// type is a problem, which the decoder notes with its place.
 //
-// It decodes onto what is there already, so an entry can change another one: keys that are given change, the others
-// stay; maps grow, lists of entries with an id are merged by it, other lists are replaced. It never writes to what is
-// there, which may belong to the embedded catalog.
+// The decoder starts from the old value, so a file can change an entry of the catalog. A key that the file gives
+// changes the field; other fields keep their values. Maps grow. Lists of entries with an id are merged by id. Other
+// lists are replaced. The decoder never writes to the old value, which may belong to the embedded catalog.
 type decoder struct {
-	origin   Origin // of the file, without a line
-	verbs    bool   // an overlay: extends, replace and disabled may stand in entries
+	origin   Origin // the origin of the file, without a line
+	verbs    bool   // true: the file is an overlay, whose entries may have the verbs extends, replace and disabled
 	problems Problems
 }
 
 func newDecoder(o Origin) *decoder { return &decoder{origin: o, verbs: o.Source != SourceEmbedded} }
 
-// maxProblems bounds what is said about one file; one with more is not the file that its writer thinks it is.
+// maxProblems bounds the problems that the decoder reports about one file. A file with more of them is probably no file
+// of the catalog.
 const maxProblems = 30
 
 func (d *decoder) full() bool { return len(d.problems) >= maxProblems }
@@ -35,21 +36,21 @@ func (d *decoder) fail(n *yaml.Node, ptr, format string, args ...any) {
 	d.failNear(n, ptr, "", format, args...)
 }
 
-// place is the origin of a node.
+// place returns the origin of a node.
 func (d *decoder) place(n *yaml.Node, ptr string) Origin {
 	o := d.origin
 	o.Line, o.Pointer = n.Line, ptr
 	return o
 }
 
-// failNear is fail for a name that is not known, but may be meant for near.
+// failNear reports a problem as fail does. near is the known name that the writer of an unknown name may mean, or "".
 func (d *decoder) failNear(n *yaml.Node, ptr, near, format string, args ...any) {
 	if !d.full() {
 		d.problems = append(d.problems, Problem{File: d.origin.File, Line: n.Line, Column: n.Column, Pointer: ptr, Message: fmt.Sprintf(format, args...), Near: near})
 	}
 }
 
-// keysOf gives the keys of a type, in the order of its fields, and the number of the field of each.
+// keysOf returns the YAML keys of a struct type in the order of its fields, and the field number of each key.
 func keysOf(t reflect.Type) (names []string, index map[string]int) {
 	index = map[string]int{}
 	for i := range t.NumField() {
@@ -60,7 +61,7 @@ func keysOf(t reflect.Type) (names []string, index map[string]int) {
 	return names, index
 }
 
-// value decodes n onto v, which can be set.
+// value decodes n into v, which must be settable.
 func (d *decoder) value(n *yaml.Node, v reflect.Value, ptr string) {
 	switch v.Kind() {
 	case reflect.Struct:
@@ -81,7 +82,7 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, ptr string) {
 	}
 }
 
-// structure decodes the keys of a mapping, except those of skip, which its caller has read.
+// structure decodes the keys of a mapping into a struct, except the keys in skip, which the caller has read.
 func (d *decoder) structure(n *yaml.Node, v reflect.Value, ptr string, skip []string) {
 	names, index := keysOf(v.Type())
 	d.keys(n, ptr, func(key, val *yaml.Node) {
@@ -127,7 +128,7 @@ func (d *decoder) list(n *yaml.Node, v reflect.Value, ptr string) {
 		merge(d, n, ptr, list, merging[Option]{})
 		recommendLast(n, *list)
 	default:
-		v.SetZero() // as the compiled form has an empty list
+		v.SetZero() // an empty list is nil, as in the compiled form
 		if len(n.Content) > 0 {
 			v.Set(reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content)))
 		}
@@ -137,7 +138,7 @@ func (d *decoder) list(n *yaml.Node, v reflect.Value, ptr string) {
 	}
 }
 
-// recommendLast lets the option that an overlay recommends take the place of the one that was recommended before.
+// recommendLast removes the recommendation of all other options if an overlay recommends an option.
 func recommendLast(n *yaml.Node, opts []Option) {
 	chosen := map[string]bool{}
 	for _, c := range n.Content {
@@ -157,7 +158,8 @@ func meant(near string) string {
 	return fmt.Sprintf("; did you mean %q?", near)
 }
 
-// keys calls each for every key of a mapping, once per key.
+// keys calls each for every key of a mapping and its value. If a key stands in the mapping twice, keys reports a
+// problem and skips the second one.
 func (d *decoder) keys(n *yaml.Node, ptr string, each func(key, val *yaml.Node)) {
 	if n.Kind != yaml.MappingNode {
 		d.fail(n, ptr, "must be a mapping (key: value), not %s", kindName(n))
@@ -179,7 +181,7 @@ func (d *decoder) keys(n *yaml.Node, ptr string, each func(key, val *yaml.Node))
 	}
 }
 
-// scalar takes any plain text for a string as it is written, so that 1.20 stays "1.20".
+// scalar decodes a plain value. A string gets the text as the file has it, so 1.20 stays "1.20".
 func (d *decoder) scalar(n *yaml.Node, v reflect.Value, ptr string) {
 	wanted := map[reflect.Kind]string{reflect.String: "a text", reflect.Bool: "true or false", reflect.Int: "a whole number", reflect.Float64: "a number"}[v.Kind()]
 	if n.Kind != yaml.ScalarNode {
@@ -206,7 +208,7 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, ptr string) {
 		ok = (tag == "!!float" || tag == "!!int") && err == nil && !math.IsNaN(x) && !math.IsInf(x, 0)
 		v.SetFloat(x)
 	default:
-		panic("catalog: no decoding for " + v.Type().String()) // a mistake in the types of this package
+		panic("catalog: no decoding for " + v.Type().String()) // a field of an entry has a type that the decoder does not know
 	}
 	if !ok {
 		d.fail(n, ptr, "must be %s, not %q", wanted, clip(n.Value))

@@ -17,12 +17,12 @@ import (
 	"github.com/superloop/superloop/schemas"
 )
 
-// document is one file: its entries as they were written, and where they are to go.
+// document is one parsed file: the nodes of its entries, and the family and layer of its new handlers.
 type document struct {
-	origin Origin // of the file, without a line
+	origin Origin // the origin of the file, without a line
 	root   *yaml.Node
 	family string
-	layer  Layer // of new handlers; LayerMethod if there is a family
+	layer  Layer // the layer of new handlers; LayerMethod if the file has a family
 
 	lists map[string]*yaml.Node // by top-level key
 	names []nameTable
@@ -38,7 +38,7 @@ var (
 	nameKinds = []string{NameGroup, NameLib, NameHeader, NamePkgConfig, NameCMake, NameSoname}
 )
 
-// readDocument takes a file apart at its top level.
+// readDocument parses a file and splits it by its top-level keys.
 func readDocument(origin Origin, data []byte) (*document, Problems) {
 	root, ps := parseYAML(origin.File, data)
 	if len(ps) > 0 {
@@ -90,8 +90,8 @@ func readDocument(origin Origin, data []byte) (*document, Problems) {
 	return doc, d.problems
 }
 
-// locate gives the line and column of a place in the document. A token "@id" stands for the element of a list with that
-// id. Where the place itself was not written in this file, its nearest parent that was is given.
+// locate returns the JSON pointer, line and column of a place in the document. A token "@id" stands for the element of
+// a list with that id. If the file does not contain the place, locate returns the nearest parent that it contains.
 func (doc *document) locate(tokens []string) (ptr string, line, col int) {
 	n := doc.root
 	for _, token := range tokens {
@@ -108,7 +108,7 @@ func (doc *document) locate(tokens []string) (ptr string, line, col int) {
 	return ptr, n.Line, n.Column
 }
 
-// element is the element of a list that a token means, as locate takes it, and its number; nil if there is none.
+// element returns the element of a list for a token of locate, and its number. It returns nil if there is none.
 func element(list *yaml.Node, token string) (*yaml.Node, int) {
 	i, err := strconv.Atoi(token)
 	if id, byID := strings.CutPrefix(token, "@"); byID {
@@ -128,19 +128,19 @@ const (
 	verbDisabled = "disabled"
 )
 
-// entry is what a mapping says about itself before its fields are read: its id, and what it does to the entry of that
-// id that is there already.
+// entry holds the id and the verbs of an entry in a file, which the decoder reads before the fields. The verbs say how
+// the entry changes the existing entry with the same id.
 type entry struct {
 	id                         string
 	extends, replace, disabled bool
-	read                       []string // the keys that are read with this, besides the fields
+	read                       []string // the keys of the verbs, which are no fields
 }
 
-// changes reports whether the entry needs another one that it changes.
+// changes reports whether the entry has a verb, and so needs an existing entry to change.
 func (e entry) changes() bool { return e.extends || e.replace || e.disabled }
 
-// entries calls each for the entries of a list that can be applied: their id is new in this list, and if they change an
-// entry it is one of the known ones. The others are problems.
+// entries calls each for every valid entry of a list. An id must not stand in the list twice, and an entry with a verb
+// must name one of the known ids. Every other entry is a problem.
 func (d *decoder) entries(list *yaml.Node, ptr, key, what string, known []string, each func(n *yaml.Node, ptr string, e entry)) {
 	seen := map[string]bool{}
 	for i, n := range list.Content {
@@ -164,7 +164,8 @@ func (d *decoder) entries(list *yaml.Node, ptr, key, what string, known []string
 	}
 }
 
-// entry reads the id, which key holds, and the verbs of n. Its id is "" if they are wrong, which is then a problem.
+// entry reads the id of n, which stands under key, and the verbs. If they are wrong, it reports a problem and returns
+// an entry without an id.
 func (d *decoder) entry(n *yaml.Node, ptr, key string) entry {
 	if n.Kind != yaml.MappingNode {
 		d.fail(n, ptr, "must be a mapping (key: value), not %s", kindName(n))
@@ -210,7 +211,7 @@ func (d *decoder) flag(n *yaml.Node, ptr, key string) bool {
 	return c != nil && strings.EqualFold(c.Value, "true")
 }
 
-// moved says what is written instead of a key of an older shape or of another design, or "".
+// moved returns a hint what to write instead of a key of an older format or of another program, or "".
 func moved(typ, key string) string {
 	name := typ + "." + key
 	for _, m := range []struct{ keys, hint string }{
@@ -254,11 +255,11 @@ func (d *decoder) unknown(key *yaml.Node, ptr, typ string, known []string) {
 	d.failNear(key, ptr, near, "unknown key %q%s%s", clip(key.Value), meant(near), others)
 }
 
-// maxDepth is how deep a file may be nested; the deepest entry needs ten levels.
+// maxDepth bounds the nesting of a file. The deepest entry needs ten levels.
 const maxDepth = 40
 
-// parseYAML reads one document and refuses what would let two readers see two different things in it: anchors and
-// aliases, tags, merge keys, a second document, bytes that are not UTF-8. It gives nil if there is a problem.
+// parseYAML reads one document. It refuses everything that two YAML readers may understand differently: anchors and
+// aliases, tags, merge keys, a second document, bytes that are not UTF-8. If there is a problem, it returns a nil node.
 func parseYAML(file string, data []byte) (*yaml.Node, Problems) {
 	fail := func(line, col int, format string, args ...any) (*yaml.Node, Problems) {
 		return nil, Problems{{File: file, Line: line, Column: col, Message: fmt.Sprintf(format, args...)}}
@@ -291,7 +292,8 @@ func parseYAML(file string, data []byte) (*yaml.Node, Problems) {
 	return root, nil
 }
 
-// decodeYAML turns a panic of the reader into an error: the text may be an agent's.
+// decodeYAML decodes the next document. It turns a panic of the YAML reader into an error, because an agent may have
+// written the text.
 func decodeYAML(dec *yaml.Decoder, n *yaml.Node) (err error) {
 	defer func() {
 		if recover() != nil {
@@ -301,7 +303,7 @@ func decodeYAML(dec *yaml.Decoder, n *yaml.Node) (err error) {
 	return dec.Decode(n)
 }
 
-// refuseTricks gives the first problem below a node; nil is none.
+// refuseTricks returns the first anchor, alias, tag or too deep nesting in a node as a problem, or nil.
 func refuseTricks(n *yaml.Node, depth int) *Problem {
 	message := ""
 	switch {
@@ -329,7 +331,7 @@ func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag(
 
 var yamlLine = pattern.Lazy(`^yaml: (?:line (\d+): )?`)
 
-// yamlError takes the line out of what the reader says.
+// yamlError splits an error of the YAML reader into the line, at least 1, and the text.
 func yamlError(err error) (line int, text string) {
 	m := yamlLine().FindStringSubmatch(err.Error())
 	if len(m) == 0 {

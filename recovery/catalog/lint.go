@@ -14,21 +14,21 @@ import (
 	"github.com/superloop/superloop/schemas"
 )
 
-// The bounds on an overlay's handler, because a match must stay cheap, and on what the linter says. What superloop
-// brings may have more patterns and instructions.
+// The bounds on the patterns of an overlay's handler, because a match must stay cheap, and on the findings. The
+// handlers of the embedded catalog may have more patterns and instructions.
 const (
 	maxPatterns = 40
 	maxPattern  = 2000 // bytes
 	maxProgram  = 200  // instructions of the program of one pattern
-	maxFindings = 2000 // then the linter looks at no further entries
+	maxFindings = 2000 // after so many findings the linter judges no further entries
 )
 
-// Lint judges what the reader of the files cannot see: whether patterns compile, names resolve, options have what their
-// strategy needs, every category has its chain. recovery/classify judges the examples. Load has linted the entries of
-// overlays already.
+// Lint checks what the decoder cannot see: whether patterns compile, names resolve, options have the fields that their
+// strategy needs, and every category has a chain. It does not check the examples: classify.LintExamples does. Load has
+// linted the entries of overlays already.
 func Lint(c *Catalog) Problems { return newLinter(c, nil).all() }
 
-// lintDocuments judges the entries that stand in docs, but not in the broken ones.
+// lintDocuments checks the entries of docs, except those of the broken files.
 func lintDocuments(c *Catalog, docs []*document, broken map[string]bool) Problems {
 	byFile := make(map[string]*document, len(docs))
 	for _, d := range docs {
@@ -39,15 +39,16 @@ func lintDocuments(c *Catalog, docs []*document, broken map[string]bool) Problem
 	return newLinter(c, byFile).all()
 }
 
-// linter judges a catalog. The tokens of what it says are those below the entry, as document.locate takes them.
+// linter checks the entries of a catalog one after the other. The tokens of a finding lead from the entry to the place,
+// as document.locate takes them.
 type linter struct {
 	c        *Catalog
-	docs     map[string]*document // by file: those whose entries are judged; nil means all entries
+	docs     map[string]*document // by file: the documents whose entries the linter checks; nil means all entries
 	findings Problems
 
 	recipes, methods, distros, groups, categories, managers []string
 
-	// The entry that is judged, and whether its recipe says how to add a repository.
+	// The origin of the entry that the linter checks now, and whether the entry's recipe has a RepoSetup.
 	origin  Origin
 	ownRepo bool
 }
@@ -96,13 +97,13 @@ func each[T any](l *linter, list []T, judge func(*T)) {
 	}
 }
 
-// enter begins with the entry that comes from o; false: it is not to be judged.
+// enter begins the check of the entry that comes from o. It returns false if the linter must skip the entry.
 func (l *linter) enter(o Origin) bool {
 	l.origin, l.ownRepo = o, false
 	return l.docs == nil || l.docs[o.File] != nil
 }
 
-// say adds a finding about the entry that is judged.
+// say adds a finding about the current entry.
 func (l *linter) say(warning bool, tokens []string, near, format string, args ...any) {
 	p := Problem{File: l.origin.File, Line: l.origin.Line, Column: 1, Pointer: l.origin.Pointer, Message: fmt.Sprintf(format, args...), Near: near, Warning: warning}
 	if doc := l.docs[p.File]; doc != nil && p.Pointer != "" {
@@ -125,7 +126,7 @@ func (l *linter) warn(tokens []string, format string, args ...any) {
 	l.say(true, tokens, "", format, args...)
 }
 
-// known complains about a name that is not in the list.
+// known adds a finding if a name is not in the list.
 func (l *linter) known(tokens []string, what, name string, list []string) {
 	if slices.Contains(list, name) {
 		return
@@ -154,7 +155,7 @@ func sub(t []string, more ...string) []string { return slices.Concat(t, more) }
 
 func nth(i int) string { return strconv.Itoa(i) }
 
-// pattern judges one regular expression, and gives its named groups.
+// pattern checks one regular expression and returns the names of its groups.
 func (l *linter) pattern(t []string, expr string) []string {
 	switch {
 	case strings.TrimSpace(expr) == "":
@@ -169,7 +170,7 @@ func (l *linter) pattern(t []string, expr string) []string {
 		l.fail(t, "does not compile as RE2 (no look-around, no back-references): %v", err)
 		return nil
 	}
-	prog, _ := syntax.Compile(re.Simplify()) // what was parsed compiles
+	prog, _ := syntax.Compile(re.Simplify()) // a parsed expression always compiles
 	if n := len(prog.Inst); n > maxProgram {
 		l.say(l.origin.Source == SourceEmbedded, t, "",
 			"its program has %d instructions, more than %d: it would be slow; write shorter alternatives and fewer counted repeats", n, maxProgram)
@@ -196,16 +197,16 @@ func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys
 
 // Problem is one thing that is wrong with a file of the catalog.
 type Problem struct {
-	File    string `json:"file"`    // as it was opened; embedded files begin with "data/"
-	Line    int    `json:"line"`    // from 1; 0 when there is no place (a file that cannot be read)
-	Column  int    `json:"column"`  // from 1, in characters
-	Pointer string `json:"pointer"` // as a JSON pointer: /handlers/3/options/0/dep
-	Message string `json:"message"` // one sentence that says what to write instead, where that is known
-	Near    string `json:"near,omitempty"`
-	Warning bool   `json:"warning,omitempty"` // the entry works all the same
+	File    string `json:"file"`              // the path of the file; paths of embedded files begin with "data/"
+	Line    int    `json:"line"`              // from 1; 0 if the problem has no place (a file that cannot be read)
+	Column  int    `json:"column"`            // from 1, in characters
+	Pointer string `json:"pointer"`           // a JSON pointer: /handlers/3/options/0/dep
+	Message string `json:"message"`           // one sentence that says, if possible, what to write instead
+	Near    string `json:"near,omitempty"`    // the known name that an unknown name may mean
+	Warning bool   `json:"warning,omitempty"` // true: the entry works in spite of the problem
 }
 
-// String is "file:line:column: pointer: message".
+// String returns "file:line:column: pointer: message". A warning has "warning: " before the message.
 func (p Problem) String() string {
 	s := p.File
 	if p.Line > 0 {
@@ -220,18 +221,18 @@ func (p Problem) String() string {
 	return s + ": " + p.Message
 }
 
-// Problems is what is wrong, in the order of the files.
+// Problems is a list of problems, in the order of the files.
 type Problems []Problem
 
-// maxShown bounds what Err puts into one text.
+// maxShown bounds the number of problems in the text of Err.
 const maxShown = 20
 
-// Errors are those that are not warnings.
+// Errors returns the problems that are not warnings.
 func (ps Problems) Errors() Problems {
 	return slices.DeleteFunc(slices.Clone(ps), func(p Problem) bool { return p.Warning })
 }
 
-// Err is nil when there are warnings at most; else an error that lists the first problems, one a line.
+// Err returns nil if all problems are warnings, else an error that lists the first maxShown others, one a line.
 func (ps Problems) Err() error {
 	bad := ps.Errors()
 	if len(bad) == 0 {

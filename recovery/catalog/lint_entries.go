@@ -13,7 +13,7 @@ var (
 	program  = pattern.Lazy(`^[A-Za-z0-9_][A-Za-z0-9_.+-]*$`)
 )
 
-// allMethods is the key that stands for every method of a recipe.
+// allMethods is the key "*" in a recipe's tables, which stands for every method.
 const allMethods = "*"
 
 func (l *linter) recipe(r *Recipe) {
@@ -140,9 +140,9 @@ func (l *linter) names() {
 }
 
 const (
-	// maxApproaches is how many approaches a chain lists at most, not counting that an operator is asked in the end.
+	// maxApproaches bounds the approaches that a chain lists. AskUser does not count.
 	maxApproaches = 4
-	// AskUser is the approach that ends every chain. It is not listed: the engine appends it.
+	// AskUser is the last approach of every chain: to ask an operator. No chain lists it; package remedy appends it.
 	AskUser = "ask_user"
 )
 
@@ -192,7 +192,7 @@ func (l *linter) approach(t []string, a *Approach) {
 	}
 }
 
-// completeness: every category has a chain; only auth and code have an empty one.
+// completeness checks that every category has a chain. Only auth and the categories of area code may have an empty one.
 func (l *linter) completeness() {
 	for _, cat := range l.c.Categories {
 		ch, ok := l.c.Chains[cat.ID]

@@ -14,7 +14,7 @@ var (
 	signalID  = pattern.Lazy(`^SIG[A-Z0-9+-]+$`)
 )
 
-// The closed lists of what an entry may say.
+// The closed lists of values that the fields of an entry may have.
 var (
 	recipeCategories = []string{"core", "build", "node", "python", "go", "rust", "ruby", "php", "java", "cloud", "service"}
 	persistences     = []string{"transient", "environment", "permanent", "code", "usage", "unknown"}
@@ -28,7 +28,7 @@ var (
 	}
 )
 
-// Probes lists the probes that a handler may name, each with the capture that it looks at ("" for none).
+// Probes returns the probes that a handler may name, each with the name of the capture that it reads ("" for none).
 func Probes() map[string]string {
 	return map[string]string{
 		"declared": "pkg", "first_line": "script", "writable": "path", "free_space": "path", "lock_holder": "lock",
@@ -83,7 +83,8 @@ func (l *linter) handler(h *Handler) {
 	}
 }
 
-// captures are the named groups of a handler: of some pattern that may match, and of whatever matches.
+// captures holds the named groups of a handler's patterns: some has the groups of any pattern, every has the groups
+// that each possible match fills.
 type captures struct{ some, every map[string]bool }
 
 func (l *linter) match(h *Handler) captures {
@@ -152,7 +153,7 @@ func (l *linter) examples(h *Handler) {
 var (
 	optionID    = pattern.Lazy(`^[a-z][a-z0-9_-]*$`)
 	placeholder = pattern.Lazy(`\{([a-z_][a-z0-9_]*)\}`)
-	// packageName is what a package manager takes for a name, and cannot take for a switch.
+	// packageName matches words that a package manager takes for a name and cannot take for a switch.
 	packageName = pattern.Lazy(`^[A-Za-z0-9@{][A-Za-z0-9@._/+:={}-]*$`)
 )
 
@@ -182,7 +183,7 @@ func (l *linter) options(h *Handler, c captures) {
 		"the handler %q recommends %d options: exactly one must have recommended: true", h.ID, recommended)
 }
 
-// option judges an option by itself; of a handler or of a chain's approach.
+// option checks one option of a handler or of a chain's approach.
 func (l *linter) option(t []string, o *Option) {
 	l.failIf(o.Label == "", t, "has no label")
 	l.known(sub(t, "strategy"), "strategy", string(o.Strategy), strategies)
@@ -204,7 +205,8 @@ func (l *linter) option(t []string, o *Option) {
 	l.failIf(x != 0 && (x < 1 || x > 10), sub(t, "modifier", "extend_time"), "must be a factor from 1 to 10, not %v", x)
 }
 
-// missing says what the strategy of the option needs and does not have. A role reads text, so it needs no commands.
+// missing names the fields that the strategy of the option needs and that the option does not have, or returns "". An
+// option for a role needs no commands, because a role reads text.
 func (o *Option) missing() string {
 	m := &o.Modifier
 	modifier := len(m.Wait)+len(m.Args)+len(m.DropArgs)+len(m.Env) > 0 || m.LessParallel || m.ExtendTime != 0 || m.Sudo || m.Ask != ""
@@ -265,7 +267,7 @@ func (l *linter) packagesBy(t []string, families map[string][]string) {
 	}
 }
 
-// argvs judges lists of arguments: they run without a shell.
+// argvs checks commands that run without a shell, each a list of arguments.
 func (l *linter) argvs(t []string, cmds [][]string) {
 	shell := []string{"&&", "||", "|", ";", ">", ">>", "<", "&", "2>&1"}
 	for i, argv := range cmds {
@@ -296,7 +298,7 @@ func (l *linter) packages(t []string, list []string) {
 	}
 }
 
-// placeholders checks that what an option puts into its arguments is captured.
+// placeholders checks that the patterns of a handler capture the placeholders in an option's arguments.
 func (l *linter) placeholders(t []string, h *Handler, o *Option, c captures) {
 	if d := o.DynamicPackages; d != "" && !c.some[d] {
 		l.fail(sub(t, "dynamic_packages"), "no pattern captures it: write (?P<%s>...)", d)
@@ -314,7 +316,7 @@ func (l *linter) placeholders(t []string, h *Handler, o *Option, c captures) {
 	}
 }
 
-// placeholders are the names in braces of everything that is run.
+// placeholders returns the sorted names of the placeholders in the option's commands, packages and other arguments.
 func (o *Option) placeholders() []string {
 	texts := slices.Concat([]string{o.Dep}, o.Modifier.Args, slices.Collect(maps.Values(o.Modifier.Env)), slices.Concat(o.Commands...))
 	texts = append(texts, slices.Concat(slices.Collect(maps.Values(o.Packages))...)...)
@@ -330,7 +332,7 @@ func (o *Option) placeholders() []string {
 	return sortedKeys(found)
 }
 
-// hasFallback reports whether another option of the handler needs no capture that may be missing.
+// hasFallback reports whether another option of the handler needs only captures that every match fills.
 func hasFallback(h *Handler, but *Option, c captures) bool {
 	return slices.ContainsFunc(h.Options, func(o Option) bool {
 		return o.ID != but.ID && !slices.ContainsFunc(o.placeholders(), func(name string) bool { return !c.every[name] })

@@ -1,9 +1,10 @@
-// Package catalog is what superloop knows about failures of the environment: the closed list of categories, the chains
-// of approaches for each, the handlers that recognise a failure and list its remedies, the recipes that install a tool
-// or bring a project's dependencies up, the package managers and the names of packages.
+// Package catalog holds superloop's knowledge about failures: the closed list of categories, a chain of approaches for
+// each category, the handlers that recognise a failure and list its remedies, the recipes that install a tool or a
+// project's dependencies, the package managers, and the names of packages.
 //
-// All of it is data: YAML, compiled, checked against a schema, and extended or overridden by an operator's own files. No
-// entry can grant anything: an entry only carries commands, and the policy judges each of them before it runs.
+// The catalog is data. The program contains YAML files in a compiled form. Files of the operator and of the repository
+// (overlays) extend or change the entries; the linter checks them. No entry can grant a permission: an entry only
+// carries commands, and the policy judges each command before it runs.
 package catalog
 
 import (
@@ -20,26 +21,28 @@ import (
 	"syscall"
 )
 
-// The bounds on what a directory of overlays may hold.
+// The bounds on a directory of overlays. Sizes are in bytes.
 const (
 	MaxFileSize = 1 << 20
 	MaxFiles    = 200
-	MaxDirSize  = 4 << 20 // of all files together
-	maxRounds   = 8       // in which broken files take out those that build on them
+	MaxDirSize  = 4 << 20 // all files together
+	maxRounds   = 8       // rounds in which overlay removes broken files and the files that build on them
 )
 
-const repositoryDir = ".superloop/recovery" // of the overlays of a repository
+const repositoryDir = ".superloop/recovery" // the directory of a repository's overlays, below its root
 
-// Options says where overlays are looked for. An empty directory means none; one that does not exist holds none.
+// Options names the directories of the overlays. "" means no directory. A directory that does not exist counts as
+// empty.
 type Options struct {
-	UserDir string // holds the operator's own files: $XDG_CONFIG_HOME/superloop/recovery
+	UserDir string // the directory of the operator's own files: $XDG_CONFIG_HOME/superloop/recovery
 	RepoDir string // the root of the supervised repository; its files stand in .superloop/recovery below it
 }
 
-// UserDir is where an operator's own files stand, or "" if the system does not say where its configuration is.
+// UserDir returns the directory of the operator's own overlays, or "" if neither XDG_CONFIG_HOME nor a home directory
+// is known.
 func UserDir() string {
 	dir := os.Getenv("XDG_CONFIG_HOME")
-	if !filepath.IsAbs(dir) { // the standard asks to ignore a relative one
+	if !filepath.IsAbs(dir) { // the XDG standard says to ignore a relative path
 		home, err := os.UserHomeDir()
 		if err != nil {
 			return ""
@@ -49,11 +52,12 @@ func UserDir() string {
 	return filepath.Join(dir, "superloop", "recovery")
 }
 
-// Load is the embedded catalog with the user's and the repository's files on top, each directory in the order of the
-// file names, later ones winning. A file with an error is left out whole and its problems are reported; the others
-// count. What a file of the repository carries has the Origin.Source "repository" and must never run by itself.
+// Load returns the embedded catalog with the overlays of the user and then of the repository applied. In a directory it
+// applies the files in the order of their names, and later entries win. Load leaves out a file with an error as a whole
+// and reports its problems; the other files count. An entry from the repository has the Origin.Source "repository", and
+// its commands must not run without an operator.
 //
-// A cancelled context leaves out the files that were not read yet, and says so.
+// If the context is cancelled, Load leaves out the files that it has not read yet and reports that as a problem.
 func Load(ctx context.Context, o Options) (*Catalog, Problems) {
 	var problems Problems
 	own, err := readCompiled(compiledForm)
@@ -73,8 +77,8 @@ func Load(ctx context.Context, o Options) (*Catalog, Problems) {
 	return c, problems
 }
 
-// overlay applies the documents of one directory. Files may refer to each other's entries in any order, so they are
-// judged together: those with errors are taken out and the rest is judged again, until it is clean.
+// overlay applies the documents of one directory. Files may refer to each other's entries in any order, so overlay
+// lints them together. It removes the files with errors and lints the rest again, until no file has an error.
 func overlay(base *builder, docs []*document) (*builder, Problems) {
 	var problems Problems
 	for round := 1; ; round++ {
@@ -109,11 +113,11 @@ func overlay(base *builder, docs []*document) (*builder, Problems) {
 
 type overlayDir struct {
 	source string
-	root   string // nothing outside of it is ever opened
-	below  string
+	root   string // read opens no file outside root
+	below  string // the directory of the files, relative to root
 }
 
-// read reads the files of a directory, those that are broken excepted.
+// read parses the files of a directory. It leaves out broken files and reports their problems.
 func (o overlayDir) read(ctx context.Context) ([]*document, Problems) {
 	if o.root == "" {
 		return nil, nil
@@ -166,8 +170,8 @@ func (o overlayDir) read(ctx context.Context) ([]*document, Problems) {
 	return docs, problems
 }
 
-// overlayFiles are the names of the files to read, in the order of the entries. It warns of those that an operator may
-// believe to be read.
+// overlayFiles returns the names of the files to read, in the order of the entries. It warns about files that an
+// operator may expect superloop to read.
 func overlayFiles(entries []fs.DirEntry, dir string) (names []string, problems Problems) {
 	for _, e := range entries {
 		switch name := e.Name(); {
@@ -188,7 +192,7 @@ func overlayFiles(entries []fs.DirEntry, dir string) (names []string, problems P
 }
 
 func readCapped(root *os.Root, name string) ([]byte, error) {
-	// Without waiting, because a named pipe has no end.
+	// Without O_NONBLOCK the open of a named pipe would wait for a writer.
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -206,7 +210,7 @@ func readCapped(root *os.Root, name string) ([]byte, error) {
 	return text, err
 }
 
-// reason is an error without the name of the system call and the path, which stand in the problem already.
+// reason returns the text of an error without the system call and the path, because the problem has the path already.
 func reason(err error) string {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
@@ -218,10 +222,9 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// People read and write the YAML files under data. A process needs 0.1 s and more to read them, and a supervisor would
-// wait for that between a failure and its remedy. So the program contains a compiled form of them instead, which is
-// read in some milliseconds: a builder as writeBinary writes it. A test fails until the form is made again after an
-// edit.
+// compiledForm is the embedded catalog in compiled form: a builder as writeBinary writes it. People edit the YAML files
+// under data. To read these takes 0.1 s and more, for which a loop would wait between a failure and its remedy. To read
+// the compiled form takes some milliseconds. After an edit a test fails until go generate has made the form again.
 //
 //go:generate go test -run ^TestCompiledIsTheData$ -update .
 //go:embed compiled.bin
@@ -229,8 +232,8 @@ var compiledForm string
 
 const embeddedPackages = "data/packages.yaml"
 
-// readCompiled reads a compiled form; after an error the builder is empty. It is not kept: a supervisor runs for hours
-// and needs the catalog for moments.
+// readCompiled reads a compiled form. After an error the builder is empty. The package does not keep the builder,
+// because a loop runs for hours and needs the catalog for moments.
 func readCompiled(form string) (*builder, error) {
 	b := &builder{}
 	if !readBinary(form, b) {
@@ -239,14 +242,15 @@ func readCompiled(form string) (*builder, error) {
 	return b, nil
 }
 
-// Embedded is the catalog that superloop brings, without anybody's files. An error is a mistake in superloop itself;
-// the catalog is empty then.
+// Embedded returns the built-in catalog without overlays. An error means that superloop itself is defective; the
+// catalog is then empty.
 func Embedded() (*Catalog, error) {
 	b, err := readCompiled(compiledForm)
 	return b.finish(), err
 }
 
-// foldName lets the upper-case and hyphenated names of other designs count as the same name.
+// foldName returns the normal form of a category's name: lower case, with underscores instead of hyphens. So names such
+// as "Disk-Full" lead to the same category.
 func foldName(s string) string {
 	return strings.ReplaceAll(strings.ToLower(strings.TrimSpace(s)), "-", "_")
 }
@@ -269,7 +273,7 @@ func (c *Catalog) Category(idOrAlias string) (*Category, bool) {
 	return find(c.Categories, func(cat *Category) bool { return slices.Contains(cat.Aliases, name) })
 }
 
-// categoryID is the id of a category that is given by id or alias; of an unknown one it is what is given.
+// categoryID returns the id of a category that is given by id or alias. It returns an unknown name unchanged.
 func (c *Catalog) categoryID(idOrAlias string) string {
 	if cat, ok := c.Category(idOrAlias); ok {
 		return cat.ID
@@ -277,7 +281,7 @@ func (c *Catalog) categoryID(idOrAlias string) string {
 	return idOrAlias
 }
 
-// Chain is the chain of a category, which is given by id or alias. One without approaches means: ask an operator.
+// Chain returns the chain of a category, which is given by id or alias. A chain without approaches leaves only AskUser.
 func (c *Catalog) Chain(category string) (Chain, bool) {
 	ch, ok := c.Chains[c.categoryID(category)]
 	return ch, ok
@@ -288,7 +292,7 @@ func (c *Catalog) Recipe(id string) (*Recipe, bool) {
 	return find(c.Recipes, func(r *Recipe) bool { return r.ID == id })
 }
 
-// RecipeByCLI finds the recipe that brings a program: the one of the same name if there is one, else the first.
+// RecipeByCLI finds the recipe that installs a program. It prefers a recipe whose id is the name of the program.
 func (c *Catalog) RecipeByCLI(program string) (*Recipe, bool) {
 	if r, ok := c.Recipe(program); ok && r.CLI == program {
 		return r, true
@@ -306,7 +310,7 @@ func (c *Catalog) Handler(id string) (*Handler, bool) {
 	return find(c.Handlers, func(h *Handler) bool { return h.ID == id })
 }
 
-// The kinds of Names, as Lookup and NameOrigin take them.
+// The kinds of names in Names, for the argument kind of Lookup and NameOrigin.
 const (
 	NameGroup     = "groups"
 	NameLib       = "libs"
@@ -316,14 +320,14 @@ const (
 	NameSoname    = "sonames"
 )
 
-// table is the table of a kind, nil for an unknown kind.
+// table returns the table of a kind of names, or nil for an unknown kind.
 func (n *Names) table(kind string) *map[string]map[string][]string {
 	return map[string]*map[string]map[string][]string{
 		NameGroup: &n.Groups, NameLib: &n.Libs, NameHeader: &n.Headers, NamePkgConfig: &n.PkgConfigs, NameCMake: &n.CMakes, NameSoname: &n.Sonames,
 	}[kind]
 }
 
-// Lookup gives the packages of a name of one kind for a distribution family.
+// Lookup returns the packages for a name of one kind in a distribution family.
 func (n *Names) Lookup(kind, name, family string) ([]string, bool) {
 	table := n.table(kind)
 	if table == nil {
@@ -333,7 +337,8 @@ func (n *Names) Lookup(kind, name, family string) ([]string, bool) {
 	return pkgs, ok
 }
 
-// NameOrigin is where a name of one kind comes from. What the repository brought must not be installed by itself.
+// NameOrigin returns the origin of a name of one kind. Packages whose name comes from the repository must not be
+// installed without an operator.
 func (c *Catalog) NameOrigin(kind, name string) Origin {
 	if o, ok := c.Names.Origins[kind+"/"+name]; ok {
 		return o
