@@ -20,15 +20,15 @@ import (
 )
 
 const (
-	maxSystemFile = 64 << 10 // bytes read of a file that describes the system
-	maxLibc       = 4 << 20  // bytes read of the C library
-	staleAfter    = 7 * 24 * time.Hour
+	maxSystemFile = 64 << 10           // bytes read of a file that describes the system
+	maxLibc       = 4 << 20            // bytes read of the C library
+	staleAfter    = 7 * 24 * time.Hour // the age at which a package manager's index counts as old
 )
 
-// Detect is the profile of this machine for this account. It reads files and looks along PATH; it runs nothing, so that
-// it never waits or asks. What it cannot find out it takes for the stricter: sudo wants a password, the network is
-// unknown. dir is where programs of the project are looked for; "" is nowhere. When ctx ends, what is not known yet
-// stays so.
+// Detect returns the profile of this machine for this account. It reads files and searches PATH. It runs no program, so
+// it never waits for one or asks for a password. If it cannot find out a property, it takes the stricter value: sudo
+// wants a password, the network is unknown. dir is the directory of the project, whose programs do not count; "" means
+// that there is no project. When ctx ends, Detect returns the properties that it has found so far.
 func Detect(ctx context.Context, dir string) Profile {
 	p := Profile{
 		OS: runtime.GOOS, Arch: runtime.GOARCH, Family: FamilyUnknown, Root: os.Geteuid() == 0,
@@ -46,7 +46,7 @@ func Detect(ctx context.Context, dir string) Profile {
 	return p
 }
 
-// searchPath are the absolute directories of PATH outside of the project: an agent can write what is inside.
+// searchPath returns the absolute directories of PATH outside of the project. An agent can write to those inside.
 func searchPath(project string) []string {
 	var out []string
 	for _, d := range filepath.SplitList(os.Getenv("PATH")) {
@@ -83,7 +83,7 @@ func (p *Profile) lookDistro() {
 	p.Distro, p.Version, p.Family = osRelease(cmp.Or(readSystem("/etc/os-release"), readSystem("/usr/lib/os-release")))
 }
 
-// osRelease reads an os-release file: the distribution, its version, its family.
+// osRelease parses the text of an os-release file and returns the distribution, its version and its family.
 func osRelease(text string) (distro, version, family string) {
 	values := map[string]string{}
 	for line := range strings.Lines(text) {
@@ -125,7 +125,7 @@ func (p *Profile) lookManagers() {
 	}
 }
 
-// fresh reports whether a directory has a file of that pattern that is not old.
+// fresh reports whether a directory has a file that matches the glob pattern and is younger than staleAfter.
 func fresh(dir, pattern string) bool {
 	hits, err := filepath.Glob(filepath.Join(dir, pattern))
 	if err != nil {
@@ -142,7 +142,7 @@ func (p *Profile) lookSudo() {
 		return
 	}
 	if strings.Contains(readSystem("/proc/self/status"), "NoNewPrivs:\t1") {
-		return // sudo cannot get other rights here
+		return // with no_new_privs, sudo cannot get other rights
 	}
 	p.Sudo = SudoPassword
 	who, err := user.Current()
@@ -157,7 +157,7 @@ func (p *Profile) lookSudo() {
 			}
 		}
 	}
-	files, _ := filepath.Glob("/etc/sudoers.d/*") // the pattern is well formed
+	files, _ := filepath.Glob("/etc/sudoers.d/*") // Glob fails only for an invalid pattern
 	for _, path := range append([]string{"/etc/sudoers"}, files...) {
 		if nopasswd(readSystem(path), names) {
 			p.Sudo = SudoNopasswd
@@ -165,7 +165,8 @@ func (p *Profile) lookSudo() {
 	}
 }
 
-// nopasswd reports whether sudoers, which can rarely be read, let one of the names run everything without a password.
+// nopasswd reports whether a sudoers file lets one of the names run every command without a password. Most accounts
+// cannot read that file; its text is then empty.
 func nopasswd(text string, names []string) bool {
 	for line := range strings.Lines(text) {
 		words := strings.Fields(line)
@@ -188,13 +189,14 @@ func (p *Profile) lookContainer() {
 
 func (p *Profile) lookMounts() {
 	for line := range strings.Lines(readSystem("/proc/mounts")) {
-		if f := strings.Fields(line); len(f) > 3 && f[1] == "/" { // the last one counts
+		if f := strings.Fields(line); len(f) > 3 && f[1] == "/" { // the last mount on / counts
 			p.ReadOnlyRoot = slices.Contains(strings.Split(f[3], ","), "ro")
 		}
 	}
 }
 
-// lookNetwork says no where only the loopback is there. Any other interface may lead nowhere.
+// lookNetwork sets Network to no if only the loopback interface is up. Otherwise Network is unknown, because another
+// interface need not lead to the internet.
 func (p *Profile) lookNetwork() {
 	entries, err := os.ReadDir("/sys/class/net")
 	if err != nil {
@@ -244,8 +246,8 @@ func (p *Profile) lookLibc() {
 		if err != nil {
 			return
 		}
-		defer func() { _ = f.Close() }() // it was only read
-		section := f.Section(".rodata")  // a fifth of the file
+		defer func() { _ = f.Close() }() // the file was only read
+		section := f.Section(".rodata")  // only this section, a fifth of the file, has the version
 		if section == nil || section.Size > maxLibc {
 			return
 		}

@@ -12,22 +12,22 @@ import (
 	"github.com/superloop/superloop/recovery/classify"
 )
 
-// What happens with a plan.
+// The results of Gate.
 const (
-	GateAuto    = "auto"    // an option runs now
-	GateRetry   = "retry"   // the failed command runs again, by itself
-	GatePropose = "propose" // a command is put before an operator
-	GateHuman   = "human"   // an operator is asked, and there is no command to put before them
-	GateNone    = "none"    // nothing: the loop goes on, and what helps is what an agent changes
+	GateAuto    = "auto"    // superloop runs the option without an operator
+	GateRetry   = "retry"   // superloop runs the failed command again without an operator
+	GatePropose = "propose" // superloop proposes the option's command to an operator
+	GateHuman   = "human"   // superloop asks an operator and has no command to propose
+	GateNone    = "none"    // superloop runs and asks nothing: the loop goes on, and an agent must make a change
 )
 
-// Gate says what would happen with a plan under a policy, and with which option; for human and none the option may be
-// nil. It looks at nothing but its arguments: the input guard, the sandbox, the budget and the cool-down come
-// afterwards and can only make it stricter. A nil policy lists nothing.
+// Gate returns what superloop does with a plan under a policy, and the option with which it does that. For GateHuman
+// and GateNone the option may be nil. Gate depends on its arguments only. The checks of pinned inputs, sandbox, budget
+// and cooldown come afterwards and can only make the result stricter. A nil policy lists no command.
 //
-// A plain retry needs no listing, since it runs what the loop runs anyway, and it comes before all that changes
-// something; the cheapest remedy first. A chain's general approach does not run while what a handler recommends was not
-// tried: it knows the failure better.
+// A plain retry needs no entry in the policy, because it runs a command that the loop runs anyway. It comes before all
+// options that change something, because it is the cheapest remedy. A general approach of the chain does not run as
+// long as an option that a handler recommends is untried, because the handler knows the failure better.
 func Gate(p *Plan, policy *recovery.Policy) (string, *Option) {
 	if p.Failure.Code {
 		return GateNone, nil
@@ -58,7 +58,7 @@ func Gate(p *Plan, policy *recovery.Policy) (string, *Option) {
 	case personFirst:
 		return GateHuman, &p.Options[0]
 	case p.advised, propose == nil && !p.category.Infra && len(p.Hints) > 0:
-		return GateNone, nil // an agent can do something about it, and is told so
+		return GateNone, nil // an agent can repair the failure, and a hint in its prompt says how
 	case propose != nil:
 		return GatePropose, propose
 	}
@@ -70,14 +70,14 @@ func Gate(p *Plan, policy *recovery.Policy) (string, *Option) {
 	return GateHuman, nil
 }
 
-// decide judges what an option would run: its command or, where that needs others first, each of them and its own, of
-// which the strictest verdict counts.
+// decide returns the policy's verdict on the command of an option. If the option needs dependencies first, decide
+// judges the command of each dependency and the option's own, and returns the strictest verdict.
 func decide(policy *recovery.Policy, o *Option) recovery.Verdict {
 	texts := []string{o.Command}
 	if own := o.OwnCommand(); o.Availability == Locked && own != "" {
 		texts = texts[:0]
 		for _, need := range o.UnlockPreview {
-			if need.GoalKey != o.GoalKey { // to have that is what the option itself is for
+			if need.GoalKey != o.GoalKey { // else the option itself installs the dependency
 				texts = append(texts, need.Command)
 			}
 		}
@@ -94,7 +94,8 @@ func decide(policy *recovery.Policy, o *Option) recovery.Verdict {
 	return worst
 }
 
-// retry is the plain retry of a transient or unknown failure, as often as the category says.
+// retry returns the option that plainly retries a transient or unknown failure, or nil. The category must allow
+// retries.
 func (p *Plan) retry() *Option {
 	f := &p.Failure
 	if len(p.category.Retry) == 0 || f.Persistence != "transient" && f.Category != "unknown" {
@@ -109,12 +110,12 @@ func (p *Plan) retry() *Option {
 	return nil
 }
 
-// ByItself reports whether the engine may carry an option out without an operator, as far as the option itself is
-// concerned; what it allows, the policy must allow too. What it refuses stays refused whatever the policy lists: the
-// policy grants a text, not superloop's guess that the text is the remedy.
+// ByItself reports whether superloop may carry out an option without an operator, as far as the option itself is
+// concerned. The string gives the reason if it may not. The policy must allow the command as well. The policy cannot
+// override a refusal of ByItself: a policy allows a command text, but it does not confirm that the text is the remedy.
 //
-// What the tester proposes is judged by the policy alone, but for failures of the code and for a confidence that is
-// low.
+// For a proposal of the tester ByItself refuses only failures of the code, an option that is not ready, and a low
+// confidence. All else is left to the policy.
 func ByItself(o Option, f classify.Failure) (bool, string) {
 	tester := o.proposal != nil
 	switch {
@@ -138,7 +139,7 @@ func ByItself(o Option, f classify.Failure) (bool, string) {
 		return true, ""
 	case f.Weak:
 		return false, "the code may be to blame as well"
-	case slices.Contains([]string{"permission_denied", "disk_full", "resources", "auth"}, f.Category): // whatever is listed
+	case slices.Contains([]string{"permission_denied", "disk_full", "resources", "auth"}, f.Category): // even if the policy lists the command
 		return false, "an operator decides about rights, space, memory and secrets"
 	case o.Demoted != "":
 		return false, o.Demoted
@@ -164,7 +165,7 @@ func ByItself(o Option, f classify.Failure) (bool, string) {
 	return true, ""
 }
 
-// refuseStep says why one step is never the engine's own decision.
+// refuseStep returns why superloop must not run a step without an operator, or "".
 func refuseStep(s Step, f classify.Failure) string {
 	argv := s.Argv
 	program := filepath.Base(argv[0])
@@ -196,7 +197,7 @@ func refuseStep(s Step, f classify.Failure) string {
 	return ""
 }
 
-// staleLock reports whether a word is the lock that a probe has found nobody to hold.
+// staleLock reports whether a word is the path of the lock file that a probe has found stale: no process holds it.
 func staleLock(word string, f classify.Failure) bool {
 	lock := f.Captures["lock"]
 	held := f.Findings[classify.ProbeLockHolder]
@@ -204,7 +205,7 @@ func staleLock(word string, f classify.Failure) bool {
 		(word == lock || f.Dir != "" && filepath.Join(f.Dir, word) == filepath.Clean(lock))
 }
 
-// leavesProject reports whether a word, taken for a path, may lead out of the directory.
+// leavesProject reports whether a word, taken for a path, may lead out of dir, or to dir itself or its .git directory.
 func leavesProject(word, dir string) bool {
 	switch {
 	case strings.HasPrefix(word, "-"):
@@ -218,8 +219,8 @@ func leavesProject(word, dir string) bool {
 	return clean == "." || clean == ".git" || strings.HasPrefix(clean, ".git/") || clean == ".." || strings.HasPrefix(clean, "../")
 }
 
-// cleansCache reports whether a command empties a store that other projects use. Left out are two that only put right
-// what the tool makes again by itself, and that the suggested list of commands has: npm cache verify, go clean -cache.
+// cleansCache reports whether a command empties a cache that other projects use. It does not count npm cache verify and
+// go clean -cache: the tool restores their files itself, and the suggested list of commands contains both.
 func cleansCache(program string, args []string) bool {
 	words := strings.Join(args, " ") + " "
 	switch program {
@@ -244,7 +245,7 @@ func cleansCache(program string, args []string) bool {
 	}[program], func(prefix string) bool { return strings.HasPrefix(words, prefix+" ") })
 }
 
-// ownProcess reports whether a command ends nothing but the process that a probe has found to be superloop's own.
+// ownProcess reports whether a kill command ends only the process that a probe has confirmed as superloop's own.
 func ownProcess(argv []string, f classify.Failure) bool {
 	owner := f.Findings["port_owner"]
 	if filepath.Base(argv[0]) != "kill" || owner.Holds != classify.Yes || !isNumber(owner.Value) || owner.Value == "0" || owner.Value == "1" {

@@ -11,26 +11,26 @@ import (
 	"github.com/superloop/superloop/recovery/catalog"
 )
 
-// installTime bounds what fetches and installs, and buildTime what compiles.
+// installTime is the time limit of commands that fetch and install, and buildTime that of commands that compile.
 const (
 	installTime = 10 * time.Minute
 	buildTime   = 15 * time.Minute
 )
 
-// work is what an option comes to on this system.
+// work holds the steps that carry out an option on this system, or the reason why that is impossible.
 type work struct {
 	steps   []Step
-	deps    []string // recipe ids that are missing, the direct ones
+	deps    []string // ids of the recipes that the option needs directly and that are missing
 	method  string
-	reason  string // why it is impossible; "" if it is not
+	reason  string // why the option is impossible; "" if it is possible
 	risk    catalog.Risk
-	foreign string // an entry of the repository's catalog that a step comes from
+	foreign string // the entry of the repository's own catalog from which a step comes, or ""
 	notes   []string
 }
 
 func impossible(format string, args ...any) work { return work{reason: fmt.Sprintf(format, args...)} }
 
-// foreign is what, if it comes from the repository's own catalog, else "".
+// foreign returns what if the entry at this origin belongs to the repository's own catalog, else "".
 func foreign(from catalog.Origin, what string) string {
 	if from.Source == catalog.SourceRepository {
 		return what
@@ -38,17 +38,18 @@ func foreign(from catalog.Origin, what string) string {
 	return ""
 }
 
-// builder works out installs: what they need first is resolved depth-first through the recipes, nothing is installed
-// twice in one plan, and a recipe that needs itself is refused.
+// builder makes the steps of installs. It resolves the dependencies of a recipe depth-first, installs no recipe twice
+// in one option, and refuses a recipe that depends on itself.
 type builder struct {
 	cat      *catalog.Catalog
 	p        Profile
-	dir      string   // where steps run
-	visiting []string // recipes in progress
-	done     []string // recipes that the plan installs already
+	dir      string   // the directory in which the steps run
+	visiting []string // ids of the recipes whose dependencies are being resolved
+	done     []string // ids of the recipes that earlier steps install
 }
 
-// tool installs a recipe by the best of the methods, or of all that it has.
+// tool makes the steps that install a recipe by the best of the methods. If methods is nil, it tries all methods of the
+// recipe. It prefers a method without missing dependencies.
 func (b builder) tool(r *catalog.Recipe, methods []string) work {
 	if i := slices.Index(b.visiting, r.ID); i >= 0 {
 		return impossible("it needs itself: %s", strings.Join(append(slices.Clone(b.visiting[i:]), r.ID), " -> "))
@@ -87,8 +88,9 @@ func (b builder) tool(r *catalog.Recipe, methods []string) work {
 	return impossible("%s", strings.Join(reasons, "; "))
 }
 
-// methods orders a recipe's methods: as the recipe prefers, then the system's package managers, then the others by
-// name. Managers of other systems come last; they only give their reason.
+// methods returns the methods of a recipe in order: first those that the recipe prefers, then the package managers of
+// this system, then the others by name. It returns native package managers of other systems only if the recipe has no
+// other method, so that the plan can say why the install is impossible.
 func (b builder) methods(r *catalog.Recipe) []string {
 	var out []string
 	add := func(list ...string) {
@@ -104,7 +106,7 @@ func (b builder) methods(r *catalog.Recipe) []string {
 	add(slices.Sorted(maps.Keys(r.Install))...)
 	native := len(out)
 	add(slices.Sorted(maps.Keys(r.Packages))...)
-	if native > 0 { // the reasons of managers that other systems have say nothing here
+	if native > 0 { // the operator does not need the reasons why managers of other systems cannot work
 		return slices.DeleteFunc(out, func(m string) bool {
 			mgr, ok := b.cat.Manager(m)
 			return ok && mgr.Native && !slices.Contains(b.p.Managers, m)
@@ -113,7 +115,7 @@ func (b builder) methods(r *catalog.Recipe) []string {
 	return out
 }
 
-// by installs a recipe by one method.
+// by makes the steps that install a recipe by one method, with the steps for missing dependencies before them.
 func (b builder) by(r *catalog.Recipe, method string) work {
 	w := work{method: method, risk: r.Risk, foreign: foreign(r.Origin, "the recipe "+r.ID)}
 	own, sudo, why := b.commands(r, method)
@@ -142,7 +144,8 @@ func (b builder) by(r *catalog.Recipe, method string) work {
 	return b.unlock(w, needs)
 }
 
-// commands are the command lines of one method.
+// commands returns the command lines of one method of a recipe, and whether they need the superuser's rights. why is
+// the reason if the method is impossible on this system, else "".
 func (b builder) commands(r *catalog.Recipe, method string) (own [][]string, sudo bool, why string) {
 	if b.p.Network == NetworkNo {
 		return nil, false, "there is no network"
@@ -169,7 +172,8 @@ func (b builder) commands(r *catalog.Recipe, method string) (own [][]string, sud
 	return nil, false, "the recipe for " + r.Label + " has no such method"
 }
 
-// packaged are a recipe's packages for a manager. yum reads the repositories that dnf reads.
+// packaged returns a recipe's packages for a manager. For yum it falls back to those for dnf, because yum reads the
+// same repositories.
 func packaged(r *catalog.Recipe, manager string) []string {
 	if pkgs := r.Packages[manager]; len(pkgs) > 0 || manager != "yum" {
 		return pkgs
@@ -177,7 +181,7 @@ func packaged(r *catalog.Recipe, manager string) []string {
 	return r.Packages["dnf"]
 }
 
-// inProject reports whether a method installs into the project and nowhere else.
+// inProject reports whether the commands of a method install into the project only.
 func inProject(commands [][]string) bool {
 	for _, argv := range commands {
 		venv := strings.HasPrefix(argv[0], ".venv/") || slices.Contains(argv, ".venv")
@@ -188,7 +192,7 @@ func inProject(commands [][]string) bool {
 	return true
 }
 
-// packages installs packages by the system's own manager.
+// packages makes the steps that install packages by the system's own package manager.
 func (b builder) packages(pkgs []string) work {
 	var mgr *catalog.Manager
 	for _, id := range b.p.Managers {
@@ -223,7 +227,7 @@ func (b builder) packages(pkgs []string) work {
 	return w
 }
 
-// steps makes steps of commands, with the superuser's rights if they need them.
+// steps makes a step of each command. If sudo is true, the steps run with the superuser's rights.
 func (b builder) steps(commands [][]string, sudo bool) (w work) {
 	var prefix []string
 	if sudo {
@@ -241,7 +245,8 @@ func (b builder) steps(commands [][]string, sudo bool) (w work) {
 	return w
 }
 
-// unlock puts before w what it needs and what is missing: the recipes, and the programs that its steps call.
+// unlock adds to w, before its own steps, the steps that install its missing dependencies. The dependencies are the
+// recipes in needs and the recipes of the programs that the steps of w call.
 func (b builder) unlock(w work, needs []string) work {
 	if w.reason != "" {
 		return w
@@ -283,7 +288,8 @@ func (b builder) unlock(w work, needs []string) work {
 	return w
 }
 
-// programs are what steps call by name, each once: neither files of the project nor what an earlier step has made.
+// programs returns the programs that steps call by name, each once. It leaves out programs that are called by a path,
+// such as files of the project.
 func programs(steps []Step) []string {
 	var out []string
 	for _, s := range steps {
@@ -295,7 +301,7 @@ func programs(steps []Step) []string {
 	return out
 }
 
-// preview is how a missing dependency would be installed here.
+// preview describes how superloop would install a missing dependency on this system.
 func (b builder) preview(id string) Preview {
 	v := Preview{Dep: id, GoalKey: toolGoal(id), Availability: Impossible}
 	w := impossible("there is no recipe for it")

@@ -16,44 +16,46 @@ import (
 // Availability says whether an option can be carried out on this system.
 type Availability string
 
-// The availabilities, the best first, and where an option comes from.
+// The availabilities of an option, the best first, and the values of From.Kind.
 const (
-	Ready      Availability = "ready"      // at once
-	Locked     Availability = "locked"     // after the dependencies in UnlockDeps
-	Impossible Availability = "impossible" // never on this system, see ImpossibleReason
+	Ready      Availability = "ready"      // the option can run at once
+	Locked     Availability = "locked"     // the option can run after the install of the dependencies in UnlockDeps
+	Impossible Availability = "impossible" // the option cannot run on this system, see ImpossibleReason
 
 	FromHandler  = "handler"
 	FromChain    = "chain"
-	FromProposal = "proposal" // the tester's
+	FromProposal = "proposal" // the proposal of the tester
 	FromEngine   = "engine"
 )
 
 // Step is one command of an option. Steps run in order, each only if the one before succeeded.
 type Step struct {
-	// Argv is what runs, without a shell. It begins with sudo where this account needs that for the step.
+	// Argv is the program and its arguments; it runs without a shell. It begins with sudo if this account needs sudo
+	// for the step.
 	Argv []string `json:"argv"`
-	Env  []string `json:"env,omitempty"` // added to the environment, as NAME=value, sorted
-	// Dir is absolute, or "" where the failed command's directory is not known.
+	Env  []string `json:"env,omitempty"` // variables to add to the environment, as sorted NAME=value
+	// Dir is absolute, or "" if the failed command's directory is not known.
 	Dir string `json:"dir,omitempty"`
-	// Sudo: it changes the system with the rights of the superuser, whether Argv needs sudo for that or not.
+	// Sudo is true if the step runs with the rights of the superuser. Argv need not begin with sudo then, because the
+	// account may be the superuser.
 	Sudo bool          `json:"sudo,omitempty"`
-	Wait time.Duration `json:"wait,omitempty"` // how long to wait before it
-	// For is the goal that it works for: the option's own, or that of one of the dependencies.
+	Wait time.Duration `json:"wait,omitempty"` // how long to wait before the step
+	// For is the goal of the step: the option's own GoalKey, or that of one of the dependencies.
 	For string `json:"for"`
 }
 
-// Preview is how one missing dependency would be installed here.
+// Preview describes how superloop would install one missing dependency on this system.
 type Preview struct {
-	Dep          string       `json:"dep"` // a recipe's id
+	Dep          string       `json:"dep"` // the id of the dependency's recipe
 	GoalKey      string       `json:"goal_key"`
 	Method       string       `json:"method,omitempty"`
-	Command      string       `json:"command,omitempty"` // its own, without what it needs itself
-	Needs        []string     `json:"needs,omitempty"`   // recipe ids that are missing in turn
+	Command      string       `json:"command,omitempty"` // installs this dependency only, without its own dependencies
+	Needs        []string     `json:"needs,omitempty"`   // ids of the recipes that this dependency needs and that are missing
 	Availability Availability `json:"availability"`
-	Reason       string       `json:"reason,omitempty"` // why impossible, or what it needs first
+	Reason       string       `json:"reason,omitempty"` // why the install is impossible, or what it needs first
 }
 
-// From is where an option comes from.
+// From names the source of an option.
 type From struct {
 	Kind   string         `json:"kind"`
 	ID     string         `json:"id"`
@@ -61,12 +63,13 @@ type From struct {
 	Origin catalog.Origin `json:"origin,omitzero"`
 }
 
-// Option is one way to fix the failure, worked out for this system. It does not embed an action.Draft: options are
-// ranked by a confidence that is a number.
+// Option is one remedy for the failure, as commands for this system. It does not embed an action.Draft, because options
+// are ranked by a confidence that is a number.
 type Option struct {
-	// Key is handler/option/goal. What has the same key is never tried twice for one failure.
+	// Key is handler/option/goal. For one failure superloop carries out an option with this key once, and a retry once
+	// for each of its Tries.
 	Key string `json:"key"`
-	// GoalKey is what it brings about: tool/<recipe>, or cmd/<digest> of what runs and where.
+	// GoalKey is the goal of the option: tool/<recipe>, or cmd/<digest> of the commands and their directories.
 	GoalKey string `json:"goal_key"`
 
 	ID          string           `json:"id"`
@@ -75,87 +78,90 @@ type Option struct {
 	Strategy    catalog.Strategy `json:"strategy"`
 	Executor    catalog.Executor `json:"executor"`
 	Risk        catalog.Risk     `json:"risk"`
-	Confidence  float64          `json:"confidence"`            // Confidence, 0 to 1, is never above that of the diagnosis
-	Recommended bool             `json:"recommended,omitempty"` // Recommended is set on one option of a plan at most.
+	Confidence  float64          `json:"confidence"`            // 0 to 1; for a catalog option never above that of the diagnosis
+	Recommended bool             `json:"recommended,omitempty"` // true for at most one option of a plan
 	From        From             `json:"from"`
-	// Foreign names the entry of the repository's own catalog that a step comes from, "" without one.
+	// Foreign names the entry of the repository's own catalog from which a step comes. It is "" if there is none.
 	Foreign string `json:"foreign,omitempty"`
 
 	Availability     Availability `json:"availability"`
 	LockReason       string       `json:"lock_reason,omitempty"`
-	UnlockDeps       []string     `json:"unlock_deps,omitempty"` // recipe ids, in the order in which they are needed
+	UnlockDeps       []string     `json:"unlock_deps,omitempty"` // ids of the missing recipes, in the order of installation
 	UnlockPreview    []Preview    `json:"unlock_preview,omitempty"`
 	ImpossibleReason string       `json:"impossible_reason,omitempty"`
-	// Demoted says why an option that is ready is not worth trying by itself.
+	// Demoted says why superloop should not run an option without an operator although it is ready, or "".
 	Demoted string `json:"demoted,omitempty"`
-	// Steps are all that runs, dependencies first. Own gives the option's own.
+	// Steps holds all steps in order, those of the dependencies first. Own returns only the option's own.
 	Steps []Step `json:"steps,omitempty"`
-	// Command is the text of the steps, what a policy judges and an operator reads. It is "" for what is not a command.
+	// Command is the text of the steps, which a policy judges and an operator reads. It is "" if the option has no
+	// steps.
 	Command string `json:"command,omitempty"`
-	// WorkingDir is where Command runs, relative to the repository: ".".
+	// WorkingDir is the directory in which Command runs, relative to the repository, such as ".".
 	WorkingDir string        `json:"working_dir"`
 	Timeout    time.Duration `json:"timeout"`
-	// Tries are the waits before each try of a retry, in order; the tries before are not in it.
+	// Tries holds the waits before the remaining tries of a retry, in order.
 	Tries []time.Duration `json:"tries,omitempty"`
-	// Substitutes: the last step is the failed command itself, or another way to the same goal. If it succeeds the
-	// failure is fixed; else the failed command must be run again to know.
+	// Substitutes is true if the last step is the failed command itself or another way to the same goal. The success of
+	// that step then shows that the failure is fixed. If Substitutes is false, the failed command must run again to
+	// show it.
 	Substitutes  bool     `json:"substitutes,omitempty"`
 	Expect       string   `json:"expect,omitempty"`
 	Instructions string   `json:"instructions,omitempty"`
 	Notes        []string `json:"notes,omitempty"`
-	// ProposalOnly: the chain says that an operator decides about it, always.
+	// ProposalOnly is true if the chain says that an operator always decides about the option.
 	ProposalOnly bool `json:"proposal_only,omitempty"`
-	// ProposalDigest is that of the tester's proposal if it asks for this very command there, else "".
+	// ProposalDigest is the digest of the tester's proposal if the tester proposes the same command, else "".
 	ProposalDigest string `json:"proposal_digest,omitempty"`
 
 	proposal *action.Action
-	priority int // of the chain's approach
+	priority int // the priority of the chain's approach that covers the option
 	layer    int
 	order    int
-	handlers bool // its handler recommends it
-	pressing bool // what probes have found speaks for it
+	handlers bool // the handler recommends the option
+	pressing bool // the findings of probes confirm the option's When
 	effect   string
 }
 
-// Own are the steps of the option itself, without those of its dependencies.
+// Own returns the steps of the option itself, without those of its dependencies.
 func (o *Option) Own() []Step {
 	return slices.DeleteFunc(slices.Clone(o.Steps), func(s Step) bool { return s.For != o.GoalKey })
 }
 
-// Plain reports whether the option is the failed command once more and nothing else.
+// Plain reports whether the option only runs the failed command again, without a change.
 func (o *Option) Plain() bool {
 	return len(o.Tries) > 0 && o.Executor == catalog.ByWrapper && o.Availability != Impossible
 }
 
-// Plan is all that can be done about a failure, the best first. The last option is always to ask an operator.
+// Plan holds the remedies for a failure, the best first. The last option is always to ask an operator.
 type Plan struct {
 	Failure classify.Failure `json:"failure"`
-	Goal    string           `json:"goal"` // Goal is that of the failed command.
+	Goal    string           `json:"goal"` // the goal of the failed command
 	Options []Option         `json:"options"`
-	// Hints are what an agent can do about it: sentences for its next prompt.
+	// Hints holds sentences for an agent's next prompt, which say how an agent can repair the failure.
 	Hints []string `json:"hints,omitempty"`
-	Notes []string `json:"notes,omitempty"` // for an operator: what was left out, and why
+	Notes []string `json:"notes,omitempty"` // sentences for an operator about options that were left out, with the reason
 
 	category catalog.Category
-	advised  bool // the handler recommends what only an agent can do
+	advised  bool // the primary handler recommends an option that only an agent can carry out
 }
 
-// Situation is what is known besides the failure and the system.
+// Situation holds the arguments of Resolve besides the catalog, the failure and the system.
 type Situation struct {
-	Dir              string             // Dir is the repository, absolute. "" is the failure's own directory.
-	ProposalOfTester *recovery.Proposal // the fresh and valid proposal of this iteration
-	Tried            []string           // the keys of options that were carried out for this failure, one for each time
-	// FailedCommand is the text of the command as it was configured, where it is not the failure's own.
+	Dir              string             // the absolute path of the repository; "" means the failure's own directory
+	ProposalOfTester *recovery.Proposal // the fresh and valid proposal of this iteration, or nil
+	Tried            []string           // the keys of the options that superloop has carried out for this failure, once for each time
+	// FailedCommand is the text of the command in the configuration. "" means the text in the failure.
 	FailedCommand string
-	Timeout       time.Duration            // the time limit that the failed command had; 0: none is known
-	Score         func(key string) float64 // Score breaks ties between options by their keys; nil: none.
+	Timeout       time.Duration            // the time limit of the failed command; 0: unknown
+	Score         func(key string) float64 // breaks ties between options, the higher score first; nil: all are equal
 }
 
-// maxChoices bounds the options of a level.
+// maxChoices bounds the options of a level in a remediation plan.
 const maxChoices = 8
 
-// Choices are the options of a plan as a level has them, the best first. Of a locked one that could run by itself but
-// for what it lacks, the needs are levels of their own; of any other, Command brings them along.
+// Choices returns the first maxChoices options of a plan as the choices of a level of the remediation plan, the best
+// first. If only its missing dependencies prevent an option from running without an operator, the choice has these
+// dependencies as Needs, which become levels of their own. For any other locked option, Command installs them.
 func Choices(p Plan) []plan.Choice {
 	var out []plan.Choice
 	for _, o := range p.Options[:min(len(p.Options), maxChoices)] {
@@ -173,7 +179,7 @@ func Choices(p Plan) []plan.Choice {
 			c.Reason = o.LockReason
 			if ByItselfUnlocked(o, p.Failure) {
 				c.ByItself, c.Withheld = true, ""
-				if own := o.OwnCommand(); own != "" { // else to have what it needs is all of it
+				if own := o.OwnCommand(); own != "" { // else the option only installs the dependency
 					c.Command, c.Needs = own, needs(o)
 				}
 			}
@@ -185,28 +191,28 @@ func Choices(p Plan) []plan.Choice {
 	return out
 }
 
-// draft is the command of an option.
+// draft returns the command of an option as a draft of an action.
 func draft(o Option) action.Draft {
 	return action.Draft{Command: o.Command, WorkingDir: o.WorkingDir, TimeoutMS: o.Timeout.Milliseconds(), Confidence: Word(o.Confidence), Expected: o.Expect}
 }
 
-// needs are what a locked option lacks.
+// needs returns the missing dependencies of a locked option, each with the choice that installs it.
 func needs(o Option) []plan.Need {
 	var out []plan.Need
 	for _, p := range o.UnlockPreview {
 		if p.GoalKey == o.GoalKey {
-			continue // to have that is what the option itself is for
+			continue // the option itself installs this dependency
 		}
 		c := plan.Choice{Key: p.GoalKey + "/" + p.Method, ID: "install-" + p.Dep, Label: "Install " + p.Dep, Strategy: "install_dep",
 			Availability: string(p.Availability), Reason: p.Reason, Draft: draft(o), Executor: string(o.Executor), Risk: string(o.Risk),
 			Dep: p.Dep, ByItself: p.Availability != Impossible}
-		c.Command, c.Expected = p.Command, "" // what is expected is said of the option, not of what it needs
+		c.Command, c.Expected = p.Command, "" // the option's Expect does not apply to a dependency
 		out = append(out, plan.Need{Goal: p.GoalKey, Label: "install " + p.Dep, Options: []plan.Choice{c}})
 	}
 	return out
 }
 
-// depOf is the recipe that an option installs or renews, "" for any other option.
+// depOf returns the id of the recipe that an option installs or upgrades, or "" for any other option.
 func depOf(o Option) string {
 	switch o.Strategy {
 	case "install_dep", "install_dep_then_switch", "switch_method", "upgrade_dep":
@@ -217,7 +223,7 @@ func depOf(o Option) string {
 	return ""
 }
 
-// The words of a proposal's confidence, and what they are as numbers. A number gets the word that it is nearest to.
+// The words for a proposal's confidence, and their values as numbers. Word maps a number to the nearest word.
 const (
 	high, medium, low = "high", "medium", "low"
 
@@ -228,7 +234,7 @@ func numeric(word string) float64 {
 	return cmp.Or(map[string]float64{high: highValue, medium: mediumValue}[word], lowValue)
 }
 
-// Word is a confidence in the words of a proposal: high, medium or low.
+// Word returns the word of a proposal for a confidence from 0 to 1: high, medium or low.
 func Word(confidence float64) string {
 	switch {
 	case confidence >= (highValue+mediumValue)/2:
@@ -239,7 +245,8 @@ func Word(confidence float64) string {
 	return low
 }
 
-// ByItselfUnlocked is ByItself for an option that may only need others first, which run by themselves as well.
+// ByItselfUnlocked reports whether superloop may carry out an option without an operator after the install of its
+// missing dependencies. For an option that is not locked it returns the same as ByItself.
 func ByItselfUnlocked(o Option, f classify.Failure) bool {
 	if o.Availability == Locked {
 		o.Availability = Ready
@@ -248,5 +255,5 @@ func ByItselfUnlocked(o Option, f classify.Failure) bool {
 	return free
 }
 
-// OwnCommand is the text of Own, as Command is of Steps.
+// OwnCommand returns the command text of the steps that Own returns.
 func (o Option) OwnCommand() string { return commandText(o.Own()) }

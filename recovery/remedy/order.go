@@ -9,7 +9,8 @@ import (
 	"github.com/superloop/superloop/recovery/catalog"
 )
 
-// effectOf names what an option does. Two options with the same steps in the same places are one.
+// effectOf returns a text that identifies the effect of an option. Two options with the same text do the same: they
+// have the same steps in the same directories.
 func effectOf(o *Option) string {
 	var b strings.Builder
 	switch {
@@ -19,7 +20,7 @@ func effectOf(o *Option) string {
 		for _, s := range o.Steps {
 			fmt.Fprintf(&b, "%q %q %q %s\n", s.Env, s.Argv, s.Dir, s.Wait)
 		}
-		if o.Strategy == catalog.RetryWithModifier { // the same words with more time are not the same
+		if o.Strategy == catalog.RetryWithModifier { // the same command with another time limit is another effect
 			fmt.Fprintf(&b, "in %s", o.Timeout)
 		}
 	case o.Executor == catalog.ByHuman && o.Instructions != "":
@@ -33,7 +34,8 @@ func effectOf(o *Option) string {
 	return b.String()
 }
 
-// merge leaves one of the options that come to the same: the first, with what speaks for the others noted on it.
+// merge removes all but the first of the options with the same effect. The first takes the highest confidence, the
+// stricter executor and risk, the recommendation and the tester's proposal from the others.
 func merge(list []Option) []Option {
 	var out []Option
 	at := map[string]int{}
@@ -48,7 +50,7 @@ func merge(list []Option) []Option {
 		first := &out[i]
 		first.Confidence = max(first.Confidence, o.Confidence)
 		if rankExecutor(o.Executor) > rankExecutor(first.Executor) && first.proposal == nil {
-			first.Executor = o.Executor // whoever is stricter about it
+			first.Executor = o.Executor // the stricter executor counts
 		}
 		first.Risk = riskier(first.Risk, o.Risk)
 		first.handlers = first.handlers || o.handlers && o.layer == first.layer
@@ -63,8 +65,8 @@ func merge(list []Option) []Option {
 	return out
 }
 
-// recommend marks the one option that the most particular handler recommends and that this system allows; where no
-// handler recommends one, the chain's order stands for itself.
+// recommend marks the option that the most particular handler recommends and that is possible on this system. If no
+// handler recommends such an option, it marks none, and the order of the chain decides.
 func recommend(list []Option) {
 	best := -1
 	for i := range list {
@@ -82,8 +84,8 @@ func recommend(list []Option) {
 	}
 }
 
-// order sorts: the recommended one first, then by who can carry it out, by availability, by the chain's priority, by
-// confidence, by risk, by score, and by the order in which they were found.
+// order sorts options. The recommended one comes first. The others follow by executor, availability, priority of the
+// chain's approach, confidence, risk, score, and the order in which Resolve found them.
 func order(list []Option, score func(key string) float64) {
 	if score == nil {
 		score = func(string) float64 { return 0 }

@@ -14,23 +14,23 @@ import (
 	"github.com/superloop/superloop/internal/text"
 )
 
-const longestName = 214 // bytes; npm's bound, the longest that any registry has
+const longestName = 214 // bytes of a name; the bound of npm, which is the highest of all registries
 
 var (
 	placeholder = pattern.Lazy(`\{([A-Za-z_][A-Za-z0-9_]*)\}`)
 	safeName    = pattern.Lazy(`^[A-Za-z0-9@][A-Za-z0-9@._/+:-]*$`)
 )
 
-// filler puts what is known about one match into an option's words.
+// filler fills the placeholders in the words of an option with the captures of one match.
 type filler struct {
 	captures map[string]string
 	dir      string
 	command  []string // the failed command, word by word
-	shell    string   // the same as a shell's text
+	shell    string   // the failed command as a shell's text
 }
 
-// words fills the placeholders of one command. An argument that is nothing but {command} becomes the words of the
-// failed command, and behind -c its text.
+// words fills the placeholders of one command. If a whole argument is {command}, it becomes the words of the failed
+// command. After -c it becomes one argument, the text of the failed command.
 func (f filler) words(argv []string) ([]string, error) {
 	out := make([]string, 0, len(argv))
 	for i, a := range argv {
@@ -54,8 +54,8 @@ func (f filler) words(argv []string) ([]string, error) {
 	return out, nil
 }
 
-// word fills the placeholders of one word. Whatever a tool printed must look like a name: no option, no path upwards,
-// no address, nothing that a shell or a package manager takes for more than a name.
+// word fills the placeholders of one word. It returns an error if a captured text does not look like a name: an option,
+// a path with "..", a URL, or a text that a shell or a package manager takes for more than a name.
 func (f filler) word(s string) (string, error) {
 	var err error
 	out := placeholder().ReplaceAllStringFunc(s, func(m string) string {
@@ -90,7 +90,8 @@ func (f filler) value(name string) (string, error) {
 	return "", fmt.Errorf("the output does not name the %s", strings.ReplaceAll(name, "_", " "))
 }
 
-// inside gives an absolute path below the directory as a relative one, if it is made of plain names: .git/index.lock.
+// inside makes an absolute path below the failed command's directory relative, such as .git/index.lock. It returns
+// false for another path, and for one whose elements are not plain names.
 func (f filler) inside(v string) (string, bool) {
 	if f.dir == "" || !path.IsAbs(v) || len(v) > longestName {
 		return "", false
@@ -107,7 +108,7 @@ func (f filler) inside(v string) (string, bool) {
 	return rel, true
 }
 
-// text fills placeholders in a sentence for an operator, where a missing one is no harm.
+// text fills the placeholders in a sentence for an operator. A placeholder without a value becomes its name in <>.
 func (f filler) text(s string) string {
 	return placeholder().ReplaceAllStringFunc(s, func(m string) string {
 		name := m[1 : len(m)-1]
@@ -121,12 +122,12 @@ func (f filler) text(s string) string {
 	})
 }
 
-// plainName reports whether a word of an output may stand in a command.
+// plainName reports whether a captured text looks like a name and so may stand in a command.
 func plainName(v string) bool {
 	return len(v) <= longestName && safeName().MatchString(v) && !strings.Contains(v, "://") && !slices.Contains(strings.Split(v, "/"), "..")
 }
 
-// environ fills the values of variables, and sorts them.
+// environ fills the placeholders in the values of variables. It returns NAME=value pairs, sorted by name.
 func (f filler) environ(vars map[string]string) ([]string, error) {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(vars)) {
@@ -139,7 +140,7 @@ func (f filler) environ(vars map[string]string) ([]string, error) {
 	return out, nil
 }
 
-// commandText writes steps as a shell would read them: arguments quoted where needed, steps joined by " && ".
+// commandText returns the text of steps for a shell. It quotes arguments if needed and joins the steps by " && ".
 func commandText(steps []Step) string {
 	texts := make([]string, len(steps))
 	for i, s := range steps {
@@ -165,7 +166,8 @@ func stepText(s Step) string {
 
 func isSudo(argv []string) bool { return len(argv) > 0 && argv[0] == "sudo" }
 
-// commandGoal is the goal of running something: the same words in the same directory have the same one.
+// commandGoal returns the goal key of steps, cmd/<digest>. Steps with the same variables, words and directories have
+// the same key.
 func commandGoal(dir string, steps []Step) string {
 	h := sha256.New()
 	for _, s := range steps {

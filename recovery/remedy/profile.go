@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// Families of distributions, what an account may do by sudo, and what is known about the network.
+// The values of Profile.Family, Profile.Sudo and Profile.Network.
 const (
 	FamilyDebian  = "debian"
 	FamilyRHEL    = "rhel"
@@ -19,7 +19,7 @@ const (
 	FamilyUnknown = "unknown"
 
 	SudoNone     = "none"
-	SudoPassword = "password" // also where nobody can tell
+	SudoPassword = "password" // also if Detect cannot find out whether sudo wants a password
 	SudoNopasswd = "nopasswd"
 
 	NetworkYes     = "yes"
@@ -27,9 +27,10 @@ const (
 	NetworkUnknown = "unknown"
 )
 
-// Profile is a system as far as remedies depend on it. Detect makes that of this machine, Presets gives others.
+// Profile holds the properties of a system on which remedies depend. Detect returns the profile of this machine,
+// Presets those of other systems.
 type Profile struct {
-	Name        string `json:"name,omitempty"` // of a preset
+	Name        string `json:"name,omitempty"` // the name of a preset
 	OS          string `json:"os"`             // GOOS
 	Distro      string `json:"distro,omitempty"`
 	Family      string `json:"family"`
@@ -37,7 +38,7 @@ type Profile struct {
 	Arch        string `json:"arch"`           // GOARCH
 	Libc        string `json:"libc,omitempty"` // glibc, musl
 	LibcVersion string `json:"libc_version,omitempty"`
-	// Managers are the ids of the package managers that are there, the system's own first.
+	// Managers holds the ids of the installed package managers, the system's own first.
 	Managers     []string `json:"managers"`
 	Sudo         string   `json:"sudo"`
 	Root         bool     `json:"root"`
@@ -45,17 +46,19 @@ type Profile struct {
 	ReadOnlyRoot bool     `json:"read_only_root"`
 	Systemd      bool     `json:"systemd"`
 	Network      string   `json:"network"`
-	HomeWritable bool     `json:"home_writable"` // HomeWritable: tools can be installed below the home directory
-	// StaleIndex: the package manager must fetch its index, which is missing or old, before it can install.
+	HomeWritable bool     `json:"home_writable"` // tools can be installed below the home directory
+	// StaleIndex is true if the index of the package manager is missing or old. The manager must fetch the index before
+	// it can install.
 	StaleIndex bool `json:"stale_index"`
-	// OwnPrefix are programs, such as npm, that install into a directory of this account: they need no sudo.
+	// OwnPrefix lists programs, such as npm, that install into a directory that this account may write. They need no
+	// sudo.
 	OwnPrefix []string `json:"own_prefix,omitempty"`
 
-	Tools map[string]bool `json:"tools,omitempty"` // the programs that are there, by name
-	Path  []string        `json:"path,omitempty"`  // the directories in which others are looked for
+	Tools map[string]bool `json:"tools,omitempty"` // the programs that are known to exist, by name
+	Path  []string        `json:"path,omitempty"`  // the directories in which Has searches other programs
 }
 
-// Has reports whether a program of that name can be called.
+// Has reports whether a program exists: in Tools, in a directory of Path, or, given by its absolute path, on the disk.
 func (p Profile) Has(cli string) bool {
 	switch {
 	case cli == "":
@@ -68,7 +71,7 @@ func (p Profile) Has(cli string) bool {
 	return slices.ContainsFunc(p.Path, func(dir string) bool { return executable(filepath.Join(dir, cli)) })
 }
 
-// With is the profile with these programs added.
+// With returns a copy of the profile with these programs added to Tools.
 func (p Profile) With(clis ...string) Profile {
 	before := p.Tools
 	p.Tools = map[string]bool{}
@@ -84,7 +87,8 @@ func executable(path string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0
 }
 
-// meets says why a condition of the catalog does not hold here, "" if it does or if nobody can tell.
+// meets returns the reason why a condition of the catalog does not hold on this system. It returns "" if the condition
+// holds, or if the profile does not know.
 func (p Profile) meets(condition string) string {
 	unmet, known := map[string]struct {
 		is  bool
@@ -112,7 +116,8 @@ func (p Profile) meets(condition string) string {
 	return ""
 }
 
-// superuser gives the words that a command with the superuser's rights begins with; false if this account has no way.
+// superuser returns the words that must stand before a command with the superuser's rights. It returns false if this
+// account cannot get these rights.
 func (p Profile) superuser() ([]string, bool) {
 	switch {
 	case p.Root:
@@ -125,8 +130,8 @@ func (p Profile) superuser() ([]string, bool) {
 	return nil, false
 }
 
-// Presets are systems as they are met, for tests and for explaining what would happen elsewhere: by name, each a fresh
-// copy. Their tools are those of a usual machine of that kind, not everything that is on it.
+// Presets returns the profiles of common systems by name, each a fresh copy. They serve tests, and show which remedies
+// superloop would find on other systems. Tools holds the programs that matter on a usual machine of that kind, not all.
 func Presets() map[string]Profile {
 	unix := []string{
 		"awk", "bash", "cat", "chmod", "chown", "cp", "env", "find", "grep", "gzip", "head", "id", "install", "kill", "ln", "ls", "mkdir", "mv",
@@ -144,7 +149,7 @@ func Presets() map[string]Profile {
 		}
 		return p
 	}
-	bare := func(p Profile) Profile { // a container's image: the least that runs
+	bare := func(p Profile) Profile { // a minimal container image
 		p.Container, p.Systemd, p.Root, p.Sudo, p.StaleIndex, p.Tools = true, false, true, SudoNone, true, nil
 		return p.With(unix...)
 	}

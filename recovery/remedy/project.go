@@ -13,20 +13,20 @@ import (
 )
 
 const (
-	maxUp       = 64      // directories between a command's and the repository
+	maxUp       = 64      // directories that projectOf visits from the command's directory upwards
 	maxManifest = 4 << 20 // bytes of a package.json
 )
 
-// found is a project recipe that fits, and where.
+// found is a project recipe that fits the files of a directory.
 type found struct {
 	recipe *catalog.ProjectRecipe
 	dir    string
-	locked bool // one of its lock files is there
+	locked bool // one of the recipe's lock files exists
 }
 
-// projectOf finds the project that a directory belongs to: in the nearest directory that has one, up to the repository,
-// the one whose lock file is there; with several, the first by priority. Of another ecosystem than the failed command's
-// it takes none, if that is known.
+// projectOf finds the project to which a directory belongs. It searches the directory and those above it, up to the
+// repository's root, and takes the nearest one that has a project. In a directory it prefers a project recipe whose
+// lock file exists, and then the highest priority. If the ecosystem of the failed command is known, it takes no other.
 func projectOf(cat *catalog.Catalog, dir, root, ecosystem string) (found, bool) {
 	if dir == "" {
 		return found{}, false
@@ -66,9 +66,9 @@ func projectIn(cat *catalog.Catalog, dir, ecosystem string) (found, bool) {
 	return best, best.recipe != nil
 }
 
-// assumed is the project that a failure without a directory is taken to have, as in a batch of recorded ones: that of
-// the program or the package manager that failed, else any of the ecosystem; of several, the one with the usual
-// manifest and nothing of a framework or a wrapper, which is that of the lowest priority.
+// assumed returns a project for a failure without a directory, such as one in a batch of recorded failures. It prefers
+// the project recipe of the failed program, then one of the failed package manager, then any of the ecosystem. Of
+// several it takes the one of the lowest priority, which is the plain project without a framework or a wrapper.
 func assumed(cat *catalog.Catalog, ecosystem, method, program string) found {
 	var best *catalog.ProjectRecipe
 	rank := func(r *catalog.ProjectRecipe) int {
@@ -92,10 +92,10 @@ func assumed(cat *catalog.Catalog, ecosystem, method, program string) found {
 	return found{recipe: best, locked: best != nil}
 }
 
-// lastResort is the priority of the recipes for projects without a lock file.
+// lastResort is the priority of the project recipes for projects without a lock file.
 const lastResort = 1
 
-// anyFile reports whether one of the names, which may be patterns, is there.
+// anyFile reports whether a directory has one of the files. A name may be a glob pattern.
 func anyFile(dir string, names []string) bool {
 	for _, n := range names {
 		if strings.ContainsAny(n, "*?[") {
@@ -118,7 +118,8 @@ func within(root, dir string) bool {
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
 }
 
-// ecosystemOf groups methods that share a project's files, so that go does not fix a failure of npm.
+// ecosystemOf returns the ecosystem of a method, or "". Methods of one ecosystem share a project's files. So an action
+// of a Go project is no remedy for a failure of npm.
 func ecosystemOf(method string) string {
 	for _, e := range [][]string{
 		{"node", "npm", "pnpm", "yarn", "bun", "npx", "corepack"}, {"python", "pip", "pipx", "uv", "poetry", "pipenv", "conda"},
@@ -132,7 +133,8 @@ func ecosystemOf(method string) string {
 	return ""
 }
 
-// action is what a project recipe runs for an action, or for another one where the tool does not tell them apart.
+// action returns the commands of a project recipe for an action. If the recipe does not have the action, it takes the
+// nearest other action: install for fetch, for example.
 func (f found) action(name string) ([][]string, bool) {
 	for _, n := range slices.Concat([]string{name}, map[string][]string{"clean_install": {"install"}, "fetch": {"install"},
 		"install_loose": {"clean_install", "install"}, "clean_build": {"build"}}[name]) {
@@ -143,7 +145,8 @@ func (f found) action(name string) ([][]string, bool) {
 	return nil, false
 }
 
-// lacks says which script of package.json a command counts on and is not there; of no directory nobody can tell.
+// lacks returns the reason why a command such as npm run build cannot work: package.json, or the script in it, is
+// missing. It returns "" if nothing is missing or if the directory is not known.
 func (f found) lacks(argv []string) string {
 	if f.dir == "" || len(argv) < 3 || argv[1] != "run" || ecosystemOf(argv[0]) != "node" {
 		return ""
@@ -162,7 +165,7 @@ func (f found) lacks(argv []string) string {
 	return ""
 }
 
-// project is what an action of the project comes to.
+// project makes the steps of an action of the project to which the failed command's directory belongs.
 func (r *resolver) project(b builder, action, family string) work {
 	program := ""
 	if len(r.argv) > 0 {

@@ -1,11 +1,11 @@
-// Package remedy works out what fixes a failure on the system at hand. Resolve takes a classified failure, the catalog
-// and a Profile of the system, collects the options of every handler that matched, of the category's chain and of the
-// tester's proposal, and gives each its availability, its steps and its command text. ByItself and Gate then say
-// whether one of them may run without an operator.
+// Package remedy finds the remedies for a failure on the system at hand. Resolve takes a classified failure, the
+// catalog and a Profile of the system. It collects the options of every matching handler, of the category's chain and
+// of the tester's proposal, and finds the availability, the steps and the command text of each. ByItself and Gate then
+// say whether superloop may run one of them without an operator.
 //
-// Nothing here runs anything, and nothing here can grant anything: what may run is what recovery.Decide allows, less
-// what ByItself refuses whatever the policy lists. Steps are lists of arguments and meet no shell; what a tool printed
-// gets into them only if it looks like a name.
+// The package runs no command and cannot grant a permission. A command may run if recovery.Decide allows it and
+// ByItself does not refuse it. The steps that the catalog gives are lists of arguments. A text that a tool printed
+// becomes a part of an argument only if it looks like a name.
 package remedy
 
 import (
@@ -20,19 +20,19 @@ import (
 	"github.com/superloop/superloop/recovery/classify"
 )
 
-// AskUser is the id of the option that every plan ends with.
+// AskUser is the id of the last option of every plan.
 const AskUser = "ask_user"
 
-// resolver works one plan out.
+// resolver makes one plan.
 type resolver struct {
 	cat   *catalog.Catalog
 	p     Profile
 	f     *classify.Failure
 	s     Situation
-	root  string   // the repository, absolute or ""
-	dir   string   // where the failed command ran, absolute or ""
-	argv  []string // the failed command; nil if it is not known
-	text  string   // the same as it was written
+	root  string   // the directory of the repository, absolute or ""
+	dir   string   // the directory in which the failed command ran, absolute or ""
+	argv  []string // the words of the failed command; nil if it is not known
+	text  string   // the text of the failed command
 	goal  string
 	tried map[string]int
 	plan  *Plan
@@ -40,8 +40,9 @@ type resolver struct {
 	projects map[string]found // by ecosystem
 }
 
-// Resolve works out all that can be done about a failure on a system. It reads the project's files (lock files,
-// manifests) and nothing else, changes nothing, and gives the same plan for the same arguments.
+// Resolve returns the plan with all remedies for a failure on a system. It changes nothing, and reads only the
+// project's lock files and manifests, and the profile's Path for programs. With the same files it returns the same plan
+// for the same arguments.
 func Resolve(cat *catalog.Catalog, f classify.Failure, p Profile, s Situation) Plan {
 	plan := Plan{Failure: f}
 	r := newResolver(cat, &f, p, s)
@@ -89,8 +90,8 @@ func newResolver(cat *catalog.Catalog, f *classify.Failure, p Profile, s Situati
 	return r
 }
 
-// failedArgv are the words of the failed command: those that are known, else those of its text if it is one simple
-// command, else bash with the text.
+// failedArgv returns the words of the failed command: argv if it is given, else the words of the text if that is one
+// simple command, else a call of bash with the text. It returns nil if both are empty.
 func failedArgv(argv []string, text string) []string {
 	if len(argv) > 0 {
 		return argv
@@ -106,7 +107,7 @@ func failedArgv(argv []string, text string) []string {
 	return []string{"bash", "-c", text}
 }
 
-// rel is a directory as an operator would name it.
+// rel returns a directory as a path relative to the repository, or "." if it is not inside.
 func (r *resolver) rel(dir string) string {
 	if r.root == "" || dir == "" || !within(r.root, dir) {
 		return "."
@@ -118,7 +119,8 @@ func (r *resolver) rel(dir string) string {
 	return filepath.ToSlash(rel)
 }
 
-// fromHandlers are the options of every matching handler, in the cascade's order. What an agent can do is a hint.
+// fromHandlers returns the options of every handler that matched, in the order of the matches. An option for an agent
+// becomes a hint instead.
 func (r *resolver) fromHandlers() []Option {
 	var out []Option
 	chain, _ := r.cat.Chain(r.f.Category)
@@ -155,7 +157,7 @@ func (r *resolver) fromHandlers() []Option {
 	return out
 }
 
-// found reports whether probes have found what an option stands on.
+// found reports whether the findings of the probes meet the condition When of an option.
 func (r *resolver) found(when map[string]string) bool {
 	for probe, want := range when {
 		f, ok := r.f.Findings[probe]
@@ -174,7 +176,8 @@ func (r *resolver) filler(captures map[string]string) filler {
 	return f
 }
 
-// covered is the priority of the approach that a strategy is, or one after all.
+// covered returns the priority of the chain's first approach that covers a strategy. If no approach covers it, the
+// result is larger than the priority of every approach.
 func covered(chain catalog.Chain, s catalog.Strategy) int {
 	last := 1
 	for _, a := range chain.Approaches {
@@ -188,7 +191,8 @@ func covered(chain catalog.Chain, s catalog.Strategy) int {
 	return last
 }
 
-// fromChain are the approaches of the category's chain that no option of a handler covers.
+// fromChain returns options for the approaches of the category's chain that no possible option of a handler covers. An
+// approach for an agent becomes a hint instead.
 func (r *resolver) fromChain(have []Option) []Option {
 	chain, _ := r.cat.Chain(r.f.Category)
 	approaches := slices.Clone(chain.Approaches)
@@ -231,14 +235,14 @@ func (r *resolver) fromChain(have []Option) []Option {
 	return out
 }
 
-// hint notes what an agent can do, once.
+// hint adds a hint for an agent to the plan, unless the plan has it already.
 func (r *resolver) hint(text string) {
 	if text = strings.TrimSpace(text); text != "" && !slices.Contains(r.plan.Hints, text) {
 		r.plan.Hints = append(r.plan.Hints, text)
 	}
 }
 
-// fromTester is what the tester proposes, and its second choice.
+// fromTester returns the tester's proposal and its fallback as options.
 func (r *resolver) fromTester() []Option {
 	p := r.s.ProposalOfTester
 	if p == nil {
@@ -282,7 +286,8 @@ func (r *resolver) askUser() Option {
 	}
 }
 
-// markTried takes out what was carried out before, but for a plain retry that has waits left.
+// markTried makes the options impossible that superloop has carried out for this failure before. A retry with waits
+// left only loses the waits that it has used.
 func (r *resolver) markTried(list []Option) {
 	for i := range list {
 		o := &list[i]

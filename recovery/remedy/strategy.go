@@ -12,28 +12,29 @@ import (
 	"github.com/superloop/superloop/recovery/catalog"
 )
 
-// source is what an option inherits from its handler or recipe.
+// source holds the properties that an option inherits from its handler or from the chain.
 type source struct {
 	from       From
-	family     string // method family of the handler
+	family     string // the method family of the handler, or ""
 	confidence float64
 	priority   int
 	fill       filler
 }
 
-// result is what a strategy comes to: work, and what is special about it.
+// result holds the work of a strategy and the properties of the option that the strategy sets.
 type result struct {
 	work
-	goal        string // "" for what its steps bring about
-	unlock      string // the dependency that the option is about
+	goal        string // the GoalKey; "" means that it is derived from the steps
+	unlock      string // the missing recipe that the option itself installs, or ""
 	substitutes bool
 	tries       []time.Duration
 	timeout     time.Duration
 	demoted     string
-	command     string // where it is not the steps' own text
+	command     string // the command text; "" means the text of the steps
 }
 
-// option works one option of the catalog out. False means that it is no option but a hint for an agent.
+// option turns an option of the catalog into one for this system. It returns false if the option is for an agent; the
+// option is then a hint in the plan.
 func (r *resolver) option(t *catalog.Option, src source) (Option, bool) {
 	executor := cmp.Or(t.Executor, catalog.ByWrapper)
 	if executor == catalog.ByWrapper && (t.Strategy == catalog.Manual || t.Modifier.Ask != "") {
@@ -63,7 +64,7 @@ func (r *resolver) option(t *catalog.Option, src source) (Option, bool) {
 	return o, true
 }
 
-// refused says why nothing that the option is about can work here, "" if it may.
+// refused returns the reason why the option's own conditions exclude this system, or "".
 func (r *resolver) refused(t *catalog.Option) string {
 	for _, c := range t.Requires {
 		if why := r.p.meets(c); why != "" {
@@ -81,7 +82,7 @@ func (r *resolver) refused(t *catalog.Option) string {
 	return ""
 }
 
-// fillIn puts a result into an option.
+// fillIn sets the fields of an option from the result of its strategy.
 func (r *resolver) fillIn(o *Option, res result) {
 	o.Notes, o.Demoted = append(o.Notes, res.notes...), res.demoted
 	o.Foreign = cmp.Or(o.Foreign, res.foreign)
@@ -130,7 +131,7 @@ func (r *resolver) fillIn(o *Option, res result) {
 	o.effect = effectOf(o)
 }
 
-// repeats reports whether an option is the failed command again, under another name.
+// repeats reports whether an option that is not a retry has the failed command as its only step.
 func (r *resolver) repeats(o *Option) bool {
 	if o.Strategy == catalog.Retry || o.Strategy == catalog.RetryWithModifier || len(o.Steps) != 1 || len(r.argv) == 0 {
 		return false
@@ -139,7 +140,8 @@ func (r *resolver) repeats(o *Option) bool {
 	return slices.Equal(s.Argv, r.argv) && len(s.Env) == 0 && (s.Dir == r.dir || s.Dir == "")
 }
 
-// workingDir is where the command's text is to run: the project's directory, or the failed command's.
+// workingDir returns the directory in which the option's command must run: that of its first own step, else that of the
+// failed command.
 func (r *resolver) workingDir(o *Option) string {
 	for _, s := range o.Steps {
 		if s.Dir != "" && s.For == o.GoalKey {
@@ -151,7 +153,7 @@ func (r *resolver) workingDir(o *Option) string {
 
 func (r *resolver) builder() builder { return builder{cat: r.cat, p: r.p, dir: r.dir} }
 
-// strategy works out what an option does here.
+// strategy calls the function that carries out the option's strategy on this system.
 func (r *resolver) strategy(t *catalog.Option, src source) result {
 	do, ok := map[catalog.Strategy]func(*catalog.Option, source) result{
 		catalog.InstallDep: r.installDep, catalog.InstallDepThenSwitch: r.thenSwitch, catalog.InstallPackages: r.installPackages,
@@ -168,7 +170,7 @@ func (r *resolver) strategy(t *catalog.Option, src source) result {
 
 func failed(format string, args ...any) result { return result{work: impossible(format, args...)} }
 
-// commands are the option's own command lines, or the project's.
+// commands makes the steps of the option's own command lines and then those of the project's action, if it names one.
 func (r *resolver) commands(t *catalog.Option, src source) result {
 	b := r.builder()
 	if t.Project != "" {
@@ -191,7 +193,7 @@ func (r *resolver) commands(t *catalog.Option, src source) result {
 	return result{work: r.literal(b, t, src), timeout: installTime}
 }
 
-// literal are command lines as the catalog writes them.
+// literal makes the steps of the command lines in the catalog, with their placeholders filled.
 func (r *resolver) literal(b builder, t *catalog.Option, src source) work {
 	if len(t.Commands) == 0 {
 		return impossible("it has no commands")
@@ -203,7 +205,7 @@ func (r *resolver) literal(b builder, t *catalog.Option, src source) work {
 		if err != nil {
 			return impossible("%s", err)
 		}
-		if len(words) > 0 && words[0] == "sudo" { // the profile says whether that word is needed
+		if len(words) > 0 && words[0] == "sudo" { // steps adds the word again if the profile needs it
 			words, sudo = words[1:], true
 		}
 		if len(words) == 0 || words[0] == "" {
@@ -217,7 +219,7 @@ func (r *resolver) literal(b builder, t *catalog.Option, src source) work {
 	return b.unlock(b.steps(filled, sudo), nil)
 }
 
-// absent says that a program of the project is not there.
+// absent returns a reason if a program that is called by its path does not exist, else "".
 func (r *resolver) absent(argv []string) string {
 	if !strings.Contains(argv[0], "/") {
 		return ""
@@ -232,7 +234,8 @@ func (r *resolver) absent(argv []string) string {
 	return fmt.Sprintf("there is no %s in %s that can be run", argv[0], r.rel(r.dir))
 }
 
-// retry is the failed command once more, after each of the waits of the option, or of the category if it has none.
+// retry makes a retry of the failed command: one try after each wait, in seconds. Without waits it takes those of the
+// category, and without these it makes one try at once.
 func (r *resolver) retry(waits []int) result {
 	if len(r.argv) == 0 {
 		return failed("the failed command is not known")
@@ -251,7 +254,8 @@ func (r *resolver) retry(waits []int) result {
 	return res
 }
 
-// modified is the failed command with something changed.
+// modified makes the failed command with the changes of the option's modifier. If the modifier changes nothing but the
+// waits, it makes a retry.
 func (r *resolver) modified(t *catalog.Option, src source) result {
 	m := t.Modifier
 	if len(r.argv) == 0 {
@@ -309,7 +313,8 @@ func (r *resolver) modified(t *catalog.Option, src source) result {
 	return res
 }
 
-// changedArgs takes arguments out of the failed command, and appends others.
+// changedArgs returns the failed command without the modifier's DropArgs and with its Args appended. why is the reason
+// if that is impossible or changes nothing.
 func (r *resolver) changedArgs(m catalog.Modifier, src source) (argv []string, why string) {
 	argv = slices.Clone(r.argv)
 	if len(m.Args) == 0 && len(m.DropArgs) == 0 {
@@ -340,8 +345,8 @@ func isShell(program string) bool {
 	return slices.Contains([]string{"sh", "bash", "dash", "ash", "zsh", "ksh"}, filepath.Base(program))
 }
 
-// lessParallel makes a build do one thing at a time: by the program's own switch where it has one that works for every
-// of its commands, else by the variables that the usual build tools read.
+// lessParallel limits a build to one job at a time and returns the command and the variables to set. It uses a switch
+// of the program if one works for all of the program's commands, else variables that the build tools read.
 func lessParallel(argv []string) ([]string, []string) {
 	switch filepath.Base(argv[0]) {
 	case "make", "gmake", "ninja":
@@ -360,7 +365,7 @@ func lessParallel(argv []string) ([]string, []string) {
 	return argv, []string{"CARGO_BUILD_JOBS=1", "CMAKE_BUILD_PARALLEL_LEVEL=1", "JOBS=1", "MAKEFLAGS=-j1"}
 }
 
-// dropJobs takes -j and its number out.
+// dropJobs removes the switches -j and --jobs and their numbers.
 func dropJobs(argv []string) []string {
 	var out []string
 	for i := 0; i < len(argv); i++ {

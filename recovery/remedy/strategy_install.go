@@ -12,7 +12,8 @@ import (
 
 const installed = "already installed: look at PATH"
 
-// recipe finds what an option depends on: a recipe by its id, or by its program where the output gave the name.
+// recipe finds the recipe that an option names: by its id, or else by its program, because the output of the failed
+// command may have given the name. The string is the reason if there is none.
 func (r *resolver) recipe(dep string, src source) (*catalog.Recipe, string) {
 	name, err := src.fill.word(dep)
 	if err != nil {
@@ -43,7 +44,7 @@ func (r *resolver) installDep(t *catalog.Option, src source) result {
 	return res
 }
 
-// tool is the recipe of what was being installed when it failed.
+// tool returns the recipe of the tool whose install failed. The string is the reason if there is none.
 func (r *resolver) tool() (*catalog.Recipe, string) {
 	if r.f.Tool == "" {
 		return nil, "what failed is not the install of a tool"
@@ -78,7 +79,7 @@ func (r *resolver) switchMethod(t *catalog.Option, _ source) result {
 	var methods []string
 	for _, m := range wanted {
 		list := []string{m}
-		if m == "_default" || m == "system" { // whatever the recipe has here
+		if m == "_default" || m == "system" { // all methods of the recipe on this system
 			list = r.builder().methods(rec)
 		}
 		for _, m := range list {
@@ -111,7 +112,7 @@ func (r *resolver) upgradeDep(t *catalog.Option, src source) result {
 		return res
 	}
 	renewed := *rec
-	if len(rec.Update) > 0 { // a method that can only install again may leave the old version
+	if len(rec.Update) > 0 { // to install again by another method may leave the old version
 		renewed.Install, renewed.Packages, renewed.RepoSetup = maps.Clone(rec.Update), nil, nil
 		renewed.NeedsSudo = map[string]bool{}
 		for m := range rec.Update {
@@ -140,7 +141,8 @@ func (r *resolver) installPackages(t *catalog.Option, src source) result {
 	return result{work: w, timeout: installTime}
 }
 
-// packageNames are the packages of an option for this family.
+// packageNames returns the packages of an option for this distribution family. foreign names the entry of the
+// repository's catalog that gave a name, or is "". why is the reason if there are none.
 func (r *resolver) packageNames(t *catalog.Option, src source) (pkgs []string, foreign, why string) {
 	family := r.p.Family
 	lookup := func(kind, name string) ([]string, string) {
@@ -185,7 +187,7 @@ func (r *resolver) packageNames(t *catalog.Option, src source) (pkgs []string, f
 	return pkgs, foreign, why
 }
 
-// toolPackages are the packages that bring a program, by its recipe.
+// toolPackages returns the packages that install a program, from its recipe. foreign and why are as in packageNames.
 func (r *resolver) toolPackages(name string) (pkgs []string, foreign, why string) {
 	rec, ok := r.cat.RecipeByCLI(name)
 	if !ok {
