@@ -6,14 +6,14 @@ import (
 	"unicode/utf8"
 )
 
-// cleaner removes terminal control sequences from a stream that comes in pieces of any size. Its state is all that it
-// keeps between pieces.
+// cleaner removes terminal control sequences from a stream that comes in pieces of any size. Between two pieces it
+// keeps only its state, no text.
 type cleaner struct {
 	state escape
 	n     int // bytes of the control string so far
 }
 
-// escape says where inside a control sequence the cleaner is.
+// escape is the position of the cleaner inside or outside a control sequence.
 type escape uint8
 
 const (
@@ -29,12 +29,13 @@ const (
 	esc       = 0x1b
 	bel       = 0x07
 	backspace = '\b'
-	// maxControlString bounds how much a control string without an end can hide; what follows is text again.
+	// maxControlString bounds the length of a control string, in bytes. If it has no end by then, the bytes that follow
+	// are text again.
 	maxControlString = 4096
 )
 
-// appendClean appends whole lines without control sequences; "\r" stays, and there is no backspace. Most texts between
-// two sequences are short: so many bytes are copied at once.
+// appendClean appends whole lines without their control sequences. It keeps "\r". The lines must have no backspace.
+// Most texts between two sequences are short, so it copies a fixed number of bytes for them, which is faster.
 func appendClean(to, lines []byte) []byte {
 	const short = 16
 	n := len(to)
@@ -55,9 +56,9 @@ func appendClean(to, lines []byte) []byte {
 	}
 }
 
-// sequence is the length of the control sequence that lines begin with.
+// sequence returns the length of the control sequence at the beginning of lines.
 func sequence(lines []byte) int {
-	if len(lines) > 2 && lines[1] == '[' { // nearly always, and whole
+	if len(lines) > 2 && lines[1] == '[' { // the fast path for the usual case: a whole CSI sequence
 		i := 2
 		for i < len(lines) && lines[i]-0x20 < 0x20 {
 			i++
@@ -76,8 +77,9 @@ func sequence(lines []byte) int {
 	return i
 }
 
-// next returns the plain bytes that p begins with, what ends them ('\r', '\b', or 0 for neither) and what of p is left.
-// Sequences before and after the plain bytes are swallowed; a line end is plain, and ends any of them.
+// next returns the plain bytes at the beginning of p, the control byte that ends them ('\r', '\b', or 0 for neither)
+// and the rest of p. It removes a control sequence before them and begins one after them. A line end is a plain byte,
+// and ends a control sequence.
 func (c *cleaner) next(p []byte) (run []byte, ctl byte, rest []byte) {
 	for c.state != outside && len(p) > 0 {
 		if c.swallow(p[0]) {
@@ -96,8 +98,8 @@ func (c *cleaner) next(p []byte) (run []byte, ctl byte, rest []byte) {
 	return p, 0, nil
 }
 
-// swallow takes one byte of a control sequence. It reports false if b does not belong to it and is to be looked at
-// again.
+// swallow consumes one byte of a control sequence. It returns false if b does not belong to the sequence, so that the
+// caller must read b again.
 func (c *cleaner) swallow(b byte) bool {
 	final := b >= 0x30 && b <= 0x7e
 	switch c.state {
@@ -144,14 +146,14 @@ func (c *cleaner) swallow(b byte) bool {
 	return final
 }
 
-// Window is the most text, in bytes, that an expression is run on at a time.
+// Window is the length, in bytes, of the longest text on which the scanner runs an expression.
 const Window = 8 << 10
 
-// step is how far apart the windows of a long text begin: a match of at most Window-step bytes lies whole inside one of
-// them.
+// step is the distance between the beginnings of two windows of a long text, in bytes. So a match of at most
+// Window-step bytes lies completely inside one of the windows.
 const step = Window / 2
 
-// edges says which ends of a unit are not ends of the text it was cut from.
+// edges says which ends of a unit are not ends of the text from which it was cut.
 type edges uint8
 
 const (
@@ -159,14 +161,14 @@ const (
 	cutAfter
 )
 
-// unitSink gets the units of a line in order.
+// unitSink receives the units of a line in order.
 type unitSink interface {
 	unit(text []byte, cut edges)
 }
 
-// units cuts one line that comes in pieces into cleaned units of at most Window bytes: a text begins at the start of
-// the line and after each '\r'; texts longer than Window give windows that begin step bytes apart. Empty texts are left
-// out unless the line has no other. Memory: one window.
+// units cuts one line that comes in pieces into cleaned units of at most Window bytes. A text begins at the start of
+// the line and after each '\r'. A text longer than Window becomes several windows that begin step bytes apart. An empty
+// text is a unit only if the line has no other text. units needs the memory of one window.
 type units struct {
 	clean cleaner
 	win   []byte
@@ -190,7 +192,8 @@ func (u *units) feed(p []byte, to unitSink) {
 	}
 }
 
-// add appends plain bytes to the text. A full window is given out only when more follows: else it is the last one.
+// add appends plain bytes to the text. It passes on a full window only when more bytes follow, because endText passes
+// on the last window.
 func (u *units) add(run []byte, to unitSink) {
 	if u.win == nil {
 		u.win = make([]byte, 0, Window)
@@ -215,7 +218,7 @@ func (u *units) endText(to unitSink) {
 	u.win, u.cut = u.win[:0], 0
 }
 
-// endLine gives out what is left and is ready for the next line.
+// endLine passes on the last unit of the line and prepares for the next line.
 func (u *units) endLine(to unitSink) {
 	u.endText(to)
 	if !u.some {

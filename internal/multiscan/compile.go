@@ -14,33 +14,33 @@ import (
 )
 
 const (
-	// DefaultMaxProgram is the bound of Options.MaxProgram if that is 0.
+	// DefaultMaxProgram is the value of Options.MaxProgram if that is 0.
 	DefaultMaxProgram = 200
-	// maxExpression is the longest expression, in bytes.
+	// maxExpression bounds the length of an expression, in bytes.
 	maxExpression = 8 << 10
-	// commonPerMB is how many lines of a MB of the sample may hold a pattern's literals before that is a Problem.
+	// commonPerMB bounds how many lines per MB of the sample may contain a pattern's literals. More are a Problem.
 	commonPerMB = 20
-	// maxAlso is how many sets besides the one that is looked for a text is asked for before the expression is run, and
-	// maxAsked how many literals such a set may have.
+	// maxAlso bounds the literal sets that the scanner checks in a text before it runs the expression, besides the set
+	// in the filter. maxAsked bounds the literals of such a set.
 	maxAlso, maxAsked = 4, 32
 )
 
-// Options of Compile; the zero value is useful.
+// Options holds the options of Compile. The zero value is ready to use.
 type Options struct {
-	MaxProgram int    // instructions of a compiled expression; larger ones are rejected; 0: DefaultMaxProgram
-	Known      string // what Literals gave for some of the expressions: it is believed
+	MaxProgram int    // bound on the instructions of a compiled expression; a larger one is rejected; 0: DefaultMaxProgram
+	Known      string // the result of Literals for some of the expressions; Compile does not check it
 }
 
-// Problem is what is wrong, or slow, with one pattern.
+// Problem describes a pattern that matches nothing or is slow.
 type Problem struct {
-	Pattern int    // index into the expressions
-	Reject  bool   // the pattern matches nothing
-	Text    string // for an operator
+	Pattern int    // index of the expression
+	Reject  bool   // true: the pattern matches nothing; false: it is slow
+	Text    string // a sentence for an operator
 }
 
-// Compile compiles exprs, RE2 syntax, each as it is given. A pattern with a rejecting Problem matches nothing; problems
-// are in order of patterns, and none is told of a known expression. The error is not nil only if the options cannot be
-// used.
+// Compile compiles expressions in RE2 syntax. A pattern that has a Problem with Reject matches nothing. The problems
+// are in the order of the patterns. Compile reports no problem for an expression in Options.Known. It returns an error
+// only if the options are not valid.
 func Compile(exprs []string, o Options) (*Set, []Problem, error) {
 	if o.MaxProgram < 0 {
 		return nil, nil, fmt.Errorf("compiling patterns: MaxProgram is %d: give 0 for the default of %d, or a positive bound", o.MaxProgram, DefaultMaxProgram)
@@ -58,7 +58,8 @@ func Compile(exprs []string, o Options) (*Set, []Problem, error) {
 			return nil, nil, err
 		}
 	}
-	// Those with the least choice come first: others may share their grams.
+	// The shortest literals come first, because they have the fewest words to choose from. Longer ones can share their
+	// grams.
 	slices.SortStableFunc(c.find, func(a, b entry) int { return len(a.text) - len(b.text) })
 	for _, e := range c.find {
 		at, _ := sampled().rarest(e.text, c.set.filter)
@@ -70,10 +71,11 @@ func Compile(exprs []string, o Options) (*Set, []Problem, error) {
 type compiler struct {
 	set      *Set
 	problems []Problem
-	find     []entry // literals of which no word is chosen yet
+	find     []entry // the literals for the filter, whose words are not chosen yet
 }
 
-// analyse puts an expression into the set, and tells what is wrong with it.
+// analyse adds an expression to the set. problem says what is wrong with it, or is "". reject is true if the expression
+// can match nothing.
 func (c *compiler) analyse(i int32, maxProgram int) (problem string, reject bool) {
 	p := &c.set.patterns[i]
 	if len(p.expr) > maxExpression {
@@ -83,7 +85,7 @@ func (c *compiler) analyse(i int32, maxProgram int) (problem string, reject bool
 	if err != nil {
 		return fmt.Sprintf("does not compile: %v", err), true
 	}
-	// The size is estimated first: compiling nested counts takes the memory that the bound is to save.
+	// The size is estimated first, because to compile nested counts would take much memory.
 	size := programSize(tree)
 	if size <= 4*int64(maxProgram) {
 		prog, err := syntax.Compile(tree.Simplify())
@@ -122,7 +124,8 @@ func (c *compiler) analyse(i int32, maxProgram int) (problem string, reject bool
 	return "", false
 }
 
-// every has a pattern tried on every line that has its mark.
+// every makes the scanner try a pattern on every line that contains the pattern's mark, or on every line if it has
+// none.
 func (c *compiler) every(i int32) {
 	p := &c.set.patterns[i]
 	first, _, _ := strings.Cut(p.also, betweenSets)
@@ -135,7 +138,7 @@ func (c *compiler) every(i int32) {
 	c.set.every[n].patterns = append(c.set.every[n].patterns, i)
 }
 
-// textOf is what a pattern holds of sets.
+// textOf returns literal sets as one string, the form of pattern.also.
 func textOf(sets []literalSet) string {
 	text := make([]string, len(sets))
 	for i, set := range sets {
@@ -144,8 +147,9 @@ func textOf(sets []literalSet) string {
 	return strings.Join(text, betweenSets)
 }
 
-// chosen puts the set first that is to be looked for, and after it some others that say something else. A set that
-// nothing meets stands alone.
+// chosen returns the literal sets of an expression that the scanner uses. The first one is the cheapest, for the
+// filter. At most maxAlso others follow that are not implied by those before them. If a set is empty, no text can
+// match, and chosen returns that set alone.
 func chosen(sets []literalSet) []literalSet {
 	slices.SortStableFunc(sets, func(a, b literalSet) int { return cmp.Compare(sampled().cost(a), sampled().cost(b)) })
 	var out []literalSet
@@ -160,15 +164,15 @@ func chosen(sets []literalSet) []literalSet {
 	return out
 }
 
-// impliedBy reports whether a text with a literal of another set has one of this set, too.
+// impliedBy reports whether each text that contains a literal of the other set also contains one of this set.
 func (s literalSet) impliedBy(other literalSet) bool {
 	return !slices.ContainsFunc(other, func(o string) bool {
 		return !slices.ContainsFunc(s, func(l string) bool { return strings.Contains(o, l) })
 	})
 }
 
-// programSize estimates, without unfolding counts, how many instructions an expression compiles to: at most about twice
-// off, never by the factor of a count.
+// programSize estimates how many instructions an expression compiles to, without unfolding counted repetitions. The
+// estimate is wrong by a factor of about two at most, however large the counts are.
 func programSize(re *syntax.Regexp) int64 {
 	const most = 1 << 40
 	n := int64(1)
@@ -189,17 +193,18 @@ func programSize(re *syntax.Regexp) int64 {
 	return min(n, most)
 }
 
-// Characters that are in no expression and in no literal: they stand between what is known of an expression, and
-// between the literals of a set.
+// The separators in the text of Literals and in pattern.also: between the fields or the sets of an expression, and
+// between the literals of a set. Literals leaves out expressions that contain one of them.
 const (
 	betweenSets     = "\x1e"
 	betweenLiterals = "\x1f"
 )
 
-// Literals writes down, one a line, what Compile finds out about expressions, which takes it some 50 us for each: the
-// expression, its number of instructions, the literals to look for, each behind the place of its word (a character from
-// '0' on), and the sets of which a text must have a literal besides. Options.Known reads it. Expressions of which it
-// cannot be written are left out.
+// Literals returns the results of Compile's analysis, one expression a line, for Options.Known. The analysis takes
+// about 50 us for an expression. A line has the expression, its number of instructions, the literals for the filter,
+// and the other literal sets of which a matching text has a literal each. Before each literal for the filter stands the
+// place of its word, as a character from '0' on. Literals leaves out an expression without literals and one that does
+// not fit into this form.
 func Literals(exprs []string, maxProgram int) string {
 	s, _, err := Compile(exprs, Options{MaxProgram: maxProgram})
 	if err != nil {
@@ -218,7 +223,7 @@ func Literals(exprs []string, maxProgram int) string {
 	return b.String()
 }
 
-// readLiterals gives the rest of the line of each expression.
+// readLiterals parses the text of Literals. It returns the rest of the line by expression.
 func readLiterals(text string) map[string]string {
 	known := make(map[string]string, strings.Count(text, "\n"))
 	for line := range strings.Lines(text) {
@@ -228,7 +233,7 @@ func readLiterals(text string) map[string]string {
 	return known
 }
 
-// take puts an expression into the set of which a line of Literals tells all.
+// take adds an expression to the set from its line of Literals.
 func (c *compiler) take(i int32, known string) error {
 	p := &c.set.patterns[i]
 	number, rest, _ := strings.Cut(known, betweenSets)
@@ -248,13 +253,13 @@ func (c *compiler) take(i int32, known string) error {
 	return nil
 }
 
-// sample is output of builds and tests that pass: their words, and their habits (paths, durations, counts, names of
-// tests that speak of errors). Lines may be added to it.
+// sample is output of builds and tests that pass, with their usual words, paths, durations, counts, and names of tests
+// that mention errors. From it Compile estimates how common a literal is. Lines may be added to it.
 //
 //go:embed sample.txt
 var sample []byte
 
-// rarity says how often each gram occurs in the sample, by the hash of the filter.
+// rarity holds how often each gram occurs in the sample, by the gram's hash.
 type rarity [1 << gramBits]uint16
 
 var sampled = sync.OnceValue(func() *rarity { return newRarity(sample) })
@@ -267,7 +272,7 @@ func newRarity(of []byte) *rarity {
 	return r
 }
 
-// of gives how often a literal occurs, at most: as often as its rarest gram.
+// of returns an upper bound on how often a literal occurs in the sample: the count of its rarest gram.
 func (r *rarity) of(b []byte) int {
 	n := math.MaxUint16
 	for i := 0; i+gram <= len(b); i++ {
@@ -276,16 +281,15 @@ func (r *rarity) of(b []byte) int {
 	return n
 }
 
-// costOfGram is what it costs to know a gram, as a multiple of what it costs to compare one more literal where it
-// stands.
+// costOfGram is the cost of one more known gram in the filter, for each place of the sample that has the gram. The unit
+// is the cost of comparing one more literal at such a place.
 const costOfGram = 5
 
-// Costs as multiples of what it costs to know one more literal. The sample has few of the words of the world: a plain
-// one may well be common elsewhere.
+// The costs of a literal set. The unit is the cost of one more literal in the filter.
 const (
-	costOfHit   = 20      // to look at a line that has a literal
-	costOfShort = 1 << 20 // that a literal is a byte too short for the filter
-	costOfMark  = 1000    // to look for a mark
+	costOfHit   = 20      // for each line of the sample that has a literal of the set
+	costOfShort = 1 << 20 // for each byte by which the shortest literal is too short for the filter
+	costOfMark  = 1000    // for the search for a mark
 )
 
 func (r *rarity) cost(set literalSet) (cost int) {
@@ -304,6 +308,8 @@ func (r *rarity) cost(set literalSet) (cost int) {
 	return cost
 }
 
+// occurrences estimates how often a literal occurs in output. It adds to the count of a short plain word, because the
+// sample has few words, and such a word may be common in other output.
 func (r *rarity) occurrences(b []byte) int {
 	word := bytes.Trim(b, " ")
 	if len(word) < 10 && !bytes.ContainsFunc(word, func(c rune) bool { return c < 'a' || c > 'z' }) {
@@ -312,9 +318,9 @@ func (r *rarity) occurrences(b []byte) int {
 	return r.of(b)
 }
 
-// rarest gives the place of the word of a literal whose grams let the fewest places pass, and how many; none of a
-// literal that is too short. A gram that the filter knows already lets no more pass; one that it does not know costs
-// more than what it lets pass, as others may be taken for it. Without a filter all are taken to be known.
+// rarest returns the place of the word in a literal whose grams occur least often in the sample, and the cost of that
+// word. It returns 0, 0 for a literal that is too short. A gram that is new to the filter costs more, because it makes
+// the filter stop at more places. Without a filter, rarest treats all grams as known.
 func (r *rarity) rarest(literal string, f *filter) (place, cost int) {
 	for at := range len(literal) - minLiteral + 1 {
 		c := 0
@@ -332,7 +338,7 @@ func (r *rarity) rarest(literal string, f *filter) (place, cost int) {
 	return place, cost
 }
 
-// common gives how many lines of each MB of the sample hold literals of all sets.
+// common returns how many lines per MB of the sample contain a literal of each set.
 func common(sets []literalSet) float64 {
 	n := 0
 	for line := range bytes.Lines(lowered()) {
@@ -345,8 +351,8 @@ func common(sets []literalSet) float64 {
 
 var lowered = sync.OnceValue(func() []byte { return appendLower(nil, sample) })
 
-// markOf gives a byte beyond ASCII that is in each literal of a set that is not empty, the last one since that tells
-// characters apart; 0 if there is none.
+// markOf returns a byte of at least 0x80 that every literal of a set contains, or 0. The set must not be empty. markOf
+// takes the last such byte of the first literal, because the last byte of a UTF-8 character differs most.
 func markOf(set literalSet) byte {
 	for _, c := range slices.Backward([]byte(set[0])) {
 		if c >= 0x80 && !slices.ContainsFunc(set, func(l string) bool { return !bytes.Contains([]byte(l), []byte{c}) }) {

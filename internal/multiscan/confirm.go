@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// limits bound the work of a stream. Work is counted in instructions of a program times bytes of text; one unit takes 1
-// to 25 ns. Both budgets grow with the stream, so that what is found does not depend on how it comes.
+// limits bounds the work on a stream. The unit of work is one instruction of a program times one byte of text, which
+// takes 1 to 25 ns. Both budgets grow with the stream, so the hits do not depend on how the stream is cut into writes.
 type limits struct {
 	pattern, total budget
-	atEnd, eachEnd int64 // for what Close looks at: in all, and each pattern
+	atEnd, eachEnd int64 // the work that Close may do: in total, and for each pattern
 }
 
-// budget is base units and of each 16 bytes of the stream rate more, but never above most.
+// budget is an amount of work: base, and rate more for each 16 bytes of the stream, but at most most.
 type budget struct {
 	base, rate, most int64
 }
@@ -23,8 +23,8 @@ func (b budget) at(offset int64) int64 {
 	return min(b.most, b.base+offset/16*b.rate)
 }
 
-// defaultLimits: a stream of any length costs 2 s at the very worst; of that no pattern alone takes more than a
-// quarter. The end of the stream, which says most about a failure, has a part of that for itself.
+// defaultLimits bounds the work on a stream of any length to 2 s in the worst case. A single pattern takes at most a
+// quarter of that. A part of the work is reserved for the end of the stream, which says most about a failure.
 var defaultLimits = limits{
 	pattern: budget{base: 4 << 20, rate: 16, most: 22_000_000},
 	total:   budget{base: 16 << 20, rate: 40, most: 84_000_000},
@@ -32,15 +32,15 @@ var defaultLimits = limits{
 	eachEnd: 3_000_000,
 }
 
-// trial is what a stream has seen of one pattern.
+// trial holds the counts of one pattern in a stream.
 type trial struct {
-	line  int64 // of the last hit
-	spent int64 // work
+	line  int64 // the line of the last hit
+	spent int64 // the work done for the pattern
 	hits  int
 }
 
-// confirm runs a pattern on a text, if the text holds the pattern's other literals and the budgets allow it. Else the
-// text is kept for the end.
+// confirm runs a pattern's expression on a text and reports a hit. It does so only if the text contains the pattern's
+// other literals. If a budget is spent or the pattern has MaxHits hits, it keeps the text for the end of the stream.
 func (sc *Scanner) confirm(p int32, text []byte, cut edges) {
 	t := &sc.tried[p]
 	pat := &sc.set.patterns[p]
@@ -74,7 +74,8 @@ func (sc *Scanner) confirm(p int32, text []byte, cut edges) {
 	sc.found(Hit{Pattern: int(p), Line: sc.line, Offset: sc.offset, Text: text, Loc: loc})
 }
 
-// spend takes the cost of a look from the pattern's budget, and from the total if that is given, if both allow it.
+// spend adds a cost to the work of a pattern, and to total unless that is nil. It returns false and adds nothing if the
+// cost would exceed a budget.
 func (sc *Scanner) spend(t *trial, cost int64, total *int64) bool {
 	l := &sc.set.limits
 	if t.spent+cost > l.pattern.at(sc.offset) || total != nil && *total+cost > l.total.at(sc.offset) {
@@ -92,8 +93,8 @@ func (sc *Scanner) skip(p int32, text []byte, cut edges) {
 	sc.late.add(sc, p, text, cut)
 }
 
-// holds reports whether a text has a literal of each of the pattern's other sets. The text is lowered once: lower is
-// emptied when there is another.
+// holds reports whether a text contains a literal of each of the pattern's other sets. It lowers the text only once;
+// the caller empties sc.lower before the next text.
 func (sc *Scanner) holds(pat *pattern, text []byte) bool {
 	if len(sc.lower) == 0 {
 		sc.lower = appendLower(sc.lower, text)
@@ -126,24 +127,25 @@ func appendLower(to, text []byte) []byte {
 	return to
 }
 
-// maxLate bounds what is kept for the end of the stream, in bytes; up to twice as much is.
+// maxLate bounds each of the two halves of late, in bytes.
 const maxLate = 256 << 10
 
-// late keeps the last texts on which patterns were not tried any more, because their budget was spent or because they
-// had been found often enough. The end of a log says most about a failure, so at the end these are looked at.
+// late keeps the last texts on which patterns were not tried, because their budget was spent or because they had
+// MaxHits hits. The end of a log says most about a failure, so the scanner tries the patterns on these texts after the
+// end.
 type late struct {
-	old, young looks // when young is full, it becomes old
-	unit       int64 // number of the text at hand
+	old, young looks // when young is full, it replaces old
+	unit       int64 // the number of the current text
 }
 
-// looks are texts with the patterns that are to be tried on them, in slices that are used again.
+// looks holds texts with the patterns to try on them. Its slices are reused.
 type looks struct {
 	list     []look
 	text     []byte
 	patterns []int32
 }
 
-// look is one text, with parts of the slices of looks.
+// look is one text and its patterns. Its slices are parts of those of looks.
 type look struct {
 	line, offset, unit int64
 	text               []byte
@@ -178,7 +180,7 @@ func (l *late) add(sc *Scanner, p int32, text []byte, cut edges) {
 	last.patterns = y.patterns[len(y.patterns)-len(last.patterns)-1:]
 }
 
-// of gives one of all texts, the oldest first.
+// of returns the text number n, counted from the oldest.
 func (l *late) of(n int) *look {
 	if n < len(l.old.list) {
 		return &l.old.list[n]
@@ -186,18 +188,18 @@ func (l *late) of(n int) *look {
 	return &l.young.list[n-len(l.old.list)]
 }
 
-// lateHit is a hit that is told when all of them are known.
+// lateHit is a hit that finish has found and not yet reported.
 type lateHit struct {
 	look    int
 	pattern int32
 	loc     []int
 }
 
-// finish looks at what was kept, the last text first, and tells the hits in order.
+// finish tries the patterns on the texts in late, the last text first, and then reports the hits in order.
 func (sc *Scanner) finish() {
 	l := &sc.late
 	var hits []lateHit
-	last := map[int32]int{} // of each pattern: the hit found last, which stands first
+	last := map[int32]int{} // by pattern: the index of the hit found last, which is the earliest in the stream
 	count := map[int32]int{}
 	spent := map[int32]int64{}
 	left := sc.set.limits.atEnd
@@ -224,7 +226,7 @@ func (sc *Scanner) finish() {
 			loc := sc.set.on(p, look.cut).FindSubmatchIndex(look.text)
 			switch {
 			case loc == nil:
-			case again: // of the texts of a line, the first counts
+			case again: // if several texts of a line match, the first one counts
 				hits[h].look, hits[h].loc = n, loc
 			default:
 				last[p] = len(hits)

@@ -5,28 +5,30 @@ import (
 )
 
 const (
-	minLiteral = 8  // bytes of a literal that the filter needs: a word
-	maxLiteral = 64 // bytes that it takes: the rest is left to the expression
-	gram       = 5  // bytes that it looks at in one place
-	// stride is how far these places are apart: a word holds a whole gram at one of them wherever it stands.
+	minLiteral = 8  // bytes of a word: the filter takes no shorter literal
+	maxLiteral = 64 // bytes of a literal that the filter compares; the expression checks the rest
+	gram       = 5  // bytes that the filter hashes at one place
+	// stride is the distance between two places that the filter reads. Wherever a word stands, one of its whole grams
+	// begins at such a place.
 	stride   = minLiteral - gram + 1
 	gramBits = 18
 	wordBits = 17
 	headBits = 14
 	fold64   = 0x2020202020202020
 	factor   = 0x9E3779B97F4A7C15
-	batch    = 1024 // places that are looked at in one go
+	batch    = 1024 // places that known reads in one call
 )
 
-// filter finds thousands of literals in a text by looking at every stride-th place only. Of each literal one word of
-// minLiteral bytes is chosen. The word has stride grams, and wherever it stands, one of them is at a place looked at. A
-// bit says whether a gram is one of a word, which few are. There the words that it can belong to are looked at: again a
-// bit says whether a word is known. If it is, the literals with that word are compared. Grams and words are compared
-// with bit 0x20 of each byte set, which joins upper and lower case.
+// filter finds thousands of literals in a text and reads only every stride-th place of the text. Compile has chosen one
+// word of minLiteral bytes in each literal. A word has stride grams, and wherever it stands in a text, one of these
+// grams begins at a place that the filter reads. The array grams says whether a gram belongs to any word; few grams do.
+// Around such a gram the filter checks the words that may contain it: the bit set words says whether a word belongs to
+// any literal. If so, the filter compares the literals with that word. Grams and words are compared with bit 0x20 of
+// each byte set, so that upper and lower case are equal.
 type filter struct {
 	grams   [1 << gramBits]byte
 	words   [1 << wordBits / 64]uint64
-	heads   [1 << headBits]int32 // by hash of a word: the first entry, from 1
+	heads   [1 << headBits]int32 // by hash of a word: the number of its first entry, from 1; 0: none
 	entries []entry
 }
 
@@ -34,33 +36,33 @@ type filter struct {
 type entry struct {
 	word    uint64
 	text    string // the literal, in lower case
-	at      int    // where the word is in it
+	at      int    // the index of the word in text
 	pattern int32
-	next    int32 // entry with the same hash, from 1; 0: there is none
+	next    int32 // the number of the next entry with the same hash, from 1; 0: none
 }
 
-// fold loads a word with letter case joined.
+// fold loads the first minLiteral bytes of b, with upper and lower case made equal.
 func fold(b []byte) uint64 { return binary.LittleEndian.Uint64(b) | fold64 }
 
-// foldEnd is fold where there may be fewer bytes.
+// foldEnd does the same as fold for a b that may have fewer bytes.
 func foldEnd(b []byte) uint64 {
 	var w [minLiteral]byte
 	copy(w[:], b)
 	return fold(w[:])
 }
 
-// hashGram is the bit of the gram that a word begins with.
+// hashGram returns the hash, of gramBits bits, of the gram at the beginning of a word.
 func hashGram(word uint64) uint64 {
 	return word * (factor << (64 - 8*gram) & (1<<64 - 1)) >> (64 - gramBits)
 }
 
-// hashWord has wordBits bits; the upper headBits of them choose a head.
+// hashWord returns the hash of a word, of wordBits bits. Its upper headBits bits are the index into heads.
 func hashWord(word uint64) uint64 { return word * factor >> (64 - wordBits) }
 
-// hasGram is 1 if the bit of a gram's hash is set, else 0.
+// hasGram returns 1 if a gram with this hash belongs to a word, else 0.
 func (f *filter) hasGram(h uint64) uint { return uint(f.grams[h]) }
 
-// add has the filter find a literal of minLiteral to maxLiteral bytes by its word.
+// add adds a literal of minLiteral to maxLiteral bytes to the filter. at is the index of its chosen word.
 func (f *filter) add(pattern int32, text string, at int) {
 	w := fold([]byte(text[at : at+minLiteral]))
 	for i := range stride {
@@ -73,7 +75,7 @@ func (f *filter) add(pattern int32, text string, at int) {
 	*head = int32(len(f.entries))
 }
 
-// stands reports whether the literal is at a place of b.
+// stands reports whether b contains the literal at an index, without regard to ASCII case.
 func (e *entry) stands(b []byte, at int) bool {
 	if at < 0 || at+len(e.text) > len(b) {
 		return false
@@ -94,24 +96,24 @@ func (e *entry) stands(b []byte, at int) bool {
 type search struct {
 	f     *filter
 	text  []byte
-	place int // of a byte of the literal that was found
-	from  int // the next place to be looked at
-	// spots are places of grams that are known; later, those of words that are known, with the offset of the gram in
-	// the word in the lower bits. One more is written than there are.
+	place int // the place of a byte of the literal that next has found
+	from  int // the next place to read
+	// spots holds the places of known grams. words holds the places of known words: the place of the gram times stride,
+	// plus the offset of the gram in the word. One element more may be written than is counted.
 	spots [2 * batch]uint32
 	words [stride * 2 * batch]uint32
-	n, at uint // how many words there are, and the next
-	start int  // of the word at hand
+	n, at uint // the number of words, and the index of the next one
+	start int  // the index in text of the current word
 	entry int32
 }
 
-// begin begins a text of less than 1 GiB.
+// begin starts the search in a text of less than 1 GiB.
 func (s *search) begin(text []byte) {
 	s.text, s.from, s.n, s.at, s.entry = text, 0, 0, 0, 0
 }
 
-// next gives the pattern of the next literal that stands in the text, -1 after the last one. A literal may be found
-// more than once.
+// next returns the pattern of the next literal in the text, or -1 after the last one. It may return a literal more than
+// once.
 func (s *search) next() int32 {
 	for {
 		for s.entry != 0 {
@@ -132,8 +134,9 @@ func (s *search) next() int32 {
 	}
 }
 
-// known notes the places of text, which is at from, that have known grams, and counts them. Nothing in the loop depends
-// on what the text is, so that no branch of it is foretold wrongly. Not inlined, its variables are in registers.
+// known writes the places of known grams in text to spots and returns their number. from is the place of text in the
+// whole text. The loop has no branch that depends on the text, so the processor mispredicts none. The function is not
+// inlined, because its variables then stay in registers.
 //
 //go:noinline
 func (f *filter) known(text []byte, from uint32, spots *[2 * batch]uint32) (n uint) {
@@ -156,7 +159,7 @@ func (f *filter) known(text []byte, from uint32, spots *[2 * batch]uint32) (n ui
 	return n
 }
 
-// look fills words, and reports whether there are any.
+// look fills words with the next known words of the text, and reports whether there are any.
 func (s *search) look() bool {
 	f, text, i := s.f, s.text, s.from
 	for s.n = 0; s.n == 0 && i+gram <= len(text); {
@@ -172,7 +175,7 @@ func (s *search) look() bool {
 	return s.n > 0
 }
 
-// belong notes which known words the first n spots are in, and counts them.
+// belong writes to words the known words that contain the grams at the first n spots, and returns their number.
 func (s *search) belong(n uint) (m uint) {
 	f, text := s.f, s.text
 	for _, place := range s.spots[:n] {
@@ -186,7 +189,7 @@ func (s *search) belong(n uint) (m uint) {
 	return m
 }
 
-// hasWord is 1 if the bit of a word's hash is set, else 0.
+// hasWord returns 1 if the bit of the word's hash is set, else 0.
 func (f *filter) hasWord(word uint64) uint {
 	h := hashWord(word)
 	return uint(f.words[h/64] >> (h % 64) & 1)

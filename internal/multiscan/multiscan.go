@@ -1,29 +1,31 @@
-// Package multiscan finds which of many regular expressions match the lines of a log that streams by, in constant
-// memory: a literal filter runs over the text at a speed near that of memory, and an expression is run only on a line
-// that holds all the literals it cannot match without.
+// Package multiscan finds which of many regular expressions match the lines of a stream, in constant memory. A filter
+// searches the text for literals, nearly as fast as memory can be read. The scanner runs an expression only on a line
+// that contains all literals without which the expression cannot match.
 //
-// # What is matched
+// # Matching
 //
-// The stream is cut into lines at "\n". From a line terminal control sequences are removed (CSI, OSC and the other
-// control strings, ESC with its final byte; a backspace takes the character before it away), and a "\r" begins the text
-// of the line anew, as a progress bar does, so that "\r\n" ends a line and each state of a progress bar is matched by
-// itself. A text longer than [Window] is matched in windows that overlap by half; "^" and "$" match only at the true
-// ends of the text. A pattern is found at most once per line, and at most [MaxHits] times while the stream goes by. The
-// lines after that, and those for which a budget was spent, are not forgotten: the last of them, as many as fit into
-// 256 KiB or more, are looked at when the stream ends, the last line first, and [LastHits] more are told of each
-// pattern, since the end of a log says most about a failure. NUL bytes and invalid UTF-8 are ordinary text.
+// The scanner cuts the stream into lines at "\n". It removes terminal control sequences from a line (CSI, OSC and the
+// other control strings, ESC with its final byte). A backspace removes the character before it. A "\r" begins a new
+// text of the line: so "\r\n" ends a line, and each state of a progress bar is a text of its own. A text longer than
+// [Window] is matched in windows that overlap by half; "^" and "$" match only at the true ends of the text. NUL bytes
+// and invalid UTF-8 are ordinary text.
 //
-// # What it may cost
+// A pattern has at most one hit in a line, and at most [MaxHits] before the end of the stream. The scanner keeps the
+// last of the lines on which it did not try a pattern, 256 KiB of them or more. When the stream ends, it tries the
+// patterns on these lines, the last line first, and reports up to [LastHits] more hits of each pattern, because the end
+// of a log says most about a failure.
 //
-// Expressions are bounded in size, and the work of running them is counted (in bytes of text times instructions of the
-// program) against a budget of each pattern and one of the whole stream, both of which grow with the stream. What was
-// not run because a budget was spent, not at the end either, is counted in [Stats].Skipped. The outcome depends on the
-// stream only, not on how it was cut into writes.
+// # Cost
+//
+// The size of an expression is bounded. The work of running expressions is counted in bytes of text times instructions
+// of the program. Each pattern has a budget of work, and so has the whole stream; both grow with the stream.
+// [Stats].Skipped counts the runs that a spent budget has prevented for good. The hits depend on the stream only, not
+// on how it is cut into writes.
 //
 // # Letters
 //
-// Literals are compared without regard to the case of ASCII letters. The two other characters that fold to ASCII,
-// U+017F (long s) and U+212A (Kelvin), are not taken for "s" and "k" by the filter.
+// The filter ignores the case of ASCII letters. It does not take the two other characters that fold to ASCII, U+017F
+// (long s) and U+212A (Kelvin), for "s" and "k".
 package multiscan
 
 import (
@@ -34,25 +36,24 @@ import (
 	"sync"
 )
 
-// MaxHits is how often one pattern is found in a stream while that goes by.
+// MaxHits bounds the hits of one pattern before the end of a stream.
 const MaxHits = 64
 
-// LastHits is how often one pattern is found when the stream ends, among the last lines on which it was not tried any
-// more.
+// LastHits bounds the hits of one pattern that Close adds, from the last lines on which the pattern was not tried.
 const LastHits = 4
 
 // Set is a compiled set of patterns, safe for use by many scanners at once.
 type Set struct {
 	patterns []pattern
 	filter   *filter
-	every    []marked // patterns without a long literal
+	every    []marked // the patterns without a literal that is long enough for the filter
 	limits   limits
-	compiled sync.Map // of cutPattern: the expressions that were wanted
+	compiled sync.Map // by cutPattern: the expressions that on has compiled
 }
 
-// marked are patterns that are tried on every line that has a byte.
+// marked holds the patterns to try on every line that contains a byte.
 type marked struct {
-	mark     byte // 0: on every line
+	mark     byte // the byte; 0: the patterns are tried on every line
 	patterns []int32
 }
 
@@ -60,16 +61,16 @@ type marked struct {
 type Hit struct {
 	Pattern int
 	Line    int64  // from 1
-	Offset  int64  // of the line in the stream as it came
-	Text    []byte // the line after cleaning, or its window
-	Loc     []int  // pairs of indices into Text, as regexp.FindSubmatchIndex gives them
+	Offset  int64  // the offset of the line in the raw stream, in bytes
+	Text    []byte // the cleaned text of the line, or the window that matches
+	Loc     []int  // pairs of indices into Text, as regexp.FindSubmatchIndex returns them
 }
 
-// Stats are the counts of one stream.
+// Stats holds the counts of one stream.
 type Stats struct {
 	Bytes, Lines int64
-	Confirms     int64 // runs of an expression; how many are needed depends on how the stream is cut into writes
-	Skipped      int64 // looks not taken, not at the end either, because a budget was spent: something may be missed
+	Confirms     int64 // runs of an expression; the number depends on how the stream is cut into writes
+	Skipped      int64 // runs that a spent budget has prevented, at the end of the stream too: a hit may be missing
 }
 
 // Names returns the names of the groups of a pattern, as regexp.SubexpNames does; nil for a rejected one.
@@ -80,9 +81,9 @@ func (s *Set) Names(pattern int) []string {
 	return s.on(int32(pattern), 0).SubexpNames()
 }
 
-// NewScanner returns a scanner that calls found for each hit, in order of lines, then of the text's parts, then of
-// patterns; those that only Close finds come in the same order after all others. The hits of one pattern are always in
-// order. The Hit is valid during the call only. The hits of a line are found in the Write that ends it.
+// NewScanner returns a scanner that calls found for each hit. It orders the hits by line, then by text of the line,
+// then by pattern. The hits that only Close finds come in the same order after all others. The hits of one pattern are
+// always in the order of the lines. A Hit is valid only during the call. The Write that ends a line reports its hits.
 func (s *Set) NewScanner(found func(Hit)) *Scanner {
 	sc := &Scanner{set: s, tried: make([]trial, len(s.patterns)), mark: make([]uint32, len(s.patterns))}
 	sc.outer.f, sc.inner.f = s.filter, s.filter
@@ -93,24 +94,24 @@ func (s *Set) NewScanner(found func(Hit)) *Scanner {
 // pattern is one expression.
 type pattern struct {
 	expr    string
-	program int64  // instructions; 0: the pattern is rejected
-	also    string // sets of literals: a text that matches has one of each
+	program int64  // number of instructions; 0: the pattern is rejected
+	also    string // literal sets, see textOf: a matching text contains a literal of each set
 	mark    byte   // if not 0: a line without this byte cannot match
 }
 
-// cutPattern is a pattern for a text that is cut at these ends.
+// cutPattern names a pattern for a text that is cut at these ends.
 type cutPattern struct {
 	pattern int32
 	cut     edges
 }
 
-// on gives a pattern for a text that is cut at these ends: there "^", or "$", cannot match. It is compiled when it is
-// first wanted: most never are.
+// on returns the expression of a pattern for a text that is cut at these ends, where "^" or "$" must not match. It
+// compiles an expression at the first call, because most are never needed.
 func (s *Set) on(p int32, cut edges) *regexp.Regexp {
 	if re, ok := s.compiled.Load(cutPattern{p, cut}); ok {
 		return re.(*regexp.Regexp)
 	}
-	re := regexp.MustCompile(s.patterns[p].expr) // it parsed and compiled before
+	re := regexp.MustCompile(s.patterns[p].expr) // Compile has compiled it before
 	if cut != 0 {
 		if tree, err := syntax.Parse(s.patterns[p].expr, syntax.Perl); err == nil {
 			without(tree, cut)
@@ -123,7 +124,7 @@ func (s *Set) on(p int32, cut edges) *regexp.Regexp {
 	return re
 }
 
-// without replaces the assertions about the ends that are cut by what matches nothing.
+// without replaces the assertions "^" or "$" at the cut ends by an expression that matches nothing.
 func without(re *syntax.Regexp, cut edges) {
 	switch re.Op {
 	case syntax.OpBeginLine, syntax.OpBeginText:
@@ -142,9 +143,9 @@ func without(re *syntax.Regexp, cut edges) {
 }
 
 const (
-	// maxPiece is how much text is worked on at a time: it stays in the processor's cache from one pass to the next.
+	// maxPiece bounds the text of one pass, in bytes, so that it stays in the processor's cache.
 	maxPiece = 32 << 10
-	// maxCarry is how much of an unfinished line is kept as it came; a longer one is cut into units while it comes.
+	// maxCarry bounds the raw bytes kept of an unfinished line. A longer line is cut into units while it comes.
 	maxCarry = 64 << 10
 )
 
@@ -159,18 +160,18 @@ type Scanner struct {
 	units units
 	clean []byte // lines without their control sequences
 
-	done   int64 // bytes of the lines that are finished
-	line   int64 // number of the line at hand
-	offset int64 // its place in the stream
+	done   int64 // bytes of the finished lines
+	line   int64 // number of the current line
+	offset int64 // offset of the current line in the raw stream
 
-	outer, inner search  // over lines, and over a unit of a line
-	every        []int32 // patterns that are tried on every line of the piece at hand
-	gathered     []int32 // patterns to be tried on the line at hand
+	outer, inner search  // over many lines, and over one unit of a line
+	every        []int32 // patterns to try on every line of the current piece
+	gathered     []int32 // patterns to try on the current line
 	mark         []uint32
-	gen          uint32 // what mark is for a pattern that is gathered
+	gen          uint32 // the value of mark for a pattern that is in gathered
 
 	tried []trial
-	total int64 // work spent on confirming
+	total int64 // work done by confirm
 	lower []byte
 	late  late
 }
@@ -190,15 +191,15 @@ func (sc *Scanner) Reset(found func(Hit)) {
 	sc.gen = 0
 }
 
-// Stats returns the counts so far; lines are counted when they end.
+// Stats returns the counts so far. A line counts when it ends.
 func (sc *Scanner) Stats() Stats {
 	s := sc.stats
 	s.Lines = sc.line - 1
 	return s
 }
 
-// Write takes the next bytes of the stream, which may be cut anywhere. It finds the hits of the lines that end in p,
-// and never fails.
+// Write takes the next bytes of the stream, which may be cut anywhere. It reports the hits of the lines that end in p.
+// Write never returns an error.
 func (sc *Scanner) Write(p []byte) (int, error) {
 	n := len(p)
 	sc.stats.Bytes += int64(n)
@@ -218,8 +219,8 @@ func (sc *Scanner) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close matches a last line that has no "\n", and the last of the lines on which patterns were not tried any more. It
-// never fails.
+// Close scans a last line without "\n", and tries the patterns again on the lines kept for the end. It never returns an
+// error.
 func (sc *Scanner) Close() error {
 	if sc.long || len(sc.carry) > 0 {
 		sc.endLine()
@@ -243,7 +244,7 @@ func (sc *Scanner) keep(p []byte) {
 	sc.carry = append(sc.carry, p...)
 }
 
-// endLine finishes the line of which parts were kept.
+// endLine scans the line whose parts keep has kept.
 func (sc *Scanner) endLine() {
 	if sc.long {
 		sc.endLong()
@@ -274,12 +275,12 @@ func (sc *Scanner) endLong() {
 	sc.line++
 }
 
-// lines takes whole lines, each with its "\n", as many at a time as are in a piece.
+// lines scans whole lines, each with its "\n", in pieces of at most maxPiece bytes.
 func (sc *Scanner) lines(p []byte) {
 	for len(p) > 0 {
 		n := wholeLines(p, maxPiece)
 		switch {
-		case n == 0, bytes.IndexByte(p[:n], backspace) >= 0: // the units know how far back it reaches
+		case n == 0, bytes.IndexByte(p[:n], backspace) >= 0: // only units can remove the character before it
 			n = sc.longLine(p)
 		case bytes.IndexByte(p[:n], esc) >= 0:
 			sc.clean = appendClean(sc.clean[:0], p[:n])
@@ -291,12 +292,12 @@ func (sc *Scanner) lines(p []byte) {
 	}
 }
 
-// wholeLines gives how many bytes of lines fit into a number of bytes.
+// wholeLines returns the length of the whole lines in the first most bytes of p.
 func wholeLines(p []byte, most int) int {
 	return bytes.LastIndexByte(p[:min(len(p), most)], '\n') + 1
 }
 
-// longLine cuts the first line into units, and gives its length with its "\n".
+// longLine scans the first line of p in units, and returns its length with its "\n".
 func (sc *Scanner) longLine(p []byte) int {
 	n := bytes.IndexByte(p, '\n')
 	sc.startLong()
@@ -305,7 +306,8 @@ func (sc *Scanner) longLine(p []byte) int {
 	return n + 1
 }
 
-// block scans lines that hold no control sequences; raw are the same lines as they came, nil if they came so.
+// block scans lines without control sequences. raw holds the same lines before cleaning; nil if there was nothing to
+// clean.
 func (sc *Scanner) block(text, raw []byte) {
 	sc.every = sc.every[:0]
 	for _, e := range sc.set.every {
@@ -316,7 +318,7 @@ func (sc *Scanner) block(text, raw []byte) {
 	s := &sc.outer
 	s.begin(text)
 	p := s.next()
-	pos, rawStart, rawLine := 0, 0, sc.line // where the line at hand begins, and where a line of raw does
+	pos, rawStart, rawLine := 0, 0, sc.line // the beginning of the current line in text, and of line rawLine in raw
 	for pos < len(text) && (p >= 0 || len(sc.every) > 0) {
 		if len(sc.every) == 0 {
 			start := pos + bytes.LastIndexByte(text[pos:s.place], '\n') + 1
@@ -358,7 +360,7 @@ func (sc *Scanner) textLine(line []byte) {
 	sc.try(line, 0)
 }
 
-// unit scans a text of a line that has several.
+// unit scans one text, or one window of it, of a line that has several.
 func (sc *Scanner) unit(text []byte, cut edges) {
 	sc.newGather()
 	sc.inner.begin(text)
@@ -376,7 +378,7 @@ func (sc *Scanner) newGather() {
 	}
 }
 
-// gather notes a pattern of which a literal was found.
+// gather adds a pattern to those that are tried on the current line, because the filter has found one of its literals.
 func (sc *Scanner) gather(p int32) {
 	if sc.mark[p] != sc.gen {
 		sc.mark[p] = sc.gen
@@ -384,7 +386,7 @@ func (sc *Scanner) gather(p int32) {
 	}
 }
 
-// try tries the gathered patterns, and those of every line, on a text.
+// try tries the gathered patterns and the patterns for every line on a text.
 func (sc *Scanner) try(text []byte, cut edges) {
 	sc.gathered = append(sc.gathered, sc.every...)
 	slices.Sort(sc.gathered)

@@ -8,20 +8,20 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of what is taken from one expression.
+// The bounds on the literals that are derived from one expression.
 const (
 	maxClass = 64  // characters of a class that is expanded
-	maxExact = 130 // literals that a part is expanded to
-	maxGood  = 700 // literals that a part is expanded to where that makes them long enough
-	maxLong  = 32  // literals that long ones are expanded to
-	maxBytes = 64  // of a literal that is expanded
+	maxExact = 130 // literals to which a part is expanded
+	maxGood  = 700 // literals to which a part is expanded if the expansion makes them long enough for the filter
+	maxLong  = 32  // literals to which a part is expanded that has literals long enough already
+	maxBytes = 64  // bytes of an expanded literal
 	maxCount = 16  // repetitions that are unfolded
 )
 
-// literalSet holds ASCII-lowered literals without line ends; nil means that nothing is known.
+// literalSet holds literals without line ends, their ASCII letters in lower case. nil means that nothing is known.
 type literalSet []string
 
-// shortest gives the length of the shortest literal.
+// shortest returns the length of the shortest literal.
 func (s literalSet) shortest() int {
 	n := 1 << 30
 	for _, l := range s {
@@ -30,17 +30,17 @@ func (s literalSet) shortest() int {
 	return n
 }
 
-// part is what is known of the texts that a part of an expression matches.
+// part describes the texts that a part of an expression matches.
 type part struct {
-	exact  literalSet   // if not nil: these are all of them
-	empty  bool         // the empty text may be one of them
-	prefix literalSet   // if not nil: the others begin with one of these
-	suffix literalSet   // if not nil: the others end with one of these
-	turns  literalSet   // if not nil: the others are rows of these
-	must   []literalSet // of each of these sets they contain a literal, the empty text too
+	exact  literalSet   // if not nil: the part matches exactly these texts
+	empty  bool         // the part may match the empty text
+	prefix literalSet   // if not nil: each nonempty text begins with one of these
+	suffix literalSet   // if not nil: each nonempty text ends with one of these
+	turns  literalSet   // if not nil: each nonempty text is a sequence of these
+	must   []literalSet // each text, also the empty one, contains a literal of each of these sets
 }
 
-// exactly is a part that matches these texts only.
+// exactly returns a part that matches these texts only.
 func exactly(set literalSet) part {
 	set = distinct(set)
 	full := set
@@ -52,8 +52,8 @@ func exactly(set literalSet) part {
 	return p
 }
 
-// required gives sets of literals: a text that the expression matches contains a literal of each of them. An empty set
-// is one that no line can meet.
+// required returns literal sets. Each text that the expression matches contains a literal of each set. An empty set
+// means that no line can match.
 func required(re *syntax.Regexp) []literalSet {
 	p := partOf(re)
 	if p.exact != nil {
@@ -62,7 +62,7 @@ func required(re *syntax.Regexp) []literalSet {
 	return p.must
 }
 
-// partOf is what is known of an expression.
+// partOf returns the description of the texts that an expression matches.
 func partOf(re *syntax.Regexp) part {
 	switch re.Op {
 	case syntax.OpEmptyMatch, syntax.OpBeginLine, syntax.OpEndLine, syntax.OpBeginText,
@@ -105,7 +105,7 @@ func partOf(re *syntax.Regexp) part {
 	return part{}
 }
 
-// atLeastOnce is a part that comes once or more often.
+// atLeastOnce returns the part for one or more repetitions of p.
 func atLeastOnce(p part) part {
 	if p.exact != nil {
 		p.must, p.turns, p.exact = addSet(nil, p.exact), p.prefix, nil
@@ -113,7 +113,7 @@ func atLeastOnce(p part) part {
 	return p
 }
 
-// optional is a part that may be left out.
+// optional returns the part for p or the empty text.
 func optional(p part) part {
 	if p.exact != nil {
 		return exactly(append(slices.Clone(p.exact), ""))
@@ -122,8 +122,8 @@ func optional(p part) part {
 	return p
 }
 
-// literally is a run of runes. A rune whose letter case is open and that is not ASCII, and the replacement character
-// (which a broken byte matches), have no fixed bytes.
+// literally returns the part for a literal. A rune beyond ASCII that matches in both cases, and the replacement
+// character (which matches an invalid byte), have no fixed bytes, so nothing is known about their text.
 func literally(re *syntax.Regexp) part {
 	var parts []part
 	from := 0
@@ -136,7 +136,7 @@ func literally(re *syntax.Regexp) part {
 	return concat(append(parts, exactly(literalSet{lower(string(re.Rune[from:]))})))
 }
 
-// class expands a small character class.
+// class returns the part for a character class. It expands a class of at most maxClass characters.
 func class(ranges []rune) part {
 	var set literalSet
 	for i := 0; i < len(ranges); i += 2 {
@@ -144,8 +144,8 @@ func class(ranges []rune) part {
 			return part{}
 		}
 		for r := ranges[i]; r <= ranges[i+1]; r++ {
-			// The two characters that fold to "s" and "k" are left to these: see the package comment. No line holds a
-			// line end.
+			// U+017F and U+212A are left out next to "s" and "k": see the package comment. So are line ends, because no
+			// line contains one.
 			folded := r == '\u017f' && slices.Contains(set, "s") || r == '\u212a' && slices.Contains(set, "k")
 			if r != '\n' && r != '\r' && !folded {
 				set = append(set, lower(string(r)))
@@ -180,13 +180,13 @@ func alternate(subs []*syntax.Regexp) part {
 	return p
 }
 
-// reach is what is known of one end of a row of parts.
+// reach describes one end of the texts that a sequence of parts matches.
 type reach struct {
-	set   literalSet // if not nil: there the texts that are not empty have one of these
+	set   literalSet // if not nil: each nonempty text has one of these at that end
 	empty bool       // the text may be empty
 }
 
-// before gives the beginning of a part and what comes after it.
+// before returns the beginning of a sequence that consists of a part and then of the sequence whose beginning is r.
 func (r reach) before(p part) reach {
 	both := cross(p.exact, r.set)
 	if p.turns != nil {
@@ -195,7 +195,7 @@ func (r reach) before(p part) reach {
 	return r.grown(p, p.prefix, both, strings.HasPrefix)
 }
 
-// after gives the end of what was before a part, and of the part.
+// after returns the end of a sequence that consists of the sequence whose end is r and then of a part.
 func (r reach) after(p part) reach {
 	both := cross(r.set, p.exact)
 	if p.turns != nil {
@@ -204,8 +204,9 @@ func (r reach) after(p part) reach {
 	return r.grown(p, p.suffix, both, strings.HasSuffix)
 }
 
-// grown adds a part, of which own is known, and both together with what there was. A literal that has another one at
-// that end says nothing more.
+// grown returns the reach of r together with a part. own holds the literals at that end of the part alone, and both
+// those of the part and r together. grown drops a literal that has a shorter one of the set at that end, because it
+// adds no information.
 func (r reach) grown(p part, own, both literalSet, has func(s, end string) bool) reach {
 	if both == nil {
 		both = own
@@ -219,8 +220,8 @@ func (r reach) grown(p part, own, both literalSet, has func(s, end string) bool)
 	return reach{smallest(both, has), r.empty && p.empty}
 }
 
-// concat joins parts in a row. How often a part is repeated says more where that makes literals long enough, and less
-// where it makes them many: both are tried.
+// concat returns the part for a sequence of parts. With the repetitions of a part (turns) the literals become longer,
+// but sometimes too many. So concat uses the sets with turns and those without.
 func concat(parts []part) part {
 	p := joined(parts)
 	plain := slices.Clone(parts)
@@ -234,11 +235,11 @@ func concat(parts []part) part {
 	return q
 }
 
-// joined joins parts: wherever one ends and the next begins, the end of what was before stands beside the beginning of
-// what comes.
+// joined returns the part for a sequence of parts. At each border between two parts it combines the end of the parts
+// before it with the beginning of the parts after it.
 func joined(parts []part) part {
 	none := reach{literalSet{}, true}
-	begin := make([]reach, len(parts)+1) // of the parts from one on
+	begin := make([]reach, len(parts)+1) // begin[i]: the beginning of the parts from number i on
 	begin[len(parts)] = none
 	for i := len(parts) - 1; i >= 0; i-- {
 		begin[i] = begin[i+1].before(parts[i])
@@ -272,7 +273,7 @@ func joined(parts []part) part {
 	return p
 }
 
-// mapped gives what a function makes of each literal; nil stays nil.
+// mapped returns the set of the function's results for each literal; nil for nil.
 func mapped(set literalSet, to func(string) string) literalSet {
 	if set == nil {
 		return nil
@@ -284,8 +285,9 @@ func mapped(set literalSet, to func(string) string) literalSet {
 	return distinct(out)
 }
 
-// cross gives each of a with each of b after it; nil if one of them is nil, or if that is too much. Literals that are
-// long gain little from many ways to go on, those that become long enough by it gain much.
+// cross returns each literal of a joined with each literal of b. It returns nil if a or b is nil, or if the result
+// would be too large. The bound is low if a or b is long enough for the filter already, and high if only the joined
+// literals are.
 func cross(a, b literalSet) literalSet {
 	if a == nil || b == nil {
 		return nil
@@ -312,7 +314,7 @@ func cross(a, b literalSet) literalSet {
 	return distinct(out)
 }
 
-// union gives the literals of both; nil if one of them is nil, or if that is too much.
+// union returns the literals of both sets. It returns nil if one of them is nil, or if there are more than maxGood.
 func union(a, b literalSet) literalSet {
 	if a == nil || b == nil || len(a)+len(b) > maxGood {
 		return nil
@@ -320,8 +322,8 @@ func union(a, b literalSet) literalSet {
 	return distinct(append(append(literalSet{}, a...), b...))
 }
 
-// addSet adds a set, made as small as it can be: a literal with a line end never occurs in a line, and one that
-// contains another of the set adds nothing.
+// addSet adds a set to a list, unless it is nil, contains the empty text or is in the list already. It drops a literal
+// with a line end, which no line contains, and a literal that contains another one of the set.
 func addSet(to []literalSet, set literalSet) []literalSet {
 	if set == nil || slices.Contains(set, "") {
 		return to
@@ -334,7 +336,8 @@ func addSet(to []literalSet, set literalSet) []literalSet {
 	return append(to, small)
 }
 
-// smallest leaves out the literals that have another one; nil stays nil.
+// smallest returns the set without the literals for which has reports that they have a shorter one. It returns nil for
+// nil.
 func smallest(set literalSet, has func(s, other string) bool) literalSet {
 	if set == nil {
 		return nil
@@ -353,5 +356,5 @@ func distinct(set literalSet) literalSet {
 	return slices.Compact(set)
 }
 
-// lower changes ASCII letters only, so that lengths stay.
+// lower returns s with ASCII letters in lower case. It keeps all other characters, so the length stays the same.
 func lower(s string) string { return string(appendLower(nil, []byte(s))) }
