@@ -1,17 +1,16 @@
-// Package jsonstream reads newline-delimited JSON as it comes and keeps only the values at wanted paths.
+// Package jsonstream reads newline-delimited JSON from a stream and keeps only the values at wanted paths.
 //
-// A stream may be cut anywhere and a line may be of any length. A Reader holds at most 4 MiB of values, one more of
-// each want, and a few times the largest Max and 16 KiB. A line break ends a line in every state, even within a string,
-// so whatever a line held, the next one is read right.
+// A stream may be cut anywhere and a line may be of any length. A Reader holds at most 4 MiB of values, one more value
+// of each want, and a few times the largest Max and 16 KiB. A line break ends a line in every state, even within a
+// string. So the Reader reads a line correctly whatever the line before it contains.
 //
-// What is checked. A line is Broken exactly if encoding/json calls it invalid: tokens, brackets, commas, escapes,
-// numbers, raw control bytes in strings and a depth of at most 10,000 are checked everywhere, in skipped parts too.
-// Invalid UTF-8 is no error (nor is it to encoding/json) and is not looked for in what is skipped; in a text or key
-// that is kept, each invalid byte and each lone surrogate becomes U+FFFD. A raw JSON value ('o', 'a') is kept as it
-// came. Duplicate keys are no error: each value is reported.
+// A line is Broken exactly if encoding/json calls it invalid. The Reader checks tokens, brackets, commas, escapes,
+// numbers, raw control bytes in strings, and a depth of at most 10,000, also in the parts that it skips. Invalid UTF-8
+// is no error, as in encoding/json. In a kept text or key, each invalid byte and each lone surrogate becomes U+FFFD. A
+// raw JSON value ('o', 'a') keeps its bytes unchanged. Duplicate keys are no error: the Reader reports each value.
 //
-// White space is space, tab, carriage return; a line of nothing else is blank and is not reported. A byte order mark
-// before the first line is dropped.
+// White space is space, tab and carriage return. The Reader does not report a line that has only white space. It drops
+// a byte order mark before the first line.
 package jsonstream
 
 import (
@@ -19,75 +18,75 @@ import (
 	"strings"
 )
 
-// state is what a Reader is ready for, between and within tokens.
+// state says which input a Reader expects next, between tokens or within one.
 type state uint8
 
 const (
-	stStart    state = iota // a line: only white space of it was read
+	stStart    state = iota // the value of the line, of which the Reader has read only white space
 	stValue                 // a value
-	stFirst                 // a value, or the end of an array that began
+	stFirst                 // the first value of an array, or the end of the array
 	stKey                   // a key
-	stFirstKey              // a key, or the end of an object that began
+	stFirstKey              // the first key of an object, or the end of the object
 	stColon
-	stNext   // what follows a value within a container
-	stEnd    // only white space: the line's value is complete
+	stNext   // a comma or the end of the container, after a value in it
+	stEnd    // only white space, because the line's value is complete
 	stString // the rest of a string or key
 	stNumber
 	stWord   // the rest of true, false or null
-	stBroken // the line break
+	stBroken // the line break, because the line is not valid JSON
 )
 
 const (
-	maxDepth = 10_000   // as encoding/json has it
+	maxDepth = 10_000   // containers in one another; encoding/json has the same bound
 	maxHead  = 4 << 10  // bytes of Line.Head
-	maxPiece = 16 << 10 // bytes that are read at once
+	maxPiece = 16 << 10 // bytes that the Reader reads at once
 	bom      = "\xef\xbb\xbf"
 )
 
-// Reader reads one stream. It is not for concurrent use.
+// Reader reads one stream. It is not safe for concurrent use.
 type Reader struct {
 	shape *Shape
 	each  func(*Line)
-	mark  int // bytes of a byte order mark at the stream's begin; len(bom): beyond it
+	mark  int // bytes read of a byte order mark at the beginning of the stream; len(bom): the Reader is past it
 
 	state state
-	part  byte   // of a number: see numbers
-	word  string // of true, false or null: what has to follow
-	str   str    // a string or key
+	part  byte   // the part of the current number, see numbers
+	word  string // the bytes of true, false or null that must still follow
+	str   str    // the current string or key
 
 	stack  []byte  // the open containers, each as its bracket
-	levels []level // of the first of them, as deep as wants go
-	next   int     // the node of the value that comes next
+	levels []level // the outermost open containers, as deep as the paths of the wants go
+	next   int     // the node of the next value
 	top    byte    // the first byte of the line's value
 
-	open  []capture // the wanted values that are no strings and have begun, the outermost first
-	carry []byte    // bytes of earlier pieces that open ones need
-	off   int64     // position in the line of the first byte of carry, or else of the piece
+	open  []capture // the wanted values that have begun and are no strings, the outermost first
+	carry []byte    // the bytes of earlier pieces that the values in open need
+	off   int64     // position in the line of the first byte of carry, or of the piece if carry is empty
 
-	counts []count // for each want
-	bytes  []byte  // where the values of line are
+	counts []count // by want
+	bytes  []byte  // holds the bytes of the line's values
 	keys   []string
 	names  names
 	line   Line
 }
 
-// level is an open container below which something may be wanted.
+// level is an open container that may contain wanted values.
 type level struct {
 	node  int
-	index int    // of the element that is being read, in an array
-	key   []byte // that is being read, in an object, if a "*" may match it
+	index int    // in an array: the index of the current element
+	key   []byte // in an object: the current key, if a want may match it
 }
 
 // capture is a wanted value that has begun.
 type capture struct {
 	begin int64 // position in the line
 	node  int
-	depth int // containers around it
+	depth int // number of containers around the value
 	kind  byte
 }
 
-// NewReader makes a reader at the stream's begin that calls each for every line that is not blank, within Write and
-// Close. each must not call the reader.
+// NewReader returns a reader at the beginning of a stream. Write and Close call each for every line that is not blank.
+// The function each must not call the reader.
 func (s *Shape) NewReader(each func(*Line)) *Reader {
 	r := &Reader{shape: s, each: each, levels: make([]level, s.depth), counts: make([]count, len(s.wants))}
 	r.line.Head, r.line.names = make([]byte, 0, maxHead), &r.names
@@ -95,8 +94,8 @@ func (s *Shape) NewReader(each func(*Line)) *Reader {
 	return r
 }
 
-// Write takes the next piece of the stream, which may be cut anywhere. It keeps no reference to p. It calls each for
-// every line whose line break is in p.
+// Write takes the next piece of the stream, which may be cut anywhere. It keeps no reference to p. It reports every
+// line whose line break is in p.
 func (r *Reader) Write(p []byte) {
 	for len(p) > 0 && r.mark < len(bom) {
 		if p[0] != bom[r.mark] {
@@ -109,7 +108,7 @@ func (r *Reader) Write(p []byte) {
 	r.write(p)
 }
 
-// Close ends the stream: it reports the last line if it had no line break. The reader is then at the begin of another
+// Close ends the stream. It reports the last line if that has no line break. After Close the reader can read another
 // stream.
 func (r *Reader) Close() {
 	r.endMark()
@@ -117,7 +116,7 @@ func (r *Reader) Close() {
 	r.mark = 0
 }
 
-// endMark reads the beginning of a byte order mark that did not go on.
+// endMark reads the first bytes of a byte order mark as part of the line if the rest of the mark did not follow.
 func (r *Reader) endMark() {
 	if n := r.mark; n < len(bom) {
 		r.mark = len(bom)
@@ -195,8 +194,7 @@ func (r *Reader) beginLine() {
 	l.Bytes, l.Dropped, l.Head, l.Values = 0, 0, l.Head[:0], l.Values[:0]
 }
 
-// scan reads p from p[i] on. It can stop at any byte, where p ends, and goes on there with the next piece: r.state says
-// where that is.
+// scan reads p from p[i] on. The piece may end at any byte. r.state then says how to read the next piece.
 func (r *Reader) scan(p []byte, i int) {
 	for i < len(p) {
 		c := p[i]
@@ -211,7 +209,7 @@ func (r *Reader) scan(p []byte, i int) {
 				i++
 				continue
 			}
-			// A value may have been cut where something follows that cannot.
+			// The number or word ends here: it must be complete, and c must be a byte that can follow a value.
 			if !r.complete() || strings.IndexByte(",]} \t\r", c) < 0 {
 				r.state = stBroken
 				return
@@ -225,7 +223,7 @@ func (r *Reader) scan(p []byte, i int) {
 	}
 }
 
-// token takes p[i], which is a token or begins one.
+// token reads p[i], which is a token or the first byte of one.
 func (r *Reader) token(p []byte, i int) {
 	around := byte(0)
 	if n := len(r.stack); n > 0 {
@@ -259,7 +257,7 @@ func (r *Reader) token(p []byte, i int) {
 	}
 }
 
-// level is that of the innermost container; nil if nothing is wanted so deep.
+// level returns the level of the innermost open container, or nil if no want reaches so deep.
 func (r *Reader) level() *level {
 	if n := len(r.stack); n > 0 && n <= len(r.levels) {
 		return &r.levels[n-1]
@@ -267,7 +265,7 @@ func (r *Reader) level() *level {
 	return nil
 }
 
-// beginValue takes the first byte of a value, which is at the position at.
+// beginValue reads the first byte of a value, at position at of the line.
 func (r *Reader) beginValue(c byte, at int64) {
 	v := capture{at, r.next, len(r.stack), 'b'}
 	n := &r.shape.nodes[v.node]
@@ -314,7 +312,7 @@ func (r *Reader) openContainer(c byte) {
 	}
 }
 
-// endValue goes on behind a value that ends before p[i], and stores it if it is wanted and no string.
+// endValue ends a value before p[i]. It stores the value if the value is wanted and is no string.
 func (r *Reader) endValue(p []byte, i int) {
 	r.state = stNext
 	if len(r.stack) == 0 {
@@ -340,8 +338,9 @@ func (r *Reader) endValue(p []byte, i int) {
 
 const numberBytes = "-+0123456789.eE"
 
-// numbers says for each part of a number which part each of numberBytes leads to: b is its begin, m the minus, z a zero
-// in front, i the integer, d the dot, f the fraction, e the e, s its sign, x the exponent.
+// numbers is a table of states. For each part of a number it has one character for each of numberBytes: the part to
+// which this byte leads, or a space if the byte is not allowed. The parts are: b the beginning, m the minus, z a
+// leading zero, i the integer, d the dot, f the fraction, e the e, s the sign of the exponent, x the exponent.
 var numbers = [...]string{
 	'b': "m ziiiiiiiii   ",
 	'm': "  ziiiiiiiii   ",
@@ -355,7 +354,7 @@ var numbers = [...]string{
 	' ': "               ",
 }
 
-// scalar takes c if it goes on with the number or word that is being read.
+// scalar reads c if it can belong to the current number or word. It returns false if it cannot.
 func (r *Reader) scalar(c byte) bool {
 	if r.state == stNumber {
 		at := strings.IndexByte(numberBytes, c)
@@ -371,7 +370,7 @@ func (r *Reader) scalar(c byte) bool {
 	return true
 }
 
-// complete reports whether a number or word is being read and may end.
+// complete reports whether the Reader is in a number or word that may end here.
 func (r *Reader) complete() bool {
 	return r.state == stNumber && strings.IndexByte("zifx", r.part) >= 0 || r.state == stWord && r.word == ""
 }

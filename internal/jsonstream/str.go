@@ -8,25 +8,25 @@ import (
 )
 
 const (
-	maxKeyKept = 2 * maxKeyLen // bytes of a key
-	slack      = 4096          // bytes over max from which on the middle of a text is thrown away
+	maxKeyKept = 2 * maxKeyLen // bytes kept of a key
+	slack      = 4096          // bytes by which a text may exceed max before its middle is dropped
 )
 
-// str is a string or key that is being read. If it is wanted, its decoded text is gathered: it is made valid UTF-8, and
-// its beginning and its end are kept.
+// str is the string or key that the Reader reads. If it is wanted, str collects its decoded text as valid UTF-8. Of a
+// long text it keeps the beginning and the end.
 type str struct {
 	wanted, key bool
 	begin       int64 // position of a value in the line
-	esc         int   // bytes that were read of an escape, the backslash among them
-	hex         rune  // the hex digits of \u so far
+	esc         int   // bytes read of an escape, including the backslash; 0: not in an escape
+	hex         rune  // the value of the hex digits of \u so far
 
-	buf  []byte // the first max/2 bytes, then gone ones are missing, then comes the rest
+	buf  []byte // the text; if gone is not 0, that many bytes are missing after the first max/2
 	max  int
 	gone int64
 	high rune              // a high surrogate that waits for the low one, or 0
-	part [utf8.UTFMax]byte // a rune that a cut of the stream divided
-	got  int               // bytes of part
-	one  [utf8.UTFMax]byte // the rune that is being added
+	part [utf8.UTFMax]byte // the first bytes of a rune whose other bytes have not come yet
+	got  int               // number of bytes in part
+	one  [utf8.UTFMax]byte // buffer for addRune
 }
 
 func (r *Reader) beginString(wanted, key bool, limit int) {
@@ -35,7 +35,7 @@ func (r *Reader) beginString(wanted, key bool, limit int) {
 	s.buf, s.max, s.gone, s.high, s.got = s.buf[:0], limit, 0, 0, 0
 }
 
-// readString reads on in a string or key from p[i] and says where it stopped.
+// readString continues to read a string or key at p[i]. It returns the index at which it stopped.
 func (r *Reader) readString(p []byte, i int) int {
 	s := &r.str
 	for ; i < len(p); i++ {
@@ -70,7 +70,7 @@ func (r *Reader) readString(p []byte, i int) int {
 	return i
 }
 
-// endString takes a key or string that is complete and ends before p[i].
+// endString ends a key or string before p[i]. It stores a wanted string.
 func (r *Reader) endString(p []byte, i int) {
 	s := &r.str
 	s.flush()
@@ -95,7 +95,7 @@ func (r *Reader) endString(p []byte, i int) {
 	}
 }
 
-// escape takes a byte behind a backslash; false if it is a bad one.
+// escape reads one byte of an escape, after the backslash. It returns false if the byte is not valid there.
 func (s *str) escape(c byte) bool {
 	var u rune
 	if s.esc == 1 {
@@ -129,7 +129,7 @@ func (s *str) escape(c byte) bool {
 	return true
 }
 
-// write adds what means itself.
+// write adds bytes that are no escape.
 func (s *str) write(b []byte) {
 	if s.high != 0 {
 		s.flush()
@@ -164,7 +164,7 @@ func (s *str) unit(u rune) {
 	s.addRune(u)
 }
 
-// flush ends what waits for more: a surrogate, or the bytes of a rune.
+// flush adds U+FFFD for a high surrogate without a low one, and for each byte of an incomplete rune.
 func (s *str) flush() {
 	if s.high != 0 {
 		s.addRune(utf8.RuneError)
@@ -177,7 +177,8 @@ func (s *str) flush() {
 
 func (s *str) addRune(u rune) { s.add(utf8.AppendRune(s.one[:0], u)) }
 
-// add adds valid UTF-8. When the text is longer than max, only half of max matters of its end.
+// add appends valid UTF-8. If the text becomes longer than max+slack, it drops the middle and keeps max/2 bytes at each
+// end.
 func (s *str) add(b []byte) {
 	s.buf = append(s.buf, b...)
 	if len(s.buf) > s.max+slack {
@@ -188,8 +189,9 @@ func (s *str) add(b []byte) {
 	}
 }
 
-// kept gives the whole text if it has at most limit bytes, else its first and its last limit/2 bytes without parts of
-// runes, and how many bytes between them are missing. limit is at most max. The text must have been flushed.
+// kept returns the whole text as head if it has at most limit bytes. Else it returns the first and the last limit/2
+// bytes without parts of runes, and in cut the number of bytes that are missing between them. limit must be at most
+// max. The caller must call flush first.
 func (s *str) kept(limit int) (head, tail []byte, cut int64) {
 	total := s.gone + int64(len(s.buf))
 	if total <= int64(limit) {

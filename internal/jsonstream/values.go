@@ -13,50 +13,50 @@ import (
 )
 
 const (
-	defaultMax = 4096 // bytes kept of a value whose want says 0
+	defaultMax = 4096 // bytes kept of a value whose Want.Max is 0
 	maxKeys    = 64   // keys of a path
-	maxKeyLen  = 512  // bytes of each
+	maxKeyLen  = 512  // bytes of a key
 	maxNodes   = 10_000
-	maxShort   = 64 // bytes of a string that is looked for whole
+	maxShort   = 64
 )
 
 // Want names the values to keep.
 type Want struct {
-	// Path is keys joined by ".", where "*" is any key or any array element: "message.content.*.text". A key other than
-	// "*" matches in objects only. Keys that hold a dot, and the empty key, are matched by "*" alone. "" is the whole
-	// line. A path that leads to an object or array keeps it as JSON.
+	// Path consists of keys joined by ".": "message.content.*.text". "*" matches any key and any array element. Other
+	// keys match in objects only. Only "*" matches a key that contains a dot, and the empty key. The path "" is the
+	// whole line. An object or array at the end of the path is kept as JSON.
 	Path string
-	// Max is how many bytes are kept, of the decoded text of a string, else of the JSON; 0 means 4096. A longer string
-	// keeps its first and its last Max/2 bytes; anything else that is longer is dropped whole and reported with an
-	// empty Raw.
+	// Max bounds the bytes to keep: of the decoded text of a string, and of the JSON of another value. 0 means 4096. A
+	// longer string keeps its first and its last Max/2 bytes. A longer value of another type is reported with an empty
+	// Raw.
 	Max int
 }
 
-// Shape is a set of wants, compiled. It does not change and may be shared.
+// Shape is a compiled set of wants. It does not change, so several readers may share it.
 type Shape struct {
 	wants []want
-	nodes []node // 0 is the node of what nobody wants, 1 that of the whole line
-	depth int    // keys of the longest path
+	nodes []node // nodes[0] is for values that no want names, nodes[1] for the whole line
+	depth int    // number of keys of the longest path
 }
 
 type want struct {
 	keys  []string
 	max   int
-	stars []int // positions of "*" in keys, which are depths of containers
+	stars []int // indices of "*" in keys; each is also the depth of the container
 }
 
-// node is a place in a line: a set of wants that the path so far agrees with.
+// node is a set of places in a line: those whose path agrees with the same wants so far.
 type node struct {
-	ends []int // the wants that the path satisfies
+	ends []int // the wants whose path ends at this node
 	max  int   // the largest Max of ends
-	any  int   // the node of array elements, and of keys that keys does not hold
+	any  int   // the node of array elements, and of keys that are not in keys
 	keys map[string]int
 }
 
-// inner reports whether something may be wanted below the node.
+// inner reports whether a want has a path that goes on below the node.
 func (n *node) inner() bool { return n.any != 0 || len(n.keys) > 0 }
 
-// MustShape is Compile for wants that are known to be good; it panics if they are not.
+// MustShape compiles wants that the caller knows to be valid. It panics if they are not.
 func MustShape(wants ...Want) *Shape {
 	s, err := Compile(wants...)
 	if err != nil {
@@ -65,7 +65,8 @@ func MustShape(wants ...Want) *Shape {
 	return s
 }
 
-// Compile makes a shape. A want's index is how values name it. The error says which want is bad and why.
+// Compile compiles wants to a shape. A Value refers to a want by its index. The error names the invalid want and the
+// reason.
 func Compile(wants ...Want) (*Shape, error) {
 	s := &Shape{nodes: make([]node, 1)}
 	all := make([]int, len(wants))
@@ -116,8 +117,8 @@ func split(path string) ([]string, error) {
 	return keys, nil
 }
 
-// build makes the node for the wants whose first depth keys agree with one path, and all nodes below it. It returns its
-// index; 0 for no wants within a line.
+// build makes the node for wants whose first depth keys agree with one path, and all nodes below it. It returns the
+// index of the node, or 0 if there are no wants below the top of a line.
 func (s *Shape) build(wants []int, depth int) int {
 	if len(wants) == 0 && depth > 0 || len(s.nodes) > maxNodes {
 		return 0
@@ -125,7 +126,7 @@ func (s *Shape) build(wants []int, depth int) int {
 	at := len(s.nodes)
 	s.nodes = append(s.nodes, node{})
 	n := node{keys: map[string]int{}}
-	on := map[string][]int{"*": nil} // the wants that go on, by the next key
+	on := map[string][]int{"*": nil} // by next key: the wants whose path goes on
 	for _, w := range wants {
 		c := s.wants[w]
 		if len(c.keys) == depth {
@@ -145,7 +146,7 @@ func (s *Shape) build(wants []int, depth int) int {
 	return at
 }
 
-// child gives the node below n at the key.
+// child returns the node below n for a key.
 func (n *node) child(key []byte) int {
 	if at, ok := n.keys[string(key)]; ok {
 		return at
@@ -153,30 +154,31 @@ func (n *node) child(key []byte) int {
 	return n.any
 }
 
-// Kind says what a line is.
+// Kind is the kind of a line.
 type Kind uint8
 
 const (
-	Broken Kind = iota // no JSON, or JSON that broke off
-	Object             // a JSON object
-	Other              // valid JSON that is no object
+	Broken Kind = iota // the line is not valid JSON
+	Object             // the line is a JSON object
+	Other              // the line is valid JSON and no object
 )
 
 func (k Kind) String() string { return [...]string{"broken", "object", "other"}[k] }
 
-// Line is one line of the stream. It and all its slices are valid only until the function that got it returns; strings
-// may be kept.
+// Line is one line of the stream. A Line and its slices are valid only until the function that got the Line returns.
+// The function may keep strings.
 type Line struct {
 	Kind Kind
 	// Bytes is the length of the line without its "\n" and without a byte order mark.
 	Bytes int64
-	// Values are the wanted ones in the order in which they begin in the line; of a broken line, those that were
-	// complete before the break. A number, true, false or null is complete only when something follows it.
+	// Values holds the wanted values in the order in which they begin in the line. For a broken line it holds those
+	// that are complete before the invalid byte. A number, true, false or null is complete only when another byte
+	// follows.
 	Values []Value
 	// Head is the beginning of the line, at most 4 KiB, without the line break ("\n" or "\r\n").
 	Head []byte
-	// Dropped counts the values that were left out because the line has more than a Reader keeps: 1,024 of each want
-	// and 4 MiB in all. The last value of each want is kept in any case.
+	// Dropped counts the values that the Reader has left out because the line has more than it keeps: 1,024 values of
+	// each want and 4 MiB in total. The Reader always keeps the last value of each want.
 	Dropped int
 
 	names *names
@@ -185,20 +187,21 @@ type Line struct {
 // Value is one value at a wanted path.
 type Value struct {
 	Want int      // index of the want
-	Keys []string // what each "*" of the path matched, in order; elements are "0", "1", ...; a key over 1 KiB is cut
+	Keys []string // the key or index that each "*" of the path matched, in order; indices are "0", "1", ...; a key over 1 KiB is cut
 	Type byte     // 's' string, 'n' number, 'b' bool, '0' null, 'o' object, 'a' array
-	Raw  []byte   // the decoded text of a string, else the JSON as it came
-	// Cut is how many bytes are missing in Raw: from the middle of a string's text (never a part of a rune), or all of
-	// any other value.
+	Raw  []byte   // the decoded text of a string, else the unchanged JSON
+	// Cut is the number of bytes that are missing in Raw: from the middle of a string's text (never a part of a rune),
+	// or all bytes of another value.
 	Cut int64
 
 	begin int64 // position in the line
 }
 
-// Last gives the last value of the want.
+// Last returns the last value of a want in the line. It returns false if there is none.
 func (l *Line) Last(want int) (Value, bool) { return l.last(want, 0) }
 
-// last gives the last value of the want if it has the type; 0 is any.
+// last returns the last value of a want. It returns false if there is none or if it has another type; kind 0 means any
+// type.
 func (l *Line) last(want int, kind byte) (Value, bool) {
 	for _, v := range slices.Backward(l.Values) {
 		if v.Want == want {
@@ -208,7 +211,7 @@ func (l *Line) last(want int, kind byte) (Value, bool) {
 	return Value{}, false
 }
 
-// All gives the values of the want in order.
+// All iterates over the values of a want in order.
 func (l *Line) All(want int) iter.Seq[Value] {
 	return func(yield func(Value) bool) {
 		for _, v := range l.Values {
@@ -219,7 +222,7 @@ func (l *Line) All(want int) iter.Seq[Value] {
 	}
 }
 
-// String gives the text of the want's last value; "" if there is none or it is no string.
+// String returns the text of the last value of a want, or "" if there is none or it is no string.
 func (l *Line) String(want int) string {
 	if v, ok := l.last(want, 's'); ok {
 		return l.names.text(v.Raw)
@@ -227,8 +230,8 @@ func (l *Line) String(want int) string {
 	return ""
 }
 
-// Int gives the want's last value if it is a number that an int64 holds. A number written with a fraction or an
-// exponent counts if it is a whole one of at most 2^53.
+// Int returns the last value of a want if it is a number that fits into an int64. It accepts a number with a fraction
+// or an exponent, such as 1e3, if it is a whole number of at most 2^53.
 func (l *Line) Int(want int) (int64, bool) {
 	v, ok := l.last(want, 'n')
 	if !ok {
@@ -244,35 +247,35 @@ func (l *Line) Int(want int) (int64, bool) {
 	return int64(f), true
 }
 
-// Float gives the want's last value if it is a number that a float64 holds.
+// Float returns the last value of a want if it is a number that fits into a float64.
 func (l *Line) Float(want int) (float64, bool) {
 	v, ok := l.last(want, 'n')
 	if !ok {
 		return 0, false
 	}
-	f, err := strconv.ParseFloat(string(v.Raw), 64) // one that was too long is "", an error
+	f, err := strconv.ParseFloat(string(v.Raw), 64) // a number longer than Max has an empty Raw, which is an error
 	return f, err == nil
 }
 
-// Bool gives the want's last value if it is true or false.
+// Bool returns the last value of a want if it is true or false.
 func (l *Line) Bool(want int) (v, ok bool) {
 	last, ok := l.last(want, 'b')
 	return ok && string(last.Raw) == "true", ok
 }
 
 const (
-	maxValues = 1024    // of a want, in a line
-	maxKept   = 4 << 20 // bytes of values, in a line
+	maxValues = 1024    // values of a want in a line
+	maxKept   = 4 << 20 // bytes of all values in a line
 )
 
-// count is about the values of a want in a line.
+// count counts the values of a want in a line.
 type count struct {
 	n    int
-	last int // when there are too many: 1 + the index of the last one
+	last int // 1 + the index of the value that the next one replaces, because there are too many; 0: none
 }
 
-// store keeps a complete value: a copy of head and tail, and what each "*" of the want's path matched. When there are
-// too many, a value takes the place of the one that was stored so before.
+// store keeps a complete value: a copy of head and tail, and the keys that each "*" of the want's path matched. If the
+// line has too many values, the value replaces the last one of the same want that came after the bound was reached.
 func (r *Reader) store(v Value, head, tail []byte) {
 	l, n := &r.line, &r.counts[v.Want]
 	n.n++
@@ -305,7 +308,7 @@ func (r *Reader) store(v Value, head, tail []byte) {
 	}
 }
 
-// key is what a "*" matches in the open container at the depth.
+// key returns the key or index that a "*" matches in the open container at a depth.
 func (r *Reader) key(depth int) string {
 	if r.stack[depth] == '[' {
 		return strconv.Itoa(r.levels[depth].index)
@@ -319,11 +322,11 @@ func sortValues(list []Value) {
 
 const (
 	maxNames   = 512 // strings in names
-	maxNameLen = 64  // bytes of each
+	maxNameLen = 64  // bytes of a string in names
 )
 
-// names holds strings that come again in line after line (kinds, keys, session ids), so that they cost no allocation.
-// It holds at most maxNames of at most maxNameLen bytes and then starts afresh.
+// names holds strings that occur in many lines (kinds, keys, session ids), so that the next one needs no allocation. It
+// holds at most maxNames strings of at most maxNameLen bytes. When it is full, it starts again with an empty set.
 type names struct{ seen map[string]string }
 
 func (n *names) text(b []byte) string {
