@@ -28,13 +28,21 @@ type builder struct {
 
 func (b *builder) clone() *builder {
 	c := *b
-	c.Categories, c.Chains, c.Handlers = slices.Clone(b.Categories), slices.Clone(b.Chains), slices.Clone(b.Handlers)
+	c.Categories, c.Chains, c.Handlers = slices.Clone(b.Categories), slices.Clone(b.Chains), cloneHandlers(b.Handlers)
 	c.Recipes, c.Projects, c.Managers = slices.Clone(b.Recipes), slices.Clone(b.Projects), slices.Clone(b.Managers)
 	for i := range c.Recipes {
-		c.Recipes[i].OnFailure = slices.Clone(c.Recipes[i].OnFailure)
+		c.Recipes[i].OnFailure = cloneHandlers(c.Recipes[i].OnFailure)
 	}
 	c.Names.Origins = maps.Clone(b.Names.Origins)
 	return &c
+}
+
+func cloneHandlers(list []Handler) []Handler {
+	list = slices.Clone(list)
+	for i := range list {
+		list[i].Options = slices.Clone(list[i].Options)
+	}
+	return list
 }
 
 // apply adds the entries of a document to the builder, or changes the builder's entries by them.
@@ -210,34 +218,36 @@ func (b *builder) applyNames(d *decoder, doc *document) {
 	}
 }
 
-// finish makes a catalog from a builder, which it does not change. It fills in the defaults and orders the handlers.
+// finish makes the catalog: it fills in the defaults and puts the handlers in their order. It uses the builder up,
+// because copies of all options would cost a tenth of the time to load.
 func (b *builder) finish() *Catalog {
-	b = b.clone()
 	c := &Catalog{
 		Categories: b.Categories, Recipes: b.Recipes, Projects: b.Projects, Managers: b.Managers, Names: b.Names,
 		Chains: make(map[string]Chain, len(b.Chains)),
 	}
+	var handlers []*Handler // a Handler is large: pointers are sorted, and each is copied once
 	for i := range c.Recipes {
 		r := &c.Recipes[i]
 		r.fillDefaults()
 		for j := range r.OnFailure {
 			h := &r.OnFailure[j]
 			h.Layer, h.Family = LayerRecipe, r.ID
-			h.fillDefaults()
+			handlers = append(handlers, h)
 		}
-		c.Handlers = append(c.Handlers, r.OnFailure...)
 	}
-	for _, h := range b.Handlers {
-		h.fillDefaults()
-		c.Handlers = append(c.Handlers, h)
+	for i := range b.Handlers {
+		handlers = append(handlers, &b.Handlers[i])
 	}
-	slices.SortStableFunc(c.Handlers, func(a, b Handler) int {
+	slices.SortStableFunc(handlers, func(a, b *Handler) int {
 		return cmp.Or(cmp.Compare(b.Layer.Rank(), a.Layer.Rank()), cmp.Compare(b.Priority, a.Priority))
 	})
-	slices.SortStableFunc(c.Projects, func(a, b ProjectRecipe) int { return cmp.Compare(b.Priority, a.Priority) })
-	for i := range c.Handlers {
-		c.Handlers[i].Category = c.categoryID(c.Handlers[i].Category)
+	c.Handlers = make([]Handler, len(handlers))
+	for i, h := range handlers {
+		h.fillDefaults()
+		h.Category = c.categoryID(h.Category)
+		c.Handlers[i] = *h
 	}
+	slices.SortStableFunc(c.Projects, func(a, b ProjectRecipe) int { return cmp.Compare(b.Priority, a.Priority) })
 	for _, ch := range b.Chains {
 		ch.Category = c.categoryID(ch.Category)
 		ch.Approaches = slices.Clone(ch.Approaches)

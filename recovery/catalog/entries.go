@@ -118,7 +118,7 @@ type Origin struct {
 }
 
 func (h *Handler) fillDefaults() {
-	h.Label, h.Options = cmp.Or(h.Label, h.ID), slices.Clone(h.Options)
+	h.Label = cmp.Or(h.Label, h.ID)
 	for i := range h.Options {
 		h.Options[i].fillDefaults()
 	}

@@ -29,7 +29,7 @@ func FuzzOverlay(f *testing.F) {
 		if doc != nil && len(ps) == 0 {
 			var b *builder
 			b, ps = overlay(base, []*document{doc})
-			b.finish()
+			b.clone().finish()
 		}
 		for _, p := range ps {
 			if p.File != "x.yaml" || p.Message == "" {
@@ -59,7 +59,7 @@ func TestPatchesProperty(t *testing.T) {
 	if len(ids) == 0 {
 		t.Fatal("no handlers")
 	}
-	before := base.finish()
+	before := base.clone().finish()
 	rapid.Check(t, func(rt *rapid.T) {
 		id := rapid.SampledFrom(ids).Draw(rt, "id")
 		priority := rapid.IntRange(-5, 5).Draw(rt, "priority")
@@ -72,7 +72,7 @@ func TestPatchesProperty(t *testing.T) {
 		if len(ps.Errors()) > 0 {
 			rt.Skip("an embedded handler is not clean by itself")
 		}
-		after := b.finish()
+		after := b.clone().finish()
 		for i := range before.Handlers {
 			h := &before.Handlers[i]
 			g, ok := after.Handler(h.ID)

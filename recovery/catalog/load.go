@@ -99,7 +99,7 @@ func overlay(base *builder, docs []*document) (*builder, Problems) {
 			}
 			b = next
 		}
-		ps := lintDocuments(b.finish(), docs, broken)
+		ps := lintDocuments(b.clone().finish(), docs, broken)
 		for _, p := range ps.Errors() {
 			broken[p.File] = true
 		}
