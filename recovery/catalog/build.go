@@ -368,8 +368,10 @@ func (b *binaryForm) value(v reflect.Value) {
 		if b.reading && n > 0 {
 			v.Set(reflect.MakeMapWithSize(v.Type(), n))
 		}
+		key, elem := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
 		for i := range n {
-			key, elem := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+			key.SetZero()
+			elem.SetZero()
 			if !b.reading {
 				key.Set(keys[i])
 				elem.Set(v.MapIndex(key))

@@ -154,7 +154,8 @@ type rule struct {
 // compile numbers and compiles every pattern of a catalog. Patterns with the same text get the same number. Patterns
 // that the scanner rejects match nothing.
 func compile(cat *catalog.Catalog) (*program, error) {
-	p := &program{patterns: make(map[string]int, 4*len(cat.Handlers))}
+	most := 4 * len(cat.Handlers) // patterns, about
+	p := &program{patterns: make(map[string]int, most), exprs: make([]string, 0, most), handlers: make([]rule, 0, len(cat.Handlers))}
 	for i := range cat.Handlers {
 		h := &cat.Handlers[i]
 		p.handlers = append(p.handlers, rule{
@@ -170,7 +171,7 @@ func compile(cat *catalog.Catalog) (*program, error) {
 }
 
 func (p *program) number(exprs []string) []int {
-	var out []int
+	out := make([]int, 0, len(exprs))
 	for _, e := range exprs {
 		e = "(?i)" + e
 		n, ok := p.patterns[e]
