@@ -17,7 +17,6 @@ const (
 	maxKeys    = 64   // keys of a path
 	maxKeyLen  = 512  // bytes of a key
 	maxNodes   = 10_000
-	maxShort   = 64
 )
 
 // Want names the values to keep.
