@@ -105,7 +105,7 @@ func write(d durable.Disk, o Options) error {
 }
 
 // place returns the path of an embedded file in the demo's repository. The embedded names carry no leading dot, because
-// go:embed leaves out files whose names begin with one.
+// The embed directive leaves out files whose names begin with one.
 func place(name string) string {
 	name = strings.Replace(strings.TrimPrefix(name, "files/"), "superloop/", ".superloop/", 1)
 	return strings.Replace(strings.TrimPrefix(name, "repo/"), "gitignore", ".gitignore", 1)
