@@ -68,9 +68,6 @@ func setupScript(env *testscript.Env) error {
 	} {
 		env.Setenv(key, value)
 	}
-	// Less than the grace of an agent. The race detector sleeps for a second at the exit
-	// of each of superloop's own processes, which wait for each other.
-	env.Setenv("SOON", map[bool]string{false: "2s", true: "20s"}[raceEnabled])
 	examples, err := filepath.Abs("../../examples")
 	if err != nil {
 		return err
@@ -190,12 +187,13 @@ func sendSignal(ts *testscript.TestScript, neg bool, args []string) {
 // ends waits for what was started to end with exactly this exit code (-1: by a
 // signal), optionally within a time.
 func ends(ts *testscript.TestScript, neg bool, args []string) {
-	usage(ts, !neg && (len(args) == 2 || len(args) == 3), "ends NAME CODE [WITHIN]")
+	soon := len(args) == 3 && args[2] == "soon"
+	usage(ts, !neg && (len(args) == 2 || soon), "ends NAME CODE [soon]")
 	limit := patience
-	if len(args) == 3 {
-		var err error
-		limit, err = time.ParseDuration(args[2])
-		ts.Check(err)
+	if soon {
+		// Less than the grace of an agent. The race detector sleeps for a second at the exit of each of superloop's own
+		// processes, which wait for each other.
+		limit = map[bool]time.Duration{false: 10 * time.Second, true: patience}[raceEnabled]
 	}
 	show := func() string {
 		return ts.ReadFile(filepath.Join(ts.Getenv("WORK"), args[0]+".out")) + ts.ReadFile(filepath.Join(ts.Getenv("WORK"), args[0]+".err"))
