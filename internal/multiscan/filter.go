@@ -179,6 +179,15 @@ func (s *search) look() bool {
 func (s *search) belong(n uint) (m uint) {
 	f, text := s.f, s.text
 	for _, place := range s.spots[:n] {
+		if p := int(place) - stride + 1; p >= 0 && p+stride-1+minLiteral <= len(text) {
+			// All words of the place lie in the text, so that no bound has to be checked for each.
+			around := text[p:][: stride-1+minLiteral : stride-1+minLiteral]
+			for k := range uint32(stride) {
+				s.words[m] = place*stride + k
+				m += f.hasWord(fold(around[stride-1-k:]))
+			}
+			continue
+		}
 		for k := range uint32(stride) {
 			if p := int(place) - int(k); p >= 0 && p+minLiteral <= len(text) {
 				s.words[m] = place*stride + k
