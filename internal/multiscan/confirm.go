@@ -51,17 +51,13 @@ func (sc *Scanner) confirm(p int32, text []byte, cut edges) {
 		sc.late.add(sc, p, text, cut)
 		return
 	}
-	if pat.also != "" {
-		if !sc.spend(t, int64(len(text)+15)/16, nil) {
-			sc.skip(p, text, cut)
-			return
-		}
-		if !sc.holds(pat, text) {
-			return
-		}
+	left := pat.also == "" || sc.spend(t, int64(len(text)+15)/16, nil)
+	if left && pat.also != "" && !sc.holds(pat, text) {
+		return
 	}
-	if !sc.spend(t, int64(1+len(text))*pat.program, &sc.total) {
-		sc.skip(p, text, cut)
+	if !left || !sc.spend(t, int64(1+len(text))*pat.program, &sc.total) {
+		sc.stats.Skipped++
+		sc.late.add(sc, p, text, cut)
 		return
 	}
 	sc.stats.Confirms++
@@ -86,11 +82,6 @@ func (sc *Scanner) spend(t *trial, cost int64, total *int64) bool {
 		*total += cost
 	}
 	return true
-}
-
-func (sc *Scanner) skip(p int32, text []byte, cut edges) {
-	sc.stats.Skipped++
-	sc.late.add(sc, p, text, cut)
 }
 
 // holds reports whether a text contains a literal of each of the pattern's other sets. It lowers the text only once;

@@ -1,8 +1,6 @@
 package multiscan
 
-import (
-	"encoding/binary"
-)
+import "encoding/binary"
 
 const (
 	minLiteral = 8  // bytes of a word: the filter takes no shorter literal
@@ -16,7 +14,7 @@ const (
 	headBits = 14
 	fold64   = 0x2020202020202020
 	factor   = 0x9E3779B97F4A7C15
-	batch    = 1024 // places that known reads in one call
+	batch    = 2048 // places that known reads in one call
 )
 
 // filter finds thousands of literals in a text and reads only every stride-th place of the text. Compile has chosen one
@@ -39,6 +37,7 @@ type entry struct {
 	at      int    // the index of the word in text
 	pattern int32
 	next    int32 // the number of the next entry with the same hash, from 1; 0: none
+	other   int32 // the same, but the entries that follow with the same word are left out
 }
 
 // fold loads the first minLiteral bytes of b, with upper and lower case made equal.
@@ -71,7 +70,11 @@ func (f *filter) add(pattern int32, text string, at int) {
 	h := hashWord(w)
 	f.words[h/64] |= 1 << (h % 64)
 	head := &f.heads[h>>(wordBits-headBits)]
-	f.entries = append(f.entries, entry{w, text, at, pattern, *head})
+	other := *head
+	if other != 0 && f.entries[other-1].word == w {
+		other = f.entries[other-1].other
+	}
+	f.entries = append(f.entries, entry{w, text, at, pattern, *head, other})
 	*head = int32(len(f.entries))
 }
 
@@ -104,7 +107,8 @@ type search struct {
 	words [stride * 2 * batch]uint32
 	n, at uint // the number of words, and the index of the next one
 	start int  // the index in text of the current word
-	entry int32
+	word  uint64
+	entry int32 // the number of the next entry to compare with the word; 0: none
 }
 
 // begin starts the search in a text of less than 1 GiB.
@@ -118,8 +122,9 @@ func (s *search) next() int32 {
 	for {
 		for s.entry != 0 {
 			e := &s.f.entries[s.entry-1]
-			s.entry = e.next
-			if fold(s.text[s.start:]) == e.word && e.stands(s.text, s.start-e.at) {
+			if e.word != s.word {
+				s.entry = e.other
+			} else if s.entry = e.next; e.stands(s.text, s.start-e.at) {
 				return e.pattern
 			}
 		}
@@ -130,7 +135,8 @@ func (s *search) next() int32 {
 		s.at++
 		s.place = int(w / stride)
 		s.start = s.place - int(w%stride)
-		s.entry = s.f.heads[hashWord(fold(s.text[s.start:]))>>(wordBits-headBits)]
+		s.word = fold(s.text[s.start:])
+		s.entry = s.f.heads[hashWord(s.word)>>(wordBits-headBits)]
 	}
 }
 
@@ -177,29 +183,28 @@ func (s *search) look() bool {
 
 // belong writes to words the known words that contain the grams at the first n spots, and returns their number.
 func (s *search) belong(n uint) (m uint) {
-	f, text := s.f, s.text
 	for _, place := range s.spots[:n] {
-		if p := int(place) - stride + 1; p >= 0 && p+stride-1+minLiteral <= len(text) {
-			// All words of the place lie in the text, so that no bound has to be checked for each.
-			around := text[p:][: stride-1+minLiteral : stride-1+minLiteral]
-			for k := range uint32(stride) {
-				s.words[m] = place*stride + k
-				m += f.hasWord(fold(around[stride-1-k:]))
-			}
+		if p := int(place) - stride + 1; p >= 0 && p+stride-1+minLiteral <= len(s.text) {
+			// All words of the place lie in the text. Four calls are faster than a loop.
+			around := s.text[p:][:stride-1+minLiteral]
+			m += s.try(m, place*stride, around[3:])
+			m += s.try(m, place*stride+1, around[2:])
+			m += s.try(m, place*stride+2, around[1:])
+			m += s.try(m, place*stride+3, around)
 			continue
 		}
 		for k := range uint32(stride) {
-			if p := int(place) - int(k); p >= 0 && p+minLiteral <= len(text) {
-				s.words[m] = place*stride + k
-				m += f.hasWord(fold(text[p:]))
+			if p := int(place) - int(k); p >= 0 && p+minLiteral <= len(s.text) {
+				m += s.try(m, place*stride+k, s.text[p:])
 			}
 		}
 	}
 	return m
 }
 
-// hasWord returns 1 if the bit of the word's hash is set, else 0.
-func (f *filter) hasWord(word uint64) uint {
-	h := hashWord(word)
-	return uint(f.words[h/64] >> (h % 64) & 1)
+// try writes a place to element m of words. It returns 1 if the word that begins text is known, else 0.
+func (s *search) try(m uint, place uint32, text []byte) uint {
+	s.words[m%uint(len(s.words))] = place
+	h := hashWord(fold(text))
+	return uint(s.f.words[h/64] >> (h % 64) & 1)
 }
