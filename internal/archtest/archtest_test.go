@@ -131,6 +131,7 @@ func TestRulesFindViolations(t *testing.T) {
 		"sleep":              {"loop/a.go", "package loop\nimport \"time\"\nvar f = time.Sleep", "wait for the thing itself"},
 		"exit":               {"roles/a.go", "package roles\nimport \"os\"\nvar f = os.Exit", "only main ends the process"},
 		"timed test":         {"loop/a_test.go", "package loop\nimport \"time\"\nfunc TestA(t *testing.T) { if took := time.Since(x); took > time.Second { t.Fail() } }", "when the machine is busy"},
+		"timed by thread":    {"loop/a_test.go", "package loop\nfunc TestA(t *testing.T) { best := min(best, threadTime()-from); worst := best; if worst > limit { t.Fail() } }", "when the machine is busy"},
 		"shared generator":   {"loop/a_test.go", "package loop\nimport \"pgregory.net/rapid\"\nvar g = rapid.Custom(func(t *rapid.T) int { return rapid.Int().Draw(t, \"\") })", "race for its name"},
 		"fine: generator":    {"loop/a_test.go", "package loop\nimport \"pgregory.net/rapid\"\nfunc g() *rapid.Generator[int] { return rapid.Int() }", ""},
 		"fine: at least":     {"loop/a_test.go", "package loop\nimport \"time\"\nfunc TestA(t *testing.T) { if time.Since(x) < time.Second { t.Fail() } }", ""},

@@ -180,7 +180,7 @@ func timed(f *ast.File, names map[string]string) (places []token.Pos) {
 		ast.Inspect(e, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.Ident:
-				yes = yes || of[n.Name]
+				yes = yes || of[n.Name] || n.Name == "threadTime"
 			case *ast.SelectorExpr:
 				id, ok := n.X.(*ast.Ident)
 				yes = yes || ok && names[id.Name] == "time" && n.Sel.Name == "Since"
@@ -203,7 +203,7 @@ func timed(f *ast.File, names map[string]string) (places []token.Pos) {
 				bubble = bubble || n.Name == "synctest" || n.Name == "bubble"
 			case *ast.AssignStmt:
 				for i, r := range n.Rhs {
-					if id, ok := n.Lhs[i].(*ast.Ident); ok && elapsed(r, nil) {
+					if id, ok := n.Lhs[i].(*ast.Ident); ok && elapsed(r, took) {
 						took[id.Name] = true
 					}
 				}

@@ -1,5 +1,0 @@
-//go:build !race
-
-package recovery
-
-const slowdown = 1
