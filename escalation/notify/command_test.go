@@ -18,7 +18,7 @@ func program(t *testing.T, body string) string {
 	if err := os.WriteFile(path, []byte(body), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return "/bin/sh " + path
+	return "/bin/sh '" + path + "'"
 }
 
 func command(t *testing.T, line string, o CommandOptions) *Command {

@@ -84,13 +84,13 @@ func TestInside(t *testing.T) {
 		// Both at the same time.
 		ended := make(chan Result, 1)
 		go func() {
-			res, err := s.Run(context.Background(), script("touch "+dir+"/outer; until [ -e "+dir+"/inner ]; do sleep 0.01; done; exit 4"))
+			res, err := s.Run(context.Background(), script("touch "+quote(dir)+"/outer; until [ -e "+quote(dir)+"/inner ]; do sleep 0.01; done; exit 4"))
 			if err != nil {
 				t.Error(err)
 			}
 			ended <- res
 		}()
-		spec := script("touch " + dir + "/inner; until [ -e " + dir + "/outer ]; do sleep 0.01; done; setsid sleep 1000 & exit 5")
+		spec := script("touch " + quote(dir) + "/inner; until [ -e " + quote(dir) + "/outer ]; do sleep 0.01; done; setsid sleep 1000 & exit 5")
 		if res := mustRun(t, in.Spawner, spec); res.Code != 5 || res.LeftBehind != 1 {
 			t.Errorf("%+v", res)
 		}
@@ -138,7 +138,7 @@ func TestInsideIsPreparedAnew(t *testing.T) {
 			if i == 4 {
 				awaitEnd(t, before)
 			}
-			res := mustRun(t, in.Spawner, script("echo x >> "+count+"; echo out; exit 3"))
+			res := mustRun(t, in.Spawner, script("echo x >> "+quote(count)+"; echo out; exit 3"))
 			if res.Code != 3 || res.Stdout.Text() != "out\n" || (in.pid() != before) != (i%2 == 1 || i == 4) {
 				t.Errorf("%d: %+v", i, res)
 			}

@@ -96,6 +96,9 @@ func script(text string) Spec {
 	return Spec{Argv: []string{"bash", "-c", text}, Env: []string{mark, "PATH=" + os.Getenv("PATH")}, Marker: mark}
 }
 
+// quote returns a path as one word of a script.
+func quote(path string) string { return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'" }
+
 func mustRun(t testing.TB, s *Spawner, spec Spec) Result {
 	t.Helper()
 	res, err := s.Run(context.Background(), spec)

@@ -23,7 +23,7 @@ func TestTwoSpawnersAtTheSameTime(t *testing.T) {
 			wg.Go(func() {
 				mine, other := filepath.Join(dir, "ab"[i:i+1]), filepath.Join(dir, "ba"[i:i+1])
 				for range 3 {
-					spec := script("touch " + mine + "; until [ -e " + other + " ]; do sleep 0.01; done; setsid sleep 1000 & exit 2")
+					spec := script("touch " + quote(mine) + "; until [ -e " + quote(other) + " ]; do sleep 0.01; done; setsid sleep 1000 & exit 2")
 					res, err := s.Run(context.Background(), spec)
 					if err != nil || res.Code != 2 || res.LeftBehind != 1 {
 						t.Errorf("%v %+v", err, res)
@@ -96,8 +96,8 @@ func TestFallsDownALevel(t *testing.T) {
 	}
 	s := spawnerAt(t, "")
 	copied := filepath.Join(t.TempDir(), "supervisor") // nobody may not be able to read where the test binary lies
-	res := mustRun(t, s, script("cp "+os.Args[0]+" "+copied+" && chmod -R a+rx "+filepath.Dir(filepath.Dir(copied))+
-		" && setpriv --reuid 65534 --regid 65534 --clear-groups "+copied+" "+superviseArg+" '' A=1 'exit 0'"))
+	res := mustRun(t, s, script("cp "+quote(os.Args[0])+" "+quote(copied)+" && chmod -R a+rx "+quote(filepath.Dir(filepath.Dir(copied)))+
+		" && setpriv --reuid 65534 --regid 65534 --clear-groups "+quote(copied)+" "+superviseArg+" '' A=1 'exit 0'"))
 	if got := res.Stdout.Text(); res.Code != 0 || !strings.Contains(got, " "+string(Subreaper)) {
 		t.Errorf("%q %q", got, res.Stderr.Text())
 	}

@@ -46,7 +46,7 @@ func TestSweep(t *testing.T) {
 func TestSweepSparesItselfAndItsAncestors(t *testing.T) {
 	t.Parallel()
 	s := spawnerAt(t, Subreaper)
-	spec := script("sleep 1000 & " + os.Args[0] + ` -test.run='^TestSweepHere$' -test.v; exit 5`)
+	spec := script("sleep 1000 & " + quote(os.Args[0]) + ` -test.run='^TestSweepHere$' -test.v; exit 5`)
 	spec.Env = append(spec.Env, sweepHere+"="+spec.Marker)
 	res := mustRun(t, s, spec)
 	if res.Code != 5 || !strings.Contains(res.Stdout.Text(), "swept 1\n") || res.LeftBehind != 0 {

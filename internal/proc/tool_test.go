@@ -76,7 +76,7 @@ func TestToolEndsWithItsContext(t *testing.T) {
 			}
 		}
 	}()
-	_, err := Tool{Env: append(os.Environ(), mark)}.Run(ctx, "sh", "-c", "sleep 1000 & touch "+started+"; wait")
+	_, err := Tool{Env: append(os.Environ(), mark)}.Run(ctx, "sh", "-c", "sleep 1000 & touch "+quote(started)+"; wait")
 	var failed *ToolError
 	if !errors.Is(err, context.Canceled) || !errors.As(err, &failed) || failed.Code != -1 {
 		t.Errorf("%v", err)

@@ -193,12 +193,12 @@ func TestOutputHeldFromOutsideTheTree(t *testing.T) {
 	done := make(chan Result, 1)
 	tap, holds := said("holding")
 	go func() {
-		hold := script("until [ -s " + fifo + " ]; do sleep 0.01; done; exec 9>/proc/$(cat " + fifo + ")/fd/1; echo holding; exec sleep 1000")
+		hold := script("until [ -s " + quote(fifo) + " ]; do sleep 0.01; done; exec 9>/proc/$(cat " + quote(fifo) + ")/fd/1; echo holding; exec sleep 1000")
 		hold.Stdout = tap
 		res, _ := holder.Run(ctx, hold)
 		done <- res
 	}()
-	spec := script("printf 'before\\nhalf'; echo $$ > " + fifo + "; trap 'exit 5' TERM; while :; do sleep 0.01; done")
+	spec := script("printf 'before\\nhalf'; echo $$ > " + quote(fifo) + "; trap 'exit 5' TERM; while :; do sleep 0.01; done")
 	res, err := s.Run(cancelWhen(t, holds), spec)
 	if err != nil || res.Code != 5 || res.Stdout.Text() != "before\nhalf" {
 		t.Errorf("%v %+v", err, res)

@@ -1,6 +1,7 @@
 package undo
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -28,6 +29,9 @@ func newBox(t testing.TB) box {
 	base := t.TempDir()
 	b := box{t: t, dir: filepath.Join(base, "repo"), env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + base, "XDG_CONFIG_HOME=" + base,
 		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_CONFIG_NOSYSTEM=1"}}
+	t.Cleanup(func() { // an ordinary user cannot remove the entries of a directory that is read-only
+		_, _ = proc.Tool{Dir: base}.Run(context.Background(), "chmod", "-R", "u+rwX", ".")
+	})
 	b.store = Store{Disk: durable.OS(), Dir: filepath.Join(base, "private", "undo"), Repo: b.dir}
 	if err := os.Mkdir(b.dir, 0o755); err != nil {
 		t.Fatal(err)

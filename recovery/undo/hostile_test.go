@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/superloop/superloop/internal/text"
 )
 
 // TestLinksAreNotFollowed: neither what is kept nor what is put back goes through
@@ -112,7 +114,7 @@ func TestNothingIsExecuted(t *testing.T) {
 		t.Error("a program of the repository's configuration ran")
 	}
 	// Of those that were clean git has other bytes than the work tree had.
-	if paths(r.Failed) != "b.dat c.crlf" || !strings.Contains(r.Failed[0].Why, "git -C "+b.dir+" restore --source=") {
+	if paths(r.Failed) != "b.dat c.crlf" || !strings.Contains(r.Failed[0].Why, "git -C "+text.Word(b.dir)+" restore --source=") {
 		t.Errorf("%+v", r)
 	}
 	b.put("b.dat", "clean")
