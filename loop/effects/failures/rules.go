@@ -21,7 +21,7 @@ const maxProblems = 20 // bounds the number of problems of the operator's own ru
 // keptFor is how long an unused rule book stays in memory. A rule book takes ten megabytes and is read in some
 // milliseconds, and a loop often waits for hours. A rule book that holds files of the operator or of the repository
 // always stays.
-const keptFor = 5 * time.Second
+const keptFor = time.Second
 
 // Rules is the rule book of a loop: what superloop's catalog and the operator's own files say about failures. Rules
 // reads the operator's files once, at the first use. It is safe for concurrent use.
