@@ -6,7 +6,6 @@
 package redact
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -120,15 +119,15 @@ func host(rest string) string {
 // ordinary words.
 const MinLength = 8
 
-// Replacer replaces known secrets by Mark. It is immutable, so many goroutines may use it. A nil Replacer changes
-// nothing.
+// Replacer replaces known secrets by Mark, and tokens of well-known forms (see forms.go) whether they are known or not.
+// It is immutable, so many goroutines may use it. A nil Replacer changes nothing.
 type Replacer struct {
 	values []string  // sorted, the longest first
 	starts [256]bool // the first bytes of the values
 }
 
 // Values returns a Replacer for the given secrets and for the forms in which programs print them: trimmed, escaped for
-// JSON, escaped for a URL. It omits forms shorter than MinLength, and returns nil if none remains.
+// JSON, escaped for a URL. It omits forms shorter than MinLength. Without a secret it replaces tokens by their form only.
 func Values(secrets []string) *Replacer {
 	var all []string
 	for _, s := range secrets {
@@ -137,9 +136,6 @@ func Values(secrets []string) *Replacer {
 		}
 	}
 	all = slices.DeleteFunc(all, func(v string) bool { return len(v) < MinLength })
-	if len(all) == 0 {
-		return nil
-	}
 	slices.SortFunc(all, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
 	all = slices.Compact(all)
 	r := &Replacer{values: all}
@@ -169,85 +165,4 @@ func escaped(s, plain, blank string) string {
 func jsonEscape(s string) string {
 	b, _ := json.Marshal(s) // a string can always be encoded
 	return string(b[1 : len(b)-1])
-}
-
-// String replaces the secrets in s. If two secrets overlap, it replaces both.
-func (r *Replacer) String(s string) string {
-	if r == nil {
-		return s
-	}
-	var left int
-	return string(r.run(&left, nil, []byte(s), len(s)))
-}
-
-// Writer returns a writer that replaces the secrets in its input and passes the rest to w. It also replaces secrets
-// that are split over several writes. It holds back fewer bytes than the longest secret has. Close writes them and does
-// not close w.
-func (r *Replacer) Writer(w io.Writer) io.WriteCloser { return &writer{r: r, w: w} }
-
-// run appends buf[:n] to out with the secrets replaced. A secret that begins before n may end after it: left is the
-// number of bytes from here on that still belong to a secret.
-func (r *Replacer) run(left *int, out, buf []byte, n int) []byte {
-	for i := range n {
-		if r.starts[buf[i]] {
-			for _, v := range r.values {
-				if len(v) <= *left {
-					break // the remaining values are shorter
-				}
-				if bytes.HasPrefix(buf[i:], []byte(v)) {
-					if *left == 0 {
-						out = append(out, Mark...)
-					}
-					*left = len(v)
-					break
-				}
-			}
-		}
-		if *left > 0 {
-			*left--
-		} else {
-			out = append(out, buf[i])
-		}
-	}
-	return out
-}
-
-type writer struct {
-	r    *Replacer
-	w    io.Writer
-	left int // see run
-	held []byte
-	out  []byte
-}
-
-func (w *writer) Write(p []byte) (int, error) {
-	if w.r == nil {
-		return w.w.Write(p)
-	}
-	w.held = append(w.held, p...)
-	if err := w.pass(len(w.held) - (len(w.r.values[0]) - 1)); err != nil {
-		return 0, err
-	}
-	return len(p), nil
-}
-
-func (w *writer) Close() error {
-	if w.r == nil {
-		return nil
-	}
-	return w.pass(len(w.held))
-}
-
-// pass replaces the secrets in the first n held bytes and writes the result.
-func (w *writer) pass(n int) error {
-	if n <= 0 {
-		return nil
-	}
-	w.out = w.r.run(&w.left, w.out[:0], w.held, n)
-	w.held = append(w.held[:0], w.held[n:]...)
-	if len(w.out) == 0 {
-		return nil
-	}
-	_, err := w.w.Write(w.out)
-	return err
 }

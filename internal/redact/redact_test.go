@@ -133,15 +133,16 @@ func TestValues(t *testing.T) {
 			t.Errorf("String(%q) = %q, want %q", in, got, want)
 		}
 	}
-	none := Values([]string{"", "a", "1234567"})
-	if none != nil || none.String("1234567") != "1234567" {
-		t.Error("short secrets are replaced")
-	}
-	var b bytes.Buffer
-	w := none.Writer(&b)
-	fmt.Fprint(w, "as it is")
-	if err := w.Close(); err != nil || b.String() != "as it is" {
-		t.Errorf("%v %q", err, b.String())
+	for _, none := range []*Replacer{nil, Values([]string{"", "a", "1234567"})} {
+		if none.String("1234567") != "1234567" {
+			t.Error("short secrets are replaced")
+		}
+		var b bytes.Buffer
+		w := none.Writer(&b)
+		fmt.Fprint(w, "as it is")
+		if err := w.Close(); err != nil || b.String() != "as it is" {
+			t.Errorf("%v %q", err, b.String())
+		}
 	}
 }
 
