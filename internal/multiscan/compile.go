@@ -340,9 +340,12 @@ func (r *rarity) rarest(literal string, f *filter) (place, cost int) {
 
 // common returns how many lines per MB of the sample contain a literal of each set.
 func common(sets []literalSet) float64 {
-	n := 0
+	n, text := 0, textOf(sets)
+	if !holds(text, lowered()) {
+		return 0 // as for almost every pattern, without a look at each line
+	}
 	for line := range bytes.Lines(lowered()) {
-		if holds(textOf(sets), line) {
+		if holds(text, line) {
 			n++
 		}
 	}

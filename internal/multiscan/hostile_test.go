@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/superloop/superloop/internal/testkit"
 )
 
 // repeated gives n bytes of one text over and over, in writes of 64 KiB.
@@ -52,10 +54,7 @@ func TestHostilePatterns(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			s := compile(t, exprs...)
 			sc := s.NewScanner(func(Hit) {})
-			sizes := []int{256 << 10, 1 << 20}
-			if raceEnabled {
-				sizes = []int{96 << 10}
-			}
+			sizes := []int{96 << 10, 384 << 10}[:testkit.Sample(1, 2, 2)]
 			for _, size := range sizes {
 				sc.Reset(func(Hit) {})
 				repeated(sc, tc.text, size)
@@ -196,7 +195,7 @@ func TestTooLarge(t *testing.T) {
 // TestMemory: streams without line ends, of escapes, of line ends: what the
 // scanner holds does not grow with them.
 func TestMemory(t *testing.T) {
-	size := 12 << 20 // TotalAlloc shows growth long before a hundred
+	size := 4 << 20 // TotalAlloc shows growth long before a hundred
 	if testing.Short() || raceEnabled {
 		size = 2 << 20
 	}
