@@ -209,9 +209,13 @@ type Option struct {
 
 // Modifier says how superloop changes a failed command when it runs the command again.
 type Modifier struct {
-	Wait         []int             `yaml:"wait_seconds" json:"wait_seconds,omitempty"` // seconds to wait before each try
-	Args         []string          `yaml:"args" json:"args,omitempty"`                 // arguments to append
-	DropArgs     []string          `yaml:"drop_args" json:"drop_args,omitempty"`
+	Wait     []int    `yaml:"wait_seconds" json:"wait_seconds,omitempty"` // seconds to wait before each try
+	Args     []string `yaml:"args" json:"args,omitempty"`                 // arguments to add: at the end, or before a "--"
+	DropArgs []string `yaml:"drop_args" json:"drop_args,omitempty"`       // the first of these arguments that the command has is left out
+	// Alters lists the calls to which Args and DropArgs apply: a program, then the words that must directly follow it
+	// ("pip install"). "." says that no operand follows, "!x" that no argument matches the glob x. Every other command
+	// gets no such remedy.
+	Alters       []string          `yaml:"alters" json:"alters,omitempty"`
 	Env          map[string]string `yaml:"env" json:"env,omitempty"`
 	LessParallel bool              `yaml:"less_parallel" json:"less_parallel,omitempty"` // one job at a time: a switch of the build tool, or variables that build tools read
 	ExtendTime   float64           `yaml:"extend_time" json:"extend_time,omitempty"`     // factor on the time limit, 1 to 10

@@ -201,8 +201,25 @@ func (l *linter) option(t []string, o *Option) {
 	for i, w := range o.Modifier.Wait {
 		l.failIf(w < 0 || w > 3600, sub(t, "modifier", "wait_seconds", nth(i)), "must be from 0 to 3600 seconds, not %d", w)
 	}
+	l.alters(sub(t, "modifier", "alters"), &o.Modifier)
 	x := o.Modifier.ExtendTime
 	l.failIf(x != 0 && (x < 1 || x > 10), sub(t, "modifier", "extend_time"), "must be a factor from 1 to 10, not %v", x)
+}
+
+// alters checks that a modifier that changes arguments names the calls that it may change.
+func (l *linter) alters(t []string, m *Modifier) {
+	changes := len(m.Args)+len(m.DropArgs) > 0
+	complain := l.warn
+	if l.origin.Source == SourceEmbedded {
+		complain = l.fail
+	}
+	if changes && len(m.Alters) == 0 {
+		complain(t, "names no call, so the remedy is offered for none: give the calls that args and drop_args may change, such as [pip install]")
+	}
+	l.failIf(!changes && len(m.Alters) > 0, t, "is only for args and drop_args, and the modifier has neither")
+	for i, call := range m.Alters {
+		l.failIf(strings.TrimSpace(call) == "" || strings.ContainsAny(call[:1], "!.-"), sub(t, nth(i)), "must begin with the name of a program: %q", clip(call))
+	}
 }
 
 // missing names the fields that the strategy of the option needs and that the option does not have, or returns "". An
