@@ -40,7 +40,7 @@ func oldRepo(b *testing.B, n int, commits bool) string {
 	}
 	must(b, os.WriteFile(filepath.Join(dir, ".superloop/config.json"), fmt.Appendf(nil, `{
   "runners": {"noop": {"command": ["/bin/true"], "args": []}, "worker": {"command": [%s], "args": []}},
-  "loops": [{"id": "l", "spec_file": ".superloop/specs/l.md", "max_iterations": %d, "completion_promise": "NEVER",
+  "loops": [{"id": "l", "spec_file": ".superloop/specs/l.md", "max_iterations": %d, "completion_promise": "NEVER", "completion": {"allow_ungated": true}, "respond": {"insist": []},
     "stuck": {"enabled": true, "threshold": 10000}, "timeouts": {"enabled": true, "default": 60}, "git": {"commit_strategy": %q},
     "roles": {"planner": {"runner": "noop"}, "implementer": {"runner": "worker"}, "tester": {"runner": "noop"}, "reviewer": {"runner": "noop"}}}]}`, worker, n, git), 0o644))
 	for _, args := range [][]string{{"init", "-q", "--template="}, {"config", "user.name", "b"}, {"config", "user.email", "b@example.invalid"},

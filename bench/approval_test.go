@@ -56,7 +56,7 @@ func approveAll(b *testing.B, exe, agent string) approvals {
 	must(b, os.WriteFile(filepath.Join(dir, ".superloop/config.json"), fmt.Appendf(nil, `{
   "runners": {"agent": {"command": [%q], "args": []}},
   "recovery": {"auto_approve": []},
-  "loops": [{"id": "l", "spec_file": ".superloop/specs/l.md", "max_iterations": %d, "completion_promise": "NEVER", "roles": ["tester"]}]}`,
+  "loops": [{"id": "l", "spec_file": ".superloop/specs/l.md", "max_iterations": %d, "completion_promise": "NEVER", "completion": {"allow_ungated": true}, "respond": {"insist": []}, "roles": ["tester"]}]}`,
 		agent, samples), 0o644))
 	run := exec.Command(exe, "run")
 	var out bytes.Buffer

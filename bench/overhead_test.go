@@ -78,7 +78,7 @@ func repo(b *testing.B) string {
 	must(b, os.WriteFile(filepath.Join(dir, ".superloop/specs/l.md"), []byte("# nothing\n"), 0o644))
 	must(b, os.WriteFile(filepath.Join(dir, ".superloop/config.json"), fmt.Appendf(nil, `{
   "runners": {"noop": {"command": ["/bin/true"], "args": []}},
-  "loops": [{"id": "l", "spec_file": ".superloop/specs/l.md", "max_iterations": %d, "completion_promise": "NEVER",
+  "loops": [{"id": "l", "spec_file": ".superloop/specs/l.md", "max_iterations": %d, "completion_promise": "NEVER", "completion": {"allow_ungated": true}, "respond": {"insist": []},
     "stuck": {"enabled": true, "threshold": 1000}, "timeouts": {"enabled": true, "default": 60},
     "roles": ["planner", "implementer", "tester", "reviewer"]}]}`, iterations), 0o644))
 	for _, args := range [][]string{{"init", "-q"}, {"-c", "user.name=b", "-c", "user.email=b@example.invalid", "commit", "-q", "--allow-empty", "-m", "x"}} {

@@ -86,7 +86,7 @@ func recoveryConfig(cooldown int, argv ...string) []byte {
 	return fmt.Appendf(nil, `{
   "runners": {"agent": {"command": [%s], "args": []}},
   "recovery": {"auto_approve": ["echo $EPOCHREALTIME >> started"], "cooldown_seconds": %d, "max_auto_recoveries_per_run": %d},
-  "loops": [{"id": "l", "spec_file": ".superloop/specs/l.md", "max_iterations": %d, "completion_promise": "NEVER", "roles": ["tester"]}]}`,
+  "loops": [{"id": "l", "spec_file": ".superloop/specs/l.md", "max_iterations": %d, "completion_promise": "NEVER", "completion": {"allow_ungated": true}, "respond": {"insist": []}, "roles": ["tester"]}]}`,
 		strings.Join(words, ", "), cooldown, samples+1, samples)
 }
 
