@@ -17,6 +17,7 @@ import (
 
 	"github.com/superloop/superloop/escalation/notify"
 	"github.com/superloop/superloop/internal/redact"
+	"github.com/superloop/superloop/internal/text"
 )
 
 const (
@@ -148,7 +149,7 @@ func (c *Clicks) judge(click *Click, raw string) (o Outcome) {
 func readValue(raw string) (v value, err error) {
 	d := json.NewDecoder(strings.NewReader(raw))
 	d.DisallowUnknownFields()
-	err = d.Decode(&v)
+	err = text.Reason(d.Decode(&v))
 	if _, more := d.Token(); err == nil && (more != io.EOF || len(raw) > maxValue || v.ID == "" || v.Digest == "") {
 		err = errors.New("it is no value of a button of superloop")
 	}

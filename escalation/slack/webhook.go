@@ -151,7 +151,7 @@ type value struct {
 func Build(m notify.Message, s Style) *slack.WebhookMessage {
 	b := &builder{}
 	title := plain(notify.Title(m), headerRoom)
-	b.add(slack.NewHeaderBlock(text(title)))
+	b.add(slack.NewHeaderBlock(plainText(title)))
 	b.status(m)
 	whole := b.command(m)
 	b.section("To approve, paste this into a terminal:", m.Actions.Approve)
@@ -257,13 +257,13 @@ func (b *builder) buttons(m notify.Message, whole bool) {
 		return
 	}
 	button := func(a Action, label string) *slack.ButtonBlockElement {
-		return slack.NewButtonBlockElement(actionPrefix+string(a), string(raw), text(label))
+		return slack.NewButtonBlockElement(actionPrefix+string(a), string(raw), plainText(label))
 	}
 	var elements []slack.BlockElement
 	if whole && m.Command != "" {
 		sure := fmt.Sprintf("superloop runs the command of loop %s once. Digest: %s", notify.OneLine(m.Loop, footerField), notify.OneLine(m.Digest, confirmField))
 		elements = append(elements, button(Approve, "Approve").WithStyle(slack.StylePrimary).
-			WithConfirm(slack.NewConfirmationBlockObject(text("Run this command?"), text(plain(sure, confirmRoom)), text("Approve"), text("Back"))))
+			WithConfirm(slack.NewConfirmationBlockObject(plainText("Run this command?"), plainText(plain(sure, confirmRoom)), plainText("Approve"), plainText("Back"))))
 	}
 	elements = append(elements, button(Reject, "Reject").WithStyle(slack.StyleDanger), button(Details, "Details"))
 	b.add(slack.NewActionBlock(buttonsBlock, elements...))
@@ -294,7 +294,7 @@ func (b *builder) footer(m notify.Message) {
 	}
 }
 
-func text(s string) *slack.TextBlockObject {
+func plainText(s string) *slack.TextBlockObject {
 	return slack.NewTextBlockObject(slack.PlainTextType, s, false, false)
 }
 

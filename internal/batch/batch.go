@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/superloop/superloop/internal/text"
 )
 
 // head is how many bytes are kept of a line that is too long, because they may contain its id.
@@ -81,7 +83,7 @@ func Objects[Question any](r io.Reader, w io.Writer, answer func(Question) any) 
 		case len(bytes.TrimSpace(line)) == 0:
 			return nil
 		}
-		if err := json.Unmarshal(line, &q); err != nil {
+		if err := text.Decode(line, &q); err != nil {
 			var of struct {
 				ID json.RawMessage `json:"id"`
 			}

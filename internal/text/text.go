@@ -1,5 +1,5 @@
 // Package text makes foreign text harmless, with one function for each purpose: for a terminal (Display, Shown, Line),
-// for a shell (Word, Words, Paste), and to a given length (Cut, Head, Tail).
+// for a shell (Word, Words, Paste), and to a given length (Cut, Head, Tail). Decode reads JSON, with short errors.
 package text
 
 import (

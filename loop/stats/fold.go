@@ -2,13 +2,13 @@ package stats
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop/journal"
 	"github.com/superloop/superloop/recovery/failures"
 )
@@ -56,7 +56,7 @@ func New() *Fold { return &Fold{questions: map[string]*question{}} }
 // of 0 or more is unknown, and so is a cost that is no number from 0 to a million dollars.
 func (f *Fold) Add(ev journal.Event) error {
 	var d fields
-	err := json.Unmarshal(ev.Fields, &d) // a field of an unexpected type stays empty; the others are set
+	err := text.Decode(ev.Fields, &d) // a field of an unexpected type stays empty; the others are set
 	f.loopID = cmp.Or(ev.LoopID, f.loopID)
 	s := f.runs.at(ev.RunID)
 	if s.from.IsZero() {

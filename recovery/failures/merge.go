@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/superloop/superloop/internal/text"
 )
 
 // Output is a text that superloop showed to a diagnosing agent. The agent may quote evidence from it.
@@ -47,7 +49,7 @@ type answer struct {
 func Merge(rc RootCause, data []byte, by string, outputs []Output, c Case) RootCause {
 	a, err := parseAnswer(data)
 	if err != nil {
-		rc.Problems = append(rc.Problems, by+": "+err.Error())
+		rc.Problems = append(rc.Problems, by+": "+clip(err.Error()))
 		return rc
 	}
 	said := rc
@@ -113,11 +115,11 @@ func parseAnswer(data []byte) (answer, error) {
 	if from < 0 || to < from {
 		return a, errors.New("the answer holds no JSON object")
 	}
-	if err := json.Unmarshal(data[from:to+1], &a); err != nil {
+	if err := text.Decode(data[from:to+1], &a); err != nil {
 		return a, fmt.Errorf("reading the answer: %w", err)
 	}
 	if !slices.Contains([]CauseType{CauseCode, CauseConfig, CauseDependency, CauseInfrastructure, CauseUnknown}, a.Type) {
-		return a, fmt.Errorf("type is %q; it may be code, config, dependency, infrastructure or unknown", a.Type)
+		return a, fmt.Errorf("type is %.80q; it may be code, config, dependency, infrastructure or unknown", a.Type)
 	}
 	if clip(a.RootCause) == "" {
 		return a, errors.New("root_cause is empty")
@@ -134,7 +136,7 @@ func quoteOf(raw json.RawMessage) (Quote, error) {
 	if json.Unmarshal(raw, &q.Text) == nil {
 		return q.Quote, nil
 	}
-	if err := json.Unmarshal(raw, &q); err != nil {
+	if err := text.Decode(raw, &q); err != nil {
 		return Quote{}, err
 	}
 	return Quote{Source: clip(q.Source), File: clip(q.File), Line: max(0, q.Line), Text: cmp.Or(q.Text, q.Also)}, nil
@@ -201,14 +203,14 @@ func confidence(raw json.RawMessage) float64 {
 
 func fixOf(raw json.RawMessage, typ CauseType) (Fix, error) {
 	var f Fix
-	var text string
+	var note string
 	switch {
 	case len(raw) == 0 || string(raw) == "null":
 		return Fix{Kind: FixNone}, nil
-	case json.Unmarshal(raw, &text) == nil:
-		f.Instruction = text
+	case json.Unmarshal(raw, &note) == nil:
+		f.Instruction = note
 	default:
-		if err := json.Unmarshal(raw, &f); err != nil {
+		if err := text.Decode(raw, &f); err != nil {
 			return Fix{Kind: FixNone}, err
 		}
 	}
@@ -232,15 +234,15 @@ func fixOf(raw json.RawMessage, typ CauseType) (Fix, error) {
 
 // preventedOf decodes a check that superloop can make inside the repository, or a note.
 func preventedOf(raw json.RawMessage) (*Prevented, error) {
-	var text string
+	var note string
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil, nil
 	}
-	if json.Unmarshal(raw, &text) == nil {
-		return &Prevented{Kind: PromptNote, Note: clip(text)}, nil
+	if json.Unmarshal(raw, &note) == nil {
+		return &Prevented{Kind: PromptNote, Note: clip(note)}, nil
 	}
 	var p Prevented
-	if err := json.Unmarshal(raw, &p); err != nil {
+	if err := text.Decode(raw, &p); err != nil {
 		return nil, err
 	}
 	p.Note = clip(p.Note)

@@ -236,7 +236,7 @@ func (s *signal) UnmarshalJSON(b []byte) error {
 		}
 		return nil
 	}
-	return json.Unmarshal(b, (*string)(s))
+	return text.Decode(b, (*string)(s))
 }
 
 // argList is a list of arguments, or one text that is split at blanks.
@@ -244,12 +244,12 @@ type argList []string
 
 // UnmarshalJSON accepts a list or a text.
 func (a *argList) UnmarshalJSON(b []byte) error {
-	var text string
-	if json.Unmarshal(b, &text) == nil {
-		*a = strings.Fields(text)
+	var words string
+	if json.Unmarshal(b, &words) == nil {
+		*a = strings.Fields(words)
 		return nil
 	}
-	return json.Unmarshal(b, (*[]string)(a))
+	return text.Decode(b, (*[]string)(a))
 }
 
 type batchIn struct {
