@@ -26,6 +26,9 @@ type Analysis struct {
 	// here-documents, and inside other commands such as sudo or bash -c.
 	Parts  []Part   `json:"parts"`
 	Opaque []Remark `json:"opaque,omitempty"` // the parts that may run something that Parts does not show
+	// Own are the parts that run a program, a script or a target of the repository. What these do is not in the command,
+	// and an agent can write them.
+	Own []Remark `json:"own,omitempty"`
 	// Hidden are characters that people do not see, or confuse with other characters.
 	Hidden []Hidden `json:"hidden,omitempty"`
 	// Privileged is the text of the first part that runs with other rights, or "".
@@ -135,6 +138,14 @@ func (r *reader) opaque(why, part string) {
 	}
 }
 
+// own records that the command runs a program of the repository.
+func (r *reader) own(why, part string) {
+	const enough = 20 // as for opaque
+	if len(r.out.Own) < enough {
+		r.out.Own = append(r.out.Own, Remark{Why: why, Part: part})
+	}
+}
+
 func (r *reader) privileged(part string) { r.out.Privileged = cmp.Or(r.out.Privileged, part) }
 func (r *reader) state(part string)      { r.out.State = cmp.Or(r.out.State, part) }
 
@@ -174,6 +185,7 @@ func (r *reader) command(ws []word, text string, depth int) {
 	case strings.IndexFunc(first.text, func(c rune) bool { return c >= utf8.RuneSelf }) >= 0:
 		r.opaque("the name of the program is not plain ASCII", text)
 	default:
+		r.ownProgram(first.text, text)
 		r.program(programName(first.text), ws, text, depth)
 	}
 }

@@ -46,8 +46,8 @@ import (
 //  7. a pattern of require_human fits                        -> human
 //  8. on_unknown: escalate -> human, deny -> deny, allow -> auto. With allow the
 //     verdict is human if the command is privileged, if it touches superloop's own
-//     files, if it is opaque and there are patterns, if allow was not accepted
-//     here, or if a required sandbox is missing.
+//     files, if it is opaque or runs a program of the repository and there are
+//     patterns, if allow was not accepted here, or if a required sandbox is missing.
 //  9. anything else                                          -> human
 //
 // The caller passes the verdict to Limit, which can only make it stricter.
@@ -77,6 +77,15 @@ func Decide(p *Policy, c Command, f Facts) (v Verdict) {
 		d.unlisted()
 	}
 	return v
+}
+
+// Listed returns the index of a command in auto_approve. Listed compares bytes. A nil Policy lists nothing.
+func (p *Policy) Listed(command string) (int, bool) {
+	if p == nil {
+		return 0, false
+	}
+	i, ok := p.listed[command]
+	return i, ok
 }
 
 // unusable returns the rule and the reason why a text cannot be a command at all, or two empty strings.
@@ -204,6 +213,9 @@ func (d *decision) allow() {
 	case len(d.a.Opaque) > 0 && len(d.patterns) > 0:
 		o := d.a.Opaque[0]
 		d.say(action.Human, RuleOpaque, o.Part, "it is not listed, and what it runs cannot be compared with require_human: %s", o.Why)
+	case len(d.a.Own) > 0 && len(d.patterns) > 0:
+		o := d.a.Own[0]
+		d.say(action.Human, RuleOpaque, o.Part, "it is not listed, and nobody can compare a program of the repository with require_human: %s", o.Why)
 	case !d.facts.LooseOK:
 		d.say(action.Human, RuleLoose, "", "no list names it, and on_unknown is allow, but nothing confines commands here and nobody has accepted that")
 	case d.confined():

@@ -153,7 +153,7 @@ func TestDecideWithoutPolicy(t *testing.T) {
 		t.Errorf("%+v", v)
 	}
 	// A policy that nobody compiled has a hole where its lists are.
-	broken := &Policy{Settings: Defaults(), patterns: []pattern{{glob: "x", head: []string{}}}}
+	broken := &Policy{Settings: Defaults(), patterns: []pattern{{glob: "x", heads: [][]string{{}}}}}
 	if v := Decide(broken, Command{Text: "x"}, Facts{LooseOK: true}); v.Decision != action.Human || v.Rule != RuleInternal || !strings.Contains(v.Reason, "failed") {
 		t.Errorf("a panic is not a question: %+v", v)
 	}

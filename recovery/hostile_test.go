@@ -93,14 +93,52 @@ func TestHarmlessRuns(t *testing.T) {
 	t.Parallel()
 	p := mustCompile(t, allowing("rm -rf *", "git reset --hard", "git push", "curl *", "wget *", "sudo"))
 	for _, command := range []string{
-		"bun install", "npm ci", "npm install --legacy-peer-deps", "npm run build && npm test", "rm -r dist && bun run build", "rm -f package-lock.json", "yarn install --frozen-lockfile", "pnpm install --force",
-		"pip install -r requirements.txt", "python -m pip install x", "python3 manage.py migrate", "python -m venv .venv", "cargo build --release", "go mod tidy", "go build ./... && go test ./...", "make clean all", "make -j4",
+		"bun install", "npm ci", "npm install --legacy-peer-deps", "rm -f package-lock.json", "yarn install --frozen-lockfile", "pnpm install --force",
+		"pip install -r requirements.txt", "python -m pip install x", "python -m venv .venv", "cargo build --release", "go mod tidy", "go build ./... && go test ./...",
 		"mkdir -p build && cd build && cmake ..", "git status", "git fetch --all", "git checkout -- package-lock.json", "git reset HEAD~1", "git stash", "git -C sub status", "git -C \"$DIR\" status | cat", "git commit -m 'push it'", "git log --oneline -n 5", "git -c user.name=x commit -m y",
 		"echo curl x", "echo 'git push'", "grep -rn 'rm -rf' src", "echo \"sudo\" > note.txt", "cp .env.example .env", "chmod +x scripts/*.sh", "ls src/*.ts", "find . -name '*.pyc' -delete", "find . -type f -exec touch {} +", "sed -i 's/a/b/g' f", "sed -n 1,5p f", "awk '{print $1}' f", "sort -u x | uniq -c", "tar xzf x.tgz -C y",
-		"NODE_ENV=test npm test", "CI=1 npm test", "export CI=1", "env CI=1 npm test", "if [ -f x ]; then rm x; fi", "for f in a b; do touch $f; done", "[[ -d x ]] || mkdir x", "test -f x && touch y", "while read -r l; do echo \"$l\"; done < f", "f() { echo \"$1\"; }; f x", "(cd sub && npm ci)", "time npm ci", "timeout 60 npm ci", "nice npm ci", "xargs touch < list", "command -v git", "docker compose up -d", "bun run build", "pnpm run build", "pnpm test", "git clone -c user.name=x y", "make X=1 all", "fd x", "pkill node", "docker build .", "npx prisma generate", "node scripts/fix.js", "perl fix.pl", "ruby fix.rb", "./scripts/fix.sh", "sh -c 'npm ci'", "eval 'npm ci'", "trap - EXIT", "trap 'rm x' EXIT", "printf '%s\\n' x", "read -r x", "unset X", "local x=1", "case $X in a) npm ci;; esac", "echo ${x:-y} ${#x} ${x%.*} ${a[0]} \"${a[@]}\" $((1+2))", "cat <<'E' > f\n$(git push)\nE", "corepack enable", "npm cache clean --force", "bundle exec rake", "kill 5", "echo done 2>&1 | tee log",
+		"export CI=1", "if [ -f x ]; then rm x; fi", "for f in a b; do touch $f; done", "[[ -d x ]] || mkdir x", "test -f x && touch y", "while read -r l; do echo \"$l\"; done < f", "f() { echo \"$1\"; }; f x", "(cd sub && npm ci)", "time npm ci", "timeout 60 npm ci", "nice npm ci", "xargs touch < list", "command -v git", "docker compose up -d", "git clone -c user.name=x y", "fd x", "pkill node", "docker build .", "npx prisma generate", "sh -c 'npm ci'", "eval 'npm ci'", "trap - EXIT", "trap 'rm x' EXIT", "printf '%s\\n' x", "read -r x", "unset X", "local x=1", "case $X in a) npm ci;; esac", "echo ${x:-y} ${#x} ${x%.*} ${a[0]} \"${a[@]}\" $((1+2))", "cat <<'E' > f\n$(git push)\nE", "corepack enable", "npm cache clean --force", "kill 5", "echo done 2>&1 | tee log",
 	} {
 		if v := judge(p, command); v.Decision != action.Auto {
 			t.Errorf("%q: %s by %s: %s (part %q)", command, v.Decision, v.Rule, v.Reason, v.Part)
+		}
+	}
+}
+
+// Each of these runs a program, a script or a target of the repository, which an agent can write. Listed, they run.
+var ofTheRepository = []string{
+	"./scripts/fix.sh", "bin/x", "scripts/fix.sh arg", "../x/y", "/tmp/x", "/home/me/repo/x", "env A=1 ./x", "sh -c './x'", "timeout 5 ./x", "true && ./x", "find . -exec ./x {} +", "xargs ./x < l", "./node_modules/.bin/tsc",
+	"node scripts/fix.js", "node -r ./y x.js", "node -- x.js", "python3 manage.py migrate", "python3 -m own", "python -mown", "perl fix.pl", "ruby fix.rb", "php artisan x", "lua x.lua", "tsx x.ts", "deno run x.ts", "deno task x",
+	"make", "make clean all", "make -j4", "make X=1 all", "gmake x", "just x", "task x", "rake x", "bundle exec rake", "ant x", "invoke x", "tox", "nox", "gradle x", "./gradlew x", "./mvnw test",
+	"npm run build && npm test", "npm test", "npm t", "npm tst", "npm run-script x", "npm rum x", "npm start", "npm restart", "npm it", "npm cit", "npm installTest", "CI=1 npm test", "env CI=1 npm test", "NODE_ENV=test npm test",
+	"pnpm run build", "pnpm test", "pnpm t", "yarn build", "yarn run x", "yarn test", "rm -r dist && bun run build", "bun run build", "bun r x", "composer run-script x", "composer run x",
+	"go run .", "go generate ./...", "cargo run", "cargo r", "cargo +nightly run", "dotnet run", "swift run",
+}
+
+func TestProgramsOfTheRepositoryAreOpaque(t *testing.T) {
+	t.Parallel()
+	p, none := mustCompile(t, allowing("gated")), mustCompile(t, allowing())
+	for _, command := range ofTheRepository {
+		if v := judge(p, command); v.Decision != action.Human {
+			t.Errorf("%q: %s by %s", command, v.Decision, v.Rule)
+		}
+		if a := Analyse(command); len(a.Own)+len(a.Opaque) == 0 {
+			t.Errorf("%q has no program of the repository", command)
+		}
+		s := allowing("gated")
+		s.AutoApprove = []string{command}
+		if v := judge(mustCompile(t, s), command); v.Decision != action.Auto {
+			t.Errorf("%q is listed: %s by %s: %s", command, v.Decision, v.Rule, v.Reason)
+		}
+	}
+	for _, command := range []string{"./scripts/fix.sh", "node x.js", "make"} { // without a pattern there is nothing to compare with
+		if v := judge(none, command); v.Decision != action.Auto {
+			t.Errorf("%q without patterns: %s", command, v.Decision)
+		}
+	}
+	for _, command := range []string{"/usr/bin/git status", "/bin/ls", "npm ci", "npm install", "yarn install", "yarn", "python -m pip install x", "python3 -m pytest", "node --version", "go test ./...", "cargo build", "bun install", "git status"} {
+		if a := Analyse(command); len(a.Own) > 0 {
+			t.Errorf("%q: %v", command, a.Own)
 		}
 	}
 }

@@ -72,16 +72,23 @@ func (c call) code(letters, words, valued string) {
 				c.unclear(c.name + " runs code that is in the command")
 				return
 			case at > 0 && a.text[at] == 'm' && strings.HasPrefix(c.name, "py"):
-				return // the name of a module follows
+				if rest := a.text[at+1:]; rest != "" {
+					c.module(append([]word{literal(rest)}, c.args[i+1:]...))
+				} else {
+					c.module(c.args[i+1:])
+				}
+				return
 			case at > 0 && at == len(a.text)-1:
 				i++ // skips the option's value
 			}
 		case a.text == "--":
 			if i+1 < len(c.args) {
+				c.own(c.name+" runs a file", c.text)
 				return
 			}
 		default:
-			return // the name of a file
+			c.own(c.name+" runs a file", c.text)
+			return
 		}
 	}
 	c.unclear(c.name + " runs code from its input")
@@ -191,6 +198,7 @@ func cutSed(s string) (inside, rest string, ok bool) {
 
 // known reads programs that run other programs or code, either because of an option or always.
 func (c call) known() {
+	c.otherDeletes()
 	switch {
 	case strings.HasPrefix(c.name, "ld-linux"), strings.HasPrefix(c.name, "ld-musl"), strings.HasPrefix(c.name, "ld.so"), strings.HasPrefix(c.name, "ld64"), strings.HasPrefix(c.name, "qemu-"):
 		c.unclear(c.name + " runs the program that its arguments name")

@@ -12,33 +12,65 @@ import (
 // stand for nothing.
 //
 // If a pattern has no '*', or has one only as its last word, heads also compares its words with the command word by
-// word, as programs read them.
+// word, as programs read them. What a program takes for another word counts as that word, see words.txt.
 type pattern struct {
 	text    string   // the entry as it is in the policy
 	glob    string   // the words, joined by one blank
-	globs   []string // glob and its variant: with a final " *", or without it
+	globs   []string // glob and its variants: with a final " *", or without it; with other words that do the same
 	literal bool     // the pattern has no '*'
 	all     bool     // the pattern has nothing but '*'
-	// head are the words that a command must begin with; nil when a '*' is elsewhere than in the last word.
-	head []string
+	// heads are the words of which a command must begin with one list; nil when a '*' is elsewhere than in the last
+	// word.
+	heads [][]string
+	long  []string // the long options among the words
 }
 
 func newPattern(text string) (pattern, bool) {
 	words := strings.Fields(text)
 	p := pattern{text: text, glob: strings.Join(words, " "), literal: !strings.Contains(text, "*")}
 	p.all = len(words) > 0 && strings.Trim(p.glob, "* ") == ""
-	p.globs = []string{p.glob}
-	if p.literal {
-		p.globs = append(p.globs, p.glob+" *") // the words are the first words of a command
-	} else if short, ok := strings.CutSuffix(p.glob, " *"); ok {
-		p.globs = append(p.globs, short)
+	for _, other := range equals(words) {
+		p.addGlob(strings.Join(other, " "))
+		p.addGlob(strings.Join(full(other), " "))
 	}
-	if p.literal {
-		p.head = words
+	if p.literal && len(words) > 0 {
+		p.heads = equals(words)
 	} else if n := len(words) - 1; n > 0 && words[n] == "*" && !strings.Contains(strings.Join(words[:n], ""), "*") {
-		p.head = words[:n]
+		p.heads = equals(words[:n])
+	}
+	for _, w := range words {
+		if strings.HasPrefix(w, "--") && len(w) > 3 && !strings.ContainsAny(w, "*=") {
+			p.long = append(p.long, w)
+		}
 	}
 	return p, len(words) > 0
+}
+
+func (p *pattern) addGlob(glob string) {
+	if slices.Contains(p.globs, glob) {
+		return
+	}
+	p.globs = append(p.globs, glob)
+	if p.literal {
+		p.globs = append(p.globs, glob+" *") // the words are the first words of a command
+	} else if short, ok := strings.CutSuffix(glob, " *"); ok {
+		p.globs = append(p.globs, short)
+	}
+}
+
+// full returns the words of a pattern with the full words for those that are shortened.
+func full(words []string) []string {
+	if len(words) == 0 {
+		return words
+	}
+	v := vocabularyOf(foldName(words[0]))
+	out := slices.Clone(words)
+	for i := range out {
+		if v != nil && i > 0 && len(v.full[out[i]]) > 0 {
+			out[i] = v.full[out[i]][0]
+		}
+	}
+	return out
 }
 
 // match says how well a pattern fits a command.
@@ -56,10 +88,10 @@ func (p *pattern) of(part *Part) match {
 		return sure
 	}
 	best := no
-	if p.head != nil {
-		best = heads(p.head, part.plain())
+	for _, head := range p.heads {
+		best = max(best, heads(head, part.plain()))
 	}
-	for _, text := range part.joined() {
+	for _, text := range part.joined(p.long) {
 		if best == sure {
 			break
 		}
@@ -99,7 +131,7 @@ func heads(head []string, words []word) match {
 			operands = append(operands, h)
 		}
 	}
-	r := reading{options: options, rm: programName(words[0].text) == "rm"}
+	r := reading{options: options, rm: programName(words[0].text) == "rm", vocabulary: vocabularyOf(programName(words[0].text))}
 	return r.operands(operands, words[1:])
 }
 
@@ -109,6 +141,7 @@ func sameProgram(pattern, name string) bool {
 
 // reading compares the words of one command with a pattern.
 type reading struct {
+	*vocabulary
 	options []string // the options of the pattern
 	rm      bool     // the program is rm, for which -R and --recursive are the same as -r
 	seen    []string // options of the command
@@ -138,10 +171,10 @@ func (r *reading) operands(want []string, words []word) match {
 			continue
 		}
 		for i := n - 1; i >= 0; i-- {
-			hit := sameOperand(want[i], w.text)
+			hit := sameOperand(want[i], w.text) || r.same(want[i], w.text)
 			certain[i+1] = certain[i+1] || certain[i] && hit
 			possible[i+1] = possible[i+1] || possible[i] && hit
-			if !afterOption { // another operand is at the place of the pattern's next operand
+			if !afterOption && !r.everyOperand() { // another operand is at the place of the pattern's next operand
 				certain[i], possible[i] = false, false
 			}
 		}
@@ -155,6 +188,9 @@ func (r *reading) operands(want []string, words []word) match {
 	}
 	return no
 }
+
+// everyOperand reports whether each operand of the program is a verb, as the targets of make are.
+func (r *reading) everyOperand() bool { return r.vocabulary != nil && r.anywhere }
 
 // unknown updates the state of operands (certain, possible) for a word whose text only bash will know.
 func (r *reading) unknown(want []string, w word, certain, possible []bool, plain bool) {
@@ -194,6 +230,18 @@ func (r *reading) hasOptions() bool {
 }
 
 func (r *reading) hasOption(want, letters string) bool {
+	if r.vocabulary != nil {
+		for other, full := range r.full { // another name of the same option
+			if other != want && other[0] == '-' && slices.ContainsFunc(full, func(f string) bool { return slices.Contains(r.full[want], f) }) && r.hasExactly(other, letters) {
+				return true
+			}
+		}
+	}
+	return r.hasExactly(want, letters)
+}
+
+// hasExactly reports whether the command has an option by this name, or by a beginning of it.
+func (r *reading) hasExactly(want, letters string) bool {
 	for _, s := range r.seen {
 		if s == want {
 			return true
@@ -239,15 +287,38 @@ func (p *Part) plain() []word {
 	return p.words
 }
 
-// joined returns the texts that a glob is compared with: the words as they are, and the words in canonical form.
-func (p *Part) joined() []string {
+// joined returns the texts that a glob is compared with: the words as they are, the words in canonical form, and those
+// with full words for shortened ones. options are the long options of the glob; a beginning of one counts as the option.
+func (p *Part) joined(options []string) []string {
 	if p.forms == nil {
 		p.forms = []string{join(p.words)}
-		if c := join(canonical(p.plain())); c != p.forms[0] {
-			p.forms = append(p.forms, c)
+		usual := canonical(p.plain())
+		forms := [][]word{usual}
+		if len(usual) > 0 && usual[0].known {
+			forms = append(forms, vocabularyOf(usual[0].text).spelledOut(usual)...)
+			forms = append(forms, vocabularyOf(usual[0].text).spelledOut(p.plain())...)
+		}
+		for _, f := range forms {
+			if c := join(f); !slices.Contains(p.forms, c) {
+				p.forms = append(p.forms, c)
+			}
 		}
 	}
-	return p.forms
+	if len(options) == 0 {
+		return p.forms
+	}
+	long := slices.Clone(p.plain())
+	for i, w := range long {
+		name, value, inline := strings.Cut(w.text, "=")
+		at := slices.IndexFunc(options, func(o string) bool { return len(name) > 2 && name != o && strings.HasPrefix(o, name) })
+		if !w.known || !strings.HasPrefix(name, "--") || at < 0 {
+			continue
+		}
+		if long[i] = literal(options[at]); inline {
+			long[i].text += "=" + value
+		}
+	}
+	return append(slices.Clip(p.forms), join(long), join(canonical(long)))
 }
 
 // canonical brings a command into its usual form: the program without its path, then options, then operands; rm's
@@ -306,88 +377,4 @@ func foldRm(options []word) []word {
 		return others
 	}
 	return append([]word{literal(bundle)}, others...)
-}
-
-// unknown stands for text that is only known when bash runs the command. The byte is NUL, which no command can contain.
-const unknown = '\x00'
-
-// couldMatch reports whether pattern ('*' stands for any text) matches one of the texts that text may become.
-func couldMatch(pattern, text string) bool {
-	at := strings.IndexByte(text, unknown)
-	if at < 0 || !agree(pattern, text[:at]) {
-		return at < 0 && plainMatch(pattern, text)
-	}
-	const most = 1 << 18 // steps; a larger comparison counts as a possible match
-	return len(pattern)*len(text) > most || intersects(pattern, text)
-}
-
-// agree reports whether the text before the first '*' of a pattern is compatible with begin.
-func agree(pattern, begin string) bool {
-	for i := range min(len(pattern), len(begin)) {
-		if pattern[i] == '*' {
-			return true
-		}
-		if pattern[i] != begin[i] {
-			return false
-		}
-	}
-	return true
-}
-
-// plainMatch reports whether pattern matches text for all values of the unknown bytes. Only '*' covers an unknown byte.
-// plainMatch needs at most len(pattern)*len(text) steps.
-func plainMatch(pattern, text string) bool {
-	p, t := 0, 0
-	star, mark := -1, 0
-	for t < len(text) {
-		switch {
-		case p < len(pattern) && pattern[p] == '*':
-			star, mark = p, t
-			p++
-		case p < len(pattern) && pattern[p] == text[t]:
-			p++
-			t++
-		case star >= 0:
-			mark++
-			p, t = star+1, mark
-		default:
-			return false
-		}
-	}
-	for p < len(pattern) && pattern[p] == '*' {
-		p++
-	}
-	return p == len(pattern)
-}
-
-// intersects reports whether some text fits both the pattern (with '*') and the command (with unknown bytes).
-func intersects(pattern, text string) bool {
-	row, next := make([]bool, len(text)+1), make([]bool, len(text)+1)
-	row[0] = true
-	for p := 0; ; p++ {
-		// Within a row, '*' covers bytes of the text, and unknown bytes may stand for nothing.
-		for t := 0; t < len(text); t++ {
-			if row[t] && (text[t] == unknown || p < len(pattern) && pattern[p] == '*') {
-				row[t+1] = true
-			}
-		}
-		if p == len(pattern) {
-			return row[len(text)]
-		}
-		clear(next)
-		for t := 0; t <= len(text); t++ {
-			if !row[t] {
-				continue
-			}
-			switch {
-			case pattern[p] == '*':
-				next[t] = true
-			case t < len(text) && text[t] == unknown:
-				next[t] = true // the unknown text contains this byte, and perhaps more
-			case t < len(text) && text[t] == pattern[p]:
-				next[t+1] = true
-			}
-		}
-		row, next = next, row
-	}
 }

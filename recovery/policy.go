@@ -53,7 +53,7 @@ func ReadPolicy(sections ...Section) (*Policy, []schemas.Problem) {
 			return nil, problems
 		}
 		var keys map[string]json.RawMessage
-		if err := json.Unmarshal(raw, &keys); err != nil {
+		if err := text.Decode(raw, &keys); err != nil {
 			return nil, []schemas.Problem{{Pointer: s.Pointer, Code: schemas.CodeSyntax, Message: err.Error()}}
 		}
 		present = true
@@ -66,7 +66,7 @@ func ReadPolicy(sections ...Section) (*Policy, []schemas.Problem) {
 	settings.Enabled = present
 	whole, err := json.Marshal(merged)
 	if err == nil {
-		err = json.Unmarshal(whole, &settings)
+		err = text.Decode(whole, &settings)
 	}
 	if err != nil {
 		return nil, []schemas.Problem{{Pointer: "/recovery", Code: schemas.CodeWrongType, Message: err.Error()}}
@@ -164,12 +164,6 @@ func (p *Policy) Pointer(key string, below ...any) string {
 
 // Has reports whether a section of the config sets the key.
 func (p *Policy) Has(key string) bool { _, ok := p.origin[key]; return ok }
-
-// Listed returns the index of a command in auto_approve. Listed compares bytes.
-func (p *Policy) Listed(command string) (int, bool) {
-	i, ok := p.listed[command]
-	return i, ok
-}
 
 // clip shortens text for a message.
 func clip(s string) string { return text.Cut(s, 123) }
@@ -381,7 +375,7 @@ func (s Settings) digest() (string, error) {
 	dec := json.NewDecoder(bytes.NewReader(first))
 	dec.UseNumber()
 	var plain any
-	if err := dec.Decode(&plain); err != nil {
+	if err := text.Reason(dec.Decode(&plain)); err != nil {
 		return "", fmt.Errorf("reading the policy back: %w", err)
 	}
 	// The key first_aid is newer than the others. It is left out at its default, so that the digests of policies

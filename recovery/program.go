@@ -15,6 +15,7 @@ func (r *reader) program(name string, ws []word, text string, depth int) {
 	if name == "superloop" {
 		r.state(text)
 	}
+	c.ownCode()
 	for _, w := range wrappers {
 		if listed(w.programs, name) {
 			c.wrapped(w)

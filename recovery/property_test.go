@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/superloop/superloop/internal/testkit"
 	"github.com/superloop/superloop/recovery/action"
 )
 
@@ -97,7 +98,7 @@ func TestOneByteEditIsNeverAutomatic(t *testing.T) {
 	}())} {
 		for _, entry := range p.Settings.AutoApprove {
 			for at := range len(entry) + 1 {
-				for b := range 256 {
+				for b := 0; b < 256; b += testkit.Sample(5, 1, 1) {
 					edits := []string{entry[:at] + string([]byte{byte(b)}) + entry[at:]}
 					if at < len(entry) {
 						edits = append(edits, entry[:at]+string([]byte{byte(b)})+entry[at+1:], entry[:at]+entry[at+1:])

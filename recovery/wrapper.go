@@ -176,6 +176,8 @@ func (c call) find() {
 			}
 			c.inner(words)
 			i = end
+		case "-delete":
+			c.findDeletes()
 		case "-files0-from":
 			c.unclear("find reads its starting points from a file")
 		}
