@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/superloop/superloop/internal/testkit"
 	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/recovery/failures"
 	"github.com/superloop/superloop/recovery/plan"
@@ -127,7 +128,9 @@ func (p *play) perform(e Effect) {
 		p.give(ValidationStarted{Of: To(e)})
 		p.give(GateEnded{Of: To(e), Gate: "validation", Status: "ok", OK: true})
 	case CheckPromise:
-		p.give(PromiseChecked{Of: To(e), Matched: p.dice(3, "promise") > 0, Tree: fmt.Sprint("t", p.s.Iteration)})
+		p.give(PromiseChecked{Of: To(e), Matched: p.dice(3, "promise") > 0, Tree: fmt.Sprint("t", p.s.Iteration), Files: fmt.Sprint("f", p.dice(3, "files", e.Kind, p.s.Passes)/2)})
+	case CheckTree:
+		p.give(TreeChecked{Of: To(e), Files: fmt.Sprint("f", p.dice(3, "files", e.Kind, p.s.Passes)/2)})
 	case CheckStuck:
 		p.give(StuckChecked{Of: To(e), Streak: 0, Threshold: p.s.Stuck.Threshold, Tree: fmt.Sprint("t", p.s.Iteration)})
 	case AskHuman:
@@ -212,7 +215,7 @@ func (p *play) role(e Effect) {
 
 // tests pass when the command has run that fixes them, or in the second iteration.
 func (p *play) tests(e Effect) {
-	f := TestsEnded{Of: To(e), Rerun: e.Reason == ReasonRecovery, Status: "ok", Tree: fmt.Sprint("t", p.s.Iteration)}
+	f := TestsEnded{Of: To(e), Rerun: e.Reason == ReasonRecovery, Status: "ok", Tree: fmt.Sprint("t", p.s.Iteration), Files: fmt.Sprint("f", p.dice(3, "files", e.Kind, p.s.Passes)/2)}
 	if p.s.Iteration == 1 && p.dice(2, "tests") == 0 && !p.remedied("cure") {
 		f.Status, f.ExitCode = "failed", 1
 		f.Failures = []TestFailure{{Command: "make", ExitCode: 1, Signature: "s"}}
@@ -383,7 +386,7 @@ func resume(t testing.TB, seed uint64, lines []Line, r Replay, plan Plan, lost b
 func TestCutAnywhere(t *testing.T) {
 	t.Parallel()
 	seen := map[string]int{}
-	for seed := range uint64(200) {
+	for seed := range uint64(testkit.Sample(40, 400, 400)) {
 		whole := &play{t: t, seed: seed, now: t0}
 		plan := whole.plan()
 		whole.give(Started{Plan: plan, Rules: CurrentRules})

@@ -36,9 +36,14 @@ const (
 	// RunValidation runs the validation commands and the static checks. validation_start precedes them, and
 	// validation_end is the outcome. Harmless.
 	RunValidation EffectKind = "run_validation"
+	// CheckTree looks at all files that tests can read, before the loop completes. The outcome is tree_checked. Harmless.
+	CheckTree EffectKind = "check_tree"
+	// RunFinal runs the tests in a fresh checkout of what is committed. final_start precedes them, and final_end is the
+	// outcome. Harmless.
+	RunFinal EffectKind = "run_final"
 	// CheckStuck compares the work tree with the tree of the last iteration. The outcome is stuck_checked. Harmless.
 	CheckStuck EffectKind = "check_stuck"
-	// Commit commits the work of the iteration. A second Commit finds the trailers of the first one and makes no second
+	// Commit commits the work of the iteration. A second Commit finds the record of the first one and makes no second
 	// commit. The outcome is auto_commit_success, auto_commit_skipped or auto_commit_failed.
 	Commit EffectKind = "commit"
 	// Report writes the files about the iteration that people read: gate summary, notes, run summary, timeline. The
@@ -142,5 +147,5 @@ func (k EffectKind) Once() bool { return k == ExecuteRecovery || k == RunRole }
 // Cheap reports whether an effect of this kind only reads and writes small files. An engine with expensive round trips
 // may perform several of them in one round trip.
 func (k EffectKind) Cheap() bool {
-	return slices.Contains([]EffectKind{CheckPromise, CheckChecklists, CheckPrerequisites, CollectEvidence, CheckStuck, Report, JudgeAttempt}, k)
+	return slices.Contains([]EffectKind{CheckPromise, CheckChecklists, CheckPrerequisites, CollectEvidence, CheckTree, CheckStuck, Report, JudgeAttempt}, k)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/recovery/failures"
 )
 
@@ -88,6 +89,7 @@ type TestsEnded struct {
 	DurationMS  int64  `json:"duration_ms"`
 	Failed      string `json:"failed_command,omitempty"`
 	Tree        string `json:"tree,omitempty"`
+	Files       string `json:"files,omitempty"` // the files as the tests found them, State.TestsFiles
 	Details     string `json:"details,omitempty"`
 	Reason      string `json:"reason,omitempty"`
 	Interrupted bool   `json:"interrupted,omitempty"`
@@ -117,16 +119,6 @@ type OutputSpan struct {
 	To       int64  `json:"to"`
 }
 
-// PromiseChecked says that superloop has read the last message of the promise role.
-type PromiseChecked struct {
-	Expected    string  `json:"expected"`
-	Text        *string `json:"text"`
-	Matched     bool    `json:"matched"`
-	Tree        string  `json:"tree,omitempty"`
-	TreeChanged bool    `json:"tree_changed,omitempty"` // the tree is not the one on which the tests ran
-	Of
-}
-
 // GateEnded is the outcome of one of the gates checklist, validation, prerequisites and evidence. Gate determines the
 // name of the event.
 type GateEnded struct {
@@ -137,6 +129,7 @@ type GateEnded struct {
 	Results     string `json:"results_file,omitempty"`
 	DurationMS  int64  `json:"duration_ms"`
 	Interrupted bool   `json:"interrupted,omitempty"`
+	Files       string `json:"files,omitempty"` // of validation: State.TestsFiles with what its commands wrote
 	Of
 }
 
@@ -169,6 +162,9 @@ type CommitEnded struct {
 	Strategy string `json:"strategy"`
 	Source   string `json:"message_source,omitempty"` // reviewer, template
 	Reason   string `json:"reason,omitempty"`
+	Files    string `json:"files,omitempty"` // State.TestsFiles with what the pre-commit commands wrote
+	// Left has the first changed files that were not committed because an attribute names a filter for them.
+	Left []string `json:"left,omitempty"`
 	Of
 }
 
@@ -225,7 +221,7 @@ type Stopped struct {
 func (Started) Event() string           { return "loop_start" }
 func (Resumed) Event() string           { return "loop_resume" }
 func (RoleStarted) Event() string       { return "role_start" }
-func (PromiseChecked) Event() string    { return "promise_checked" }
+func (TestsBaseline) Event() string     { return "tests_baseline" }
 func (ValidationStarted) Event() string { return "validation_start" }
 func (StuckChecked) Event() string      { return "stuck_checked" }
 func (Reported) Event() string          { return "iteration_reported" }
@@ -282,7 +278,7 @@ func on[T Fact](of EffectKind, take func(t *turn, f T) bool, complete ...func(f 
 	return input{of: of, take: func(t *turn, f Fact) bool { return take(t, f.(T)) }, read: func(event string, fields json.RawMessage) (Fact, error) {
 		var f T
 		if len(fields) > 0 {
-			if err := json.Unmarshal(fields, &f); err != nil {
+			if err := text.Decode(fields, &f); err != nil {
 				return nil, fmt.Errorf("reading the fields of %s: %w", event, err)
 			}
 		}
@@ -321,6 +317,10 @@ var inputs = map[string]input{
 	"tests_rerun_start":   lax(on(RunTests, begins, func(f *TestsStarted, _ string) bool { f.Rerun = true; return true })),
 	"tests_end":           lax(does(RunTests, (*turn).testsEnded)),
 	"tests_rerun_end":     lax(does(RunTests, (*turn).testsEnded, func(f *TestsEnded, _ string) bool { f.Rerun = true; return true })),
+	"tests_baseline":      lax(does(RunTests, (*turn).baselineTested)),
+	"final_start":         lax(on(RunFinal, begins[FinalStarted])),
+	"final_end":           lax(does(RunFinal, (*turn).finalEnded)),
+	"tree_checked":        lax(does(CheckTree, (*turn).treeChecked)),
 	"promise_checked":     lax(does(CheckPromise, (*turn).promiseChecked)),
 	"checklist_end":       lax(does(CheckChecklists, (*turn).gateEnded, gateName)),
 	"validation_end":      lax(does(RunValidation, (*turn).gateEnded, gateName)),
@@ -328,9 +328,9 @@ var inputs = map[string]input{
 	"evidence_end":        lax(does(CollectEvidence, (*turn).gateEnded, gateName)),
 	"validation_start":    lax(on(RunValidation, begins[ValidationStarted])),
 	"stuck_checked":       lax(does(CheckStuck, (*turn).stuckChecked)),
-	"auto_commit_success": does(Commit, passes, commitOutcome),
-	"auto_commit_skipped": lax(does(Commit, passes, commitOutcome)),
-	"auto_commit_failed":  lax(does(Commit, passes, commitOutcome)),
+	"auto_commit_success": does(Commit, (*turn).committed, commitOutcome),
+	"auto_commit_skipped": lax(does(Commit, (*turn).committed, commitOutcome)),
+	"auto_commit_failed":  lax(does(Commit, (*turn).committed, commitOutcome)),
 	"iteration_reported":  lax(does(Report, passes[Reported])),
 	"approval_requested":  lax(on(AskHuman, (*turn).approvalRequested)),
 	"approval_decided":    on(AskHuman, (*turn).approvalDecided),

@@ -65,6 +65,7 @@ const (
 	ReasonNewSession    = "new_session"          // a role started again without its old session
 	ReasonIteration     = "iteration"            // tests: the regular run of an iteration
 	ReasonOnPromise     = "promise_or_checklist" // tests: in mode on_promise
+	ReasonBaseline      = "baseline"             // tests: before the first role
 	ReasonRecovery      = "recovery"             // tests: after a recovery that was executed
 	ReasonCooldown      = "cooldown"             // a recovery waits until its cooldown is over
 	ReasonRemediation   = "first_aid"            // a recovery by a remedy that rules know
@@ -98,6 +99,7 @@ type Plan struct {
 	Evidence             bool   `json:"evidence,omitempty"`
 	RequireEvidence      bool   `json:"require_evidence,omitempty"`
 	Approval             bool   `json:"approval,omitempty"`
+	Final                bool   `json:"final,omitempty"`           // the tests run in a fresh checkout before completion
 	StuckThreshold       int    `json:"stuck_threshold,omitempty"` // 0: no stuck gate
 	Commit               string `json:"commit,omitempty"`          // "", per_iteration, on_test_pass
 	// Attempts is how many counted failures of one role in one iteration end the loop. BackoffMS is the wait in
@@ -112,6 +114,7 @@ type Plan struct {
 	Recovery    bool         `json:"recovery,omitempty"`
 	Remediation bool         `json:"first_aid,omitempty"`
 	Respond     *RespondPlan `json:"respond,omitempty"` // nil: superloop only runs a failed role again
+	Completion  *Completion  `json:"completion,omitempty"`
 }
 
 // MaxBackoffMS is the longest wait between two attempts of a failing role, in milliseconds.
@@ -138,6 +141,11 @@ type Gates struct {
 	Prerequisites string `json:"prerequisites,omitempty"` // ok, failed, skipped
 	Evidence      string `json:"evidence,omitempty"`      // ok, failed, skipped
 	Approval      string `json:"approval,omitempty"`      // skipped, pending, approved, rejected
+	Change        string `json:"change,omitempty"`        // ok, none, whitespace, unknown; "": nobody asked
+	Reports       string `json:"reports,omitempty"`       // ok, or FILE:VERDICT of the first report that is missing
+	TestChange    string `json:"test_change,omitempty"`   // ok, none, unknown; "": nobody asked
+	Tree          string `json:"tree,omitempty"`          // ok, changed, unseen: the files after the tests; "": nobody looked
+	Final         string `json:"final,omitempty"`         // ok, failed: the tests in a fresh checkout; "": they did not run
 }
 
 // RoleResult is what the machine remembers of a role's last run in this iteration. Prompts show it.
@@ -166,6 +174,7 @@ type ApprovalState struct {
 	Status    string    `json:"status"` // pending, approved, rejected
 	Iteration int       `json:"iteration"`
 	Tree      string    `json:"tree,omitempty"`
+	Files     string    `json:"files,omitempty"`
 	Requested time.Time `json:"requested_at"`
 	By        string    `json:"by,omitempty"`
 	Note      string    `json:"note,omitempty"`
@@ -267,11 +276,17 @@ type State struct {
 	Gates     Gates                 `json:"gates"`
 	LastGates Gates                 `json:"last_gates"`
 	TestsTree string                `json:"tests_tree,omitempty"` // the tree on which the tests ran
+	// TestsFiles is the signature of all files that tests can read, as the tests of this iteration found them. Files is
+	// the one of the last look. UnseenFiles stands for too many files.
+	TestsFiles string `json:"tests_files,omitempty"`
+	Files      string `json:"files,omitempty"`
 	// TestFailures are the failures of the last run of the tests in this iteration.
 	TestFailures []TestFailure  `json:"test_failures,omitempty"`
 	TestOutputs  []OutputSpan   `json:"test_outputs,omitempty"`
-	Tree         string         `json:"tree,omitempty"`    // tree after the last role
-	Missing      []string       `json:"missing,omitempty"` // the gates that the last iteration lacked for completion
+	Baseline     string         `json:"tests_baseline,omitempty"` // green, red; "": the tests did not run before the first role
+	Tree         string         `json:"tree,omitempty"`           // tree after the last role
+	Missing      []string       `json:"missing,omitempty"`        // the gates that the last iteration lacked for completion
+	Reports      []string       `json:"reports,omitempty"`        // digests of the reports of earlier iterations, the newest last
 	Stuck        Streak         `json:"stuck"`
 	Approval     *ApprovalState `json:"approval,omitempty"`
 	Limit        *LimitState    `json:"limit,omitempty"`     // set while rate_limited, or paused in it
@@ -290,6 +305,7 @@ type State struct {
 	Spent    Spent                   `json:"spent"`
 	// Recheck says that the gates run once more, because an approval came after the tree had changed.
 	Recheck   bool   `json:"recheck,omitempty"`
+	Passes    int    `json:"passes,omitempty"`     // how often the gates ran again in this iteration because files had changed
 	HumanNote string `json:"human_note,omitempty"` // an operator's note, for the next planner
 
 	StartedAt   time.Time `json:"started_at"`

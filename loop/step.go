@@ -3,6 +3,7 @@ package loop
 import (
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 )
 
@@ -10,6 +11,7 @@ import (
 
 // Names of the steps that are not roles. The step of a role is "role:" and the role's name.
 const (
+	stepBaseline      = "tests_baseline"
 	stepTests         = "tests"
 	stepPromise       = "promise"
 	stepChecklists    = "checklists"
@@ -20,6 +22,8 @@ const (
 	stepStuck         = "stuck"
 	stepDecide        = "decide"
 	stepCommit        = "commit"
+	stepTree          = "tree"
+	stepFinal         = "final"
 	stepReport        = "report"
 	stepClose         = "close"
 	stepApproval      = "approval"
@@ -265,6 +269,9 @@ type endFields struct {
 // end between two iterations.
 func (t *turn) end(status Status, reason, detail string) {
 	t.stopClockAt(t.now)
+	if why := WhyMissing(t.s.Missing); (status == LimitReached || status == StuckEnd) && t.s.At == "" && len(why) > 0 {
+		detail += fmt.Sprintf("; the promise was given, but %s: %s", strings.Join(t.s.Missing, ", "), strings.Join(why, "; "))
+	}
 	t.s.Status, t.s.Reason, t.s.Detail = status, reason, detail
 	t.s.Pending, t.s.Begun = nil, false
 	t.s.EndedAt = t.now

@@ -22,8 +22,9 @@ func (p Plan) steps() []string {
 		}
 		out = slices.Insert(out, at, stepTests)
 	}
+	out = slices.Insert(out, 0, stepBaseline)
 	return append(out, stepPromise, stepChecklists, stepGateTests, stepValidation, stepPrerequisites, stepEvidence,
-		stepStuck, stepDecide, stepCommit, stepReport, stepClose)
+		stepStuck, stepDecide, stepCommit, stepTree, stepFinal, stepReport, stepClose)
 }
 
 func isRole(step string) bool { return strings.HasPrefix(step, rolePrefix) }
@@ -64,10 +65,11 @@ func (t *turn) beginIteration(n int) {
 	if t.outOfTime() {
 		return
 	}
+	t.keepReports()
 	t.s.Iteration, t.s.IterationAt = n, t.now
 	t.s.LastRoles, t.s.Roles = t.s.Roles, map[string]RoleResult{}
 	t.s.LastGates, t.s.Gates = t.s.Gates, Gates{}
-	t.s.TestsTree, t.s.Recheck = "", false
+	t.s.TestsTree, t.s.TestsFiles, t.s.Files, t.s.Recheck, t.s.Passes = "", "", "", false, 0
 	if len(t.s.Recoveries.Handled)+len(t.s.Recoveries.Ran) > 0 {
 		t.s.Response.Same = SameTests{} // the last iteration had a recovery, so the failure counts anew
 	}
@@ -91,6 +93,8 @@ func (t *turn) enter(step string) {
 		return
 	}
 	switch step {
+	case stepBaseline:
+		t.testsBaseline()
 	case stepTests:
 		t.issue(t.effect(RunTests, ReasonIteration))
 	case stepPromise:
@@ -112,7 +116,7 @@ func (t *turn) enter(step string) {
 	case stepEvidence:
 		t.gate(t.s.Plan.Evidence, CollectEvidence, "evidence")
 	case stepStuck:
-		if t.s.Plan.StuckThreshold > 0 && !t.s.Recheck {
+		if t.s.Plan.StuckThreshold > 0 && !t.s.again() {
 			t.issue(t.effect(CheckStuck, ""))
 			return
 		}
@@ -122,6 +126,10 @@ func (t *turn) enter(step string) {
 		t.advance()
 	case stepCommit:
 		t.commit()
+	case stepTree:
+		t.checkTree()
+	case stepFinal:
+		t.testFinally()
 	case stepReport:
 		t.issue(t.effect(Report, ""))
 	case stepClose:
@@ -135,11 +143,14 @@ func (t *turn) enter(step string) {
 func (t *turn) advance() { t.enter(t.s.Plan.next(t.s.At)) }
 
 // effect makes an effect of the current step. Its id names run, iteration and step. When the gates run once more after
-// an approval, the id ends in /recheck.
+// an approval, the id ends in /recheck. When they run again because files changed, it ends in /again and a number.
 func (t *turn) effect(kind EffectKind, reason string) Effect {
 	id := fmt.Sprintf("%s/%d/%s", t.s.RunID, t.s.Iteration, t.s.At)
 	if t.s.Recheck {
 		id += "/recheck"
+	}
+	if t.s.Passes > 0 {
+		id += fmt.Sprintf("/again%d", t.s.Passes)
 	}
 	return Effect{ID: id, Kind: kind, Reason: reason, LimitMS: t.left()}
 }
@@ -174,7 +185,7 @@ func (t *turn) setGate(name, status string) {
 func (t *turn) gateTests() {
 	g := &t.s.Gates
 	switch {
-	case t.s.Plan.Tests == "every" && (t.s.Recheck || g.Promise == "true" && t.s.Tree != t.s.TestsTree):
+	case t.s.Plan.Tests == "every" && (t.s.Recheck || g.Promise == "true" && t.s.stale()):
 		t.issue(t.effect(RunTests, ReasonTreeChanged))
 	case t.s.Plan.Tests == "every":
 		t.advance()
@@ -192,6 +203,7 @@ func (t *turn) testsEnded(f TestsEnded) {
 		return
 	}
 	t.s.Gates.Tests, t.s.TestsTree, t.s.TestFailures, t.s.TestOutputs = f.Status, f.Tree, f.Failures, f.Outputs
+	t.s.TestsFiles = f.Files
 	if f.Status == "ok" {
 		t.s.Diagnosis = nil
 	}
@@ -203,7 +215,9 @@ func (t *turn) testsEnded(f TestsEnded) {
 }
 
 func (t *turn) promiseChecked(f PromiseChecked) {
-	t.s.Gates.Promise, t.s.Tree = fmt.Sprint(f.Matched), f.Tree
+	g := &t.s.Gates
+	g.Promise, g.Change, g.TestChange, g.Reports = fmt.Sprint(f.Matched), f.Change, f.TestChange, f.Reports
+	t.s.Tree, t.s.Files = f.Tree, f.Files
 	t.advance()
 }
 
@@ -218,6 +232,12 @@ func (t *turn) gateEnded(f GateEnded) {
 		return
 	}
 	t.setGate(f.Gate, f.Status)
+	t.ranOn(f.Files)
+	t.advance()
+}
+
+func (t *turn) committed(f CommitEnded) {
+	t.ranOn(f.Files)
 	t.advance()
 }
 
@@ -227,6 +247,8 @@ type gatesFields struct {
 	Stuck    string   `json:"stuck"`
 	Complete bool     `json:"complete"`
 	Missing  []string `json:"missing,omitempty"`
+	Why      []string `json:"why,omitempty"`  // about what is missing: a sentence for each rule of completion
+	Note     string   `json:"note,omitempty"` // of a loop that may complete: what an operator should look at (State.Unseen)
 }
 
 // MissingGates lists the gates that the loop still needs for completion, each with its verdict ("tests=failed"), in the
@@ -245,7 +267,15 @@ func (s State) MissingGates() []string {
 	need(p.RequireValidation, "validation", g.Validation, "ok")
 	need(p.RequirePrerequisites, "prerequisites", g.Prerequisites, "ok")
 	need(true, "checklist", g.Checklist, "ok")
+	need(g.Tree != "", "tree", g.Tree, TreeOK)
+	need(g.Final != "", "final", g.Final, "ok")
 	need(p.RequireEvidence, "evidence", g.Evidence, "ok")
+	need(p.Completion != nil && p.Completion.Ungated, "gates", "none", "ok")
+	if c := p.Completion; c != nil && g.Promise == "true" { // without the promise nobody has looked
+		need(c.Change, "change", g.Change, ChangeOK)
+		need(c.TestChange, "test_change", g.TestChange, ChangeOK)
+		need(len(c.Reports) > 0, "reports", g.Reports, ReportsOK)
+	}
 	return missing
 }
 
@@ -258,12 +288,16 @@ func (t *turn) decide() {
 	if t.s.Stuck.Threshold > 0 {
 		stuck = fmt.Sprintf("%d/%d", t.s.Stuck.Count, t.s.Stuck.Threshold)
 	}
-	t.note("gates_evaluated", gatesFields{t.s.Gates, stuck, len(t.s.Missing) == 0, t.s.Missing})
+	f := gatesFields{t.s.Gates, stuck, len(t.s.Missing) == 0, t.s.Missing, WhyMissing(t.s.Missing), ""}
+	if f.Complete {
+		f.Note = t.s.Unseen()
+	}
+	t.note("gates_evaluated", f)
 }
 
 func (t *turn) commit() {
 	strategy := t.s.Plan.Commit
-	if strategy == "" || t.s.Recheck {
+	if strategy == "" || t.s.again() {
 		t.advance()
 		return
 	}
@@ -287,11 +321,11 @@ func (t *turn) close() {
 	switch {
 	case complete && approved:
 		t.s.Gates.Approval = "approved"
-		t.end(Completed, ReasonApproved, "")
+		t.end(Completed, ReasonApproved, t.s.Unseen())
 	case complete && t.s.Plan.Approval:
 		t.enter(stepApproval)
 	case complete:
-		t.end(Completed, ReasonPromiseKept, "")
+		t.end(Completed, ReasonPromiseKept, t.s.Unseen())
 	case approved:
 		t.s.Approval = nil
 		t.s.HumanNote = fmt.Sprintf("An operator approved iteration %d, but the tree had changed since and the gates no longer pass: %v.",
@@ -309,8 +343,8 @@ func (t *turn) askCompletion() {
 	t.stopClockAt(t.now)
 	t.s.Status, t.s.Reason = AwaitingApproval, ""
 	t.s.Gates.Approval = "pending"
-	t.s.Approval = &ApprovalState{Status: "pending", Iteration: t.s.Iteration, Tree: t.s.Tree, Requested: t.now}
-	t.s.Recheck = false
+	t.s.Approval = &ApprovalState{Status: "pending", Iteration: t.s.Iteration, Tree: t.s.Tree, Files: t.s.Files, Requested: t.now}
+	t.s.Recheck, t.s.Passes = false, 0
 	e := t.effect(AskHuman, string(AboutCompletion))
 	t.s.Human = &HumanState{ID: e.ID, About: AboutCompletion, Type: EscalationCompletion, Class: string(AboutCompletion), Since: t.now,
 		Text: "all gates pass and the loop asks whether it is done"}
@@ -341,14 +375,14 @@ func (t *turn) approvalDecided(f ApprovalDecided) bool {
 	t.s.Gates.Approval = f.Status
 	if f.Status == "approved" && !f.TreeChanged {
 		t.s.At = ""
-		t.end(Completed, ReasonApproved, "")
+		t.end(Completed, ReasonApproved, t.s.Unseen())
 		return true
 	}
 	t.s.Status, t.s.ActiveSince = Running, t.now
 	if f.Status == "approved" {
 		// superloop runs the gates again. The original program completed the loop in spite of failing gates, which was
 		// a defect.
-		t.s.Reason, t.s.Recheck = ReasonGatesChanged, true
+		t.s.Reason, t.s.Recheck, t.s.Gates.Tree, t.s.Gates.Final = ReasonGatesChanged, true, "", ""
 		t.enter(stepChecklists)
 		return true
 	}

@@ -72,6 +72,10 @@ func goodFact(s State, promise bool) Fact {
 		return StuckChecked{Streak: 0, Threshold: s.Stuck.Threshold, Tree: "t1"}
 	case Commit:
 		return CommitEnded{Outcome: "success", SHA: "abc"}
+	case RunFinal:
+		return FinalEnded{Status: "ok"}
+	case CheckTree:
+		return TreeChecked{Files: s.TestsFiles}
 	case Report:
 		return Reported{}
 	case AskHuman:
@@ -293,6 +297,7 @@ func TestMachineProperties(t *testing.T) {
 			Prerequisites:  rapid.Bool().Draw(rt, "prerequisites"),
 			Evidence:       rapid.Bool().Draw(rt, "evidence"),
 			Approval:       rapid.Bool().Draw(rt, "approval"),
+			Final:          rapid.Bool().Draw(rt, "final"),
 			StuckThreshold: rapid.IntRange(0, 3).Draw(rt, "stuck"),
 			Commit:         rapid.SampledFrom([]string{"", "per_iteration", "on_test_pass"}).Draw(rt, "commit"),
 			Attempts:       rapid.IntRange(1, 3).Draw(rt, "attempts"), BackoffMS: int64(rapid.IntRange(0, 1000).Draw(rt, "backoff")),
@@ -337,6 +342,8 @@ func TestMachineProperties(t *testing.T) {
 				f = TestsEnded{Status: "failed", ExitCode: 1, Tree: "t2"}
 			case outcome == 1 && eff.Kind == AskHuman && b.s.Human.About == AboutCompletion:
 				f = ApprovalDecided{Status: "rejected", By: "eve"}
+			case outcome == 1 && eff.Kind == RunFinal:
+				f = FinalEnded{Status: "failed", ExitCode: 1}
 			case outcome == 1 && eff.Kind == CheckStuck:
 				f = StuckChecked{Streak: b.s.Stuck.Count + 1, Threshold: p.StuckThreshold}
 			default:
@@ -358,7 +365,7 @@ func TestMachineProperties(t *testing.T) {
 				rt.Fatal(err)
 			}
 			at := b.now.Add(time.Second)
-			f = answering(b.s, f)
+			f = answering(b.s, someFiles(rt, f))
 			b.do(f)
 			other, effs := Step(copied, Input{At: at, LoopID: "l", RunID: "r", Fact: f})
 			if !sameJSON(other, b.s) || !sameJSON(effs, b.eff) {
@@ -376,6 +383,12 @@ func TestMachineProperties(t *testing.T) {
 			if b.s.Status == Completed && len(b.s.MissingGates()) > 0 {
 				rt.Fatalf("completed although %v", b.s.MissingGates())
 			}
+			if b.s.Status == Completed && p.Final && b.s.Gates.Final != "ok" {
+				rt.Fatalf("completed without tests in a checkout: %+v", b.s.Gates)
+			}
+			if b.s.Status == Completed && b.s.Reason == ReasonPromiseKept && b.s.Files != "" && b.s.TestsFiles != "" && b.s.Files != b.s.TestsFiles {
+				rt.Fatalf("completed on %s, and the tests ran on %s", b.s.Files, b.s.TestsFiles)
+			}
 			if (b.s.Status == RateLimited) != (b.s.Limit != nil) || (b.s.Status == AwaitingHuman || b.s.Status == AwaitingApproval) != (b.s.Human != nil) {
 				rt.Fatalf("%s with limit %v and question %v", b.s.Status, b.s.Limit, b.s.Human)
 			}
@@ -387,6 +400,31 @@ func TestMachineProperties(t *testing.T) {
 			rt.Fatalf("never ended")
 		}
 	})
+}
+
+// someFiles fills in the signatures of files of a fact. Those of a journal without them stay empty.
+func someFiles(rt *rapid.T, f Fact) Fact {
+	files := rapid.SampledFrom([]string{"", "f1", "f1", "f1", "f2", UnseenFiles}).Draw(rt, "files")
+	switch x := f.(type) {
+	case TestsEnded:
+		x.Files = files
+		return x
+	case PromiseChecked:
+		x.Files = files
+		return x
+	case TreeChecked:
+		x.Files = max(files, "f1")
+		return x
+	case GateEnded:
+		if x.Gate == "validation" {
+			x.Files = files
+		}
+		return x
+	case CommitEnded:
+		x.Files = files
+		return x
+	}
+	return f
 }
 
 func sameJSON(a, b any) bool {

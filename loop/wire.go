@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"github.com/superloop/superloop/internal/text"
 )
 
 // Wire is a fact, or a plain record, on its way from a performer to the machine. Fields stay encoded, so that the
@@ -102,7 +104,7 @@ type Line struct {
 // not check hashes. The journal checks them.
 func ParseLine(raw []byte) (Line, error) {
 	var l Line
-	if err := json.Unmarshal(raw, &l); err != nil {
+	if err := text.Decode(raw, &l); err != nil {
 		return l, fmt.Errorf("reading a line of the journal: %w", err)
 	}
 	if l.Event == "" || l.Timestamp.IsZero() {
