@@ -14,7 +14,8 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/internal/door"
+	"github.com/superloop/superloop/internal/text"
 )
 
 const (
@@ -47,13 +48,13 @@ func encode(r Record) ([]byte, error) {
 // decode reads a record strictly. Bytes that differ from those of encode are damage, or come from another program.
 func decode(data []byte) (r Record, err error) {
 	var f file
-	if err := json.Unmarshal(data, &f); err != nil {
+	if err := text.Decode(data, &f); err != nil {
 		return r, fmt.Errorf("it is not whole: %w", err)
 	}
 	if f.Version != version {
 		return r, fmt.Errorf("it is of version %d, this superloop knows version %d", f.Version, version)
 	}
-	if err := json.Unmarshal(f.Record, &r); err != nil {
+	if err := text.Decode(f.Record, &r); err != nil {
 		return Record{}, err
 	}
 	again, err := encode(r)
@@ -69,7 +70,7 @@ func decode(data []byte) (r Record, err error) {
 // read reads the record at path. The error is fs.ErrNotExist if there is none. Any other error means that the record
 // cannot be read or is damaged.
 func read(path string) (Record, error) {
-	f, err := durable.Open(path)
+	f, _, err := door.Open(path)
 	if err != nil {
 		return Record{}, err
 	}

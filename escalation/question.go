@@ -152,7 +152,7 @@ func (q Question) Digest() (string, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
 	if err == nil {
-		err = dec.Decode(&sorted)
+		err = text.Reason(dec.Decode(&sorted))
 	}
 	if err == nil {
 		data, err = marshal(sorted)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/internal/text"
 )
 
@@ -392,8 +393,8 @@ type DamagedError struct {
 }
 
 func (e *DamagedError) Error() string {
-	return fmt.Sprintf("the question in %s cannot be believed: %v; nothing is done by it (to be asked again: stop the loop, move the file away, start it)",
-		text.Display(e.Path), e.Err)
+	return fmt.Sprintf("the question in %s cannot be believed: %v; nothing is done by it (to be asked again: stop the loop, type: %s, start it)",
+		text.Display(e.Path), e.Err, door.Aside(e.Path))
 }
 
 func (e *DamagedError) Unwrap() error { return e.Err }

@@ -56,7 +56,7 @@ func Into(kind Kind, data []byte, dst any) []Problem {
 	if len(problems) > 0 {
 		return problems
 	}
-	err := json.Unmarshal(d.Raw("", nil), dst)
+	err := text.Decode(d.Raw("", nil), dst)
 	if err == nil {
 		return nil
 	}
@@ -64,8 +64,8 @@ func Into(kind Kind, data []byte, dst any) []Problem {
 	p := Problem{Line: 1, Column: 1, Code: CodeWrongType, Message: err.Error()}
 	if te, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		p.Pointer = "/" + strings.ReplaceAll(te.Field, ".", "/")
-		p.Found, p.Allowed = te.Value, te.Type.String()
-		p.Message = fmt.Sprintf("found %s where %s is needed", te.Value, te.Type)
+		p.Found, p.Allowed = clip(te.Value), te.Type.String()
+		p.Message = fmt.Sprintf("found %s where %s is needed", p.Found, te.Type)
 		if line, col, ok := d.Position(p.Pointer); ok {
 			p.Line, p.Column = line, col
 		}

@@ -31,6 +31,9 @@ import (
 	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
+
+	"github.com/superloop/superloop/internal/door"
+	"github.com/superloop/superloop/internal/text"
 )
 
 // Kind names a file format. Its schema is "<kind>.schema.json".
@@ -64,7 +67,7 @@ const (
 )
 
 // MaxDepth is the maximum nesting of arrays and objects in a file of any kind.
-const MaxDepth = 100
+const MaxDepth = door.MaxDepth
 
 // caps limits a file (or line) of a kind: its bytes and its values (0 means 4,000,000). Files that agents and operators
 // write are small; files that superloop writes may grow in a long run. Without the limit of values, describing the
@@ -162,7 +165,7 @@ func parse(k Kind) map[string]any {
 	var m map[string]any
 	dec := json.NewDecoder(bytes.NewReader(Source(k)))
 	dec.UseNumber() // so that messages show bounds as the schema has them
-	if err := dec.Decode(&m); err != nil {
+	if err := text.Reason(dec.Decode(&m)); err != nil {
 		panic(fmt.Sprintf("schemas: %s: %v", k.file(), err))
 	}
 	return m

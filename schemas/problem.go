@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/superloop/superloop/internal/text"
 )
 
 // The codes of problems, for programs. Message is for operators.
@@ -48,11 +50,15 @@ type Problem struct {
 	Code    string `json:"code"`
 }
 
-// String returns "line:column: pointer: message".
+// maxPointer is the length of the longest pointer that String shows whole, in characters.
+const maxPointer = 200
+
+// String returns "line:column: pointer: message" for a screen: a key may hold any characters, so it shows the pointer
+// without control characters, and cut if it is long.
 func (p Problem) String() string {
 	s := p.Message
 	if p.Pointer != "" {
-		s = p.Pointer + ": " + s
+		s = text.Line(p.Pointer, maxPointer) + ": " + s
 	}
 	if p.Line > 0 {
 		s = fmt.Sprintf("%d:%d: %s", p.Line, p.Column, s)

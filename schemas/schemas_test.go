@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/superloop/superloop/internal/text"
 )
 
 var update = flag.Bool("update", false, "write the expected problems anew")
@@ -157,6 +159,9 @@ func checkProblem(t interface{ Errorf(string, ...any) }, p Problem, src []byte) 
 	}
 	if p.Line < 1 || p.Column < 1 || p.Line > bytes.Count(src, []byte("\n"))+1 {
 		t.Errorf("a place outside the file: %+v", p)
+	}
+	if shown := p.String(); len(shown) > 4000 || shown != text.Plain(shown) {
+		t.Errorf("a problem that no screen shows: %d bytes, %q", len(shown), text.Head(shown, 4000))
 	}
 	if p.Near != "" && !strings.Contains(p.Allowed, p.Near) && !strings.Contains(p.Message, p.Near) {
 		t.Errorf("a hint that is not shown: %+v", p)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/superloop/superloop/internal/text"
 )
 
 // program writes a script and gives the command that runs it. The script is not executable itself: while another test
@@ -95,7 +97,7 @@ func TestCommandThatIsNotThere(t *testing.T) {
 	}
 	for line, reason := range map[string]string{
 		"superloop-no-such-program --token verysecrettoken": "the program superloop-no-such-program was not found",
-		plain: "may not be executed",
+		text.Word(plain): "may not be executed",
 	} {
 		judge(t, command(t, line, CommandOptions{}).Send(t.Context(), opened("e1")), false, true, 0, reason)
 	}

@@ -13,7 +13,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/internal/text"
 )
 
 // State is the state of one message on one channel.
@@ -73,12 +75,12 @@ func save(disk durable.Disk, op, dir string, s stored) error {
 }
 
 func read(path string) (stored, error) {
-	data, err := durable.Read(path, maxEntry)
+	data, err := door.Read(path, maxEntry)
 	if err != nil {
 		return stored{}, err
 	}
 	var s stored
-	switch err := json.Unmarshal(data, &s); {
+	switch err := text.Decode(data, &s); {
 	case err != nil:
 		return stored{}, fmt.Errorf("it is no message of an outbox: %w", err)
 	case s.Version != entryVersion:

@@ -77,8 +77,9 @@ type file struct {
 	Webhooks     struct {
 		OnEscalation string `json:"on_escalation"`
 	} `json:"webhooks"`
-	Escalation any `json:"escalation"`
-	Respond    any `json:"respond"`
+	Escalation any     `json:"escalation"`
+	Respond    any     `json:"respond"`
+	Protect    Protect `json:"protect"`
 }
 
 // fileLoop is a loop in the form in which the file holds it. It replaces the fields of Loop that have another form
@@ -121,6 +122,11 @@ func (b *builder) config() *Config {
 	b.ids(c.Loops)
 	b.webhook(f.Webhooks.OnEscalation)
 	c.Escalation = b.escalation()
+	c.Protect = f.Protect
+	for _, list := range []*[]string{&c.Protect.Paths, &c.Protect.Allow} {
+		slices.Sort(*list)
+		*list = slices.Compact(*list)
+	}
 	return c
 }
 
@@ -134,6 +140,7 @@ func (b *builder) loop(in any, at string) Loop {
 	var l fileLoop
 	l.Tests.Timeout, l.Validation.Timeout = 30*time.Minute, 10*time.Minute
 	l.Stuck = Stuck{Threshold: 5, Action: "report_and_stop"}
+	l.Completion = Completion{RequireChange: true, RequireReports: []string{"review"}, TestsBaseline: true}
 	l.Loop.Retry = Retry{Attempts: 3, Backoff: 5 * time.Second}
 	l.Git.CommitStrategy, l.Git.CommitMessage.MaxSubjectLength = "never", 72
 	b.into(in, &l)
@@ -153,14 +160,32 @@ func (b *builder) loop(in any, at string) Loop {
 	if out.Git.CommitStrategy == "on_test_pass" && len(out.Tests.Commands) == 0 {
 		b.warn(at+"/git/commit_strategy", CodeNoEffect, "on_test_pass never commits in a loop without tests")
 	}
+	b.finalGates(out, at+"/gates")
 	out.Roles = b.roles(&l, at)
 	out.Respond = b.respond(&l, at)
 	b.ends(out, at)
 	return *out
 }
 
+func (b *builder) finalGates(l *Loop, at string) {
+	g := &l.Gates
+	if g.Setup = b.commands(at+"/setup", g.Setup); g.Final != FinalCheckout {
+		g.Final = ""
+	}
+	switch {
+	case g.Final == "" && len(g.Setup) > 0:
+		b.warn(at+"/setup", CodeNoEffect, "it runs in a fresh checkout only, which gates.final asks for")
+	case g.Final == "":
+	case l.Tests.Mode == TestsDisabled:
+		b.warn(at+"/final", CodeNoEffect, "there are no tests that could run in a checkout")
+	case l.Git.CommitStrategy == "never":
+		b.warn(at+"/final", CodeNoEffect, "superloop commits nothing in this loop, so the checkout has only what the agents commit; see git.commit_strategy")
+	}
+}
+
 func (b *builder) tests(t *Tests, at string) {
 	t.Commands = b.commands(at+"/commands", t.Commands)
+	b.globs(at+"/outputs", t.Outputs)
 	switch {
 	case t.Mode == "" && len(t.Commands) > 0:
 		t.Mode = TestsEvery

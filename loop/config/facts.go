@@ -6,8 +6,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/schemas"
 )
 
@@ -36,6 +38,31 @@ func (c *Config) Check(root string, lookPath LookPath) []Problem {
 	}
 	return schemas.Sort(k.problems)
 }
+
+// CanComplete returns a problem for each of these loops that could not complete honestly: the promise alone would decide
+// (Loop.Gated), or the spec is still the template of init. Unlike Check it is about the loops that are to run now.
+func (c *Config) CanComplete(root string, ids ...string) []Problem {
+	k := &checker{c: c, root: root}
+	for i, l := range c.Loops {
+		if !slices.Contains(ids, l.ID) {
+			continue
+		}
+		if !l.Gated() && !l.Completion.AllowUngated {
+			k.wrong(Pointer("loops", i), Problem{Code: CodeUngated, Found: "no gate", Allowed: "at least one executed gate",
+				Message: fmt.Sprintf("nothing that superloop itself executes decides whether the loop %s is done; %s", quoted(l.ID), wantsGate)})
+		}
+		if k.unwritten(l.SpecFile) {
+			k.wrong(Pointer("loops", i, "spec_file"), Problem{Code: CodeUnwritten, Found: quoted(l.SpecFile), Allowed: "a spec that says what is to be built",
+				Message: fmt.Sprintf("%s says nothing yet: it is the template that `superloop init` wrote; write into it what the loop %s is to build, and how a reviewer can tell that it is done",
+					l.SpecFile, quoted(l.ID))})
+		}
+	}
+	return schemas.Sort(k.problems)
+}
+
+// wantsGate says what an operator writes for a loop without an executed gate.
+const wantsGate = `write the command that tests the work into "tests": {"commands": [...]}, or require validation, prerequisites, evidence or approval on completion; ` +
+	`"completion": {"allow_ungated": true} lets the promise alone decide`
 
 type checker struct {
 	c        *Config
@@ -95,7 +122,6 @@ func (k *checker) readable(file string) string {
 		return missing
 	}
 	var info fs.FileInfo
-	var f *os.File
 	if err == nil {
 		if rel, err := filepath.Rel(k.root, real); err != nil || !filepath.IsLocal(rel) {
 			return "is a link that leads out of the repository"
@@ -111,7 +137,8 @@ func (k *checker) readable(file string) string {
 	case info.Size() == 0:
 		return "is empty"
 	default:
-		if f, err = os.Open(real); err == nil {
+		var f *os.File
+		if f, _, err = door.OpenOwn(real); err == nil {
 			err = f.Close()
 		}
 	}

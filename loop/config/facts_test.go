@@ -100,3 +100,32 @@ unreadable 12:29: /loops/3/spec_file: the spec LINK.md is a link that leads out 
 		t.Errorf("got:\n%s\nwant:\n%s", got.String(), want)
 	}
 }
+
+// A gate counts if superloop executes something and completion needs it.
+func TestGated(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		loop Loop
+		want bool
+	}{
+		"nothing":                       {Loop{}, false},
+		"checklists":                    {Loop{Checklists: []string{"*.md"}}, false},
+		"tests":                         {Loop{Tests: Tests{Mode: TestsOnPromise, Commands: []string{"a"}}}, true},
+		"tests that are off":            {Loop{Tests: Tests{Mode: TestsDisabled, Commands: []string{"a"}}}, false},
+		"validation":                    {Loop{Validation: Validation{Enabled: true, RequireOnCompletion: true, Commands: []string{"a"}}}, true},
+		"a page":                        {Loop{Validation: Validation{Enabled: true, RequireOnCompletion: true, Preflight: &Preflight{}}}, true},
+		"validation of nothing":         {Loop{Validation: Validation{Enabled: true, RequireOnCompletion: true}}, false},
+		"validation that nobody needs":  {Loop{Validation: Validation{Enabled: true, Commands: []string{"a"}}}, false},
+		"prerequisites":                 {Loop{Prerequisites: Prerequisites{Enabled: true, RequireOnCompletion: true, Checks: []Check{{}}}}, true},
+		"prerequisites that are off":    {Loop{Prerequisites: Prerequisites{RequireOnCompletion: true, Checks: []Check{{}}}}, false},
+		"no prerequisites":              {Loop{Prerequisites: Prerequisites{Enabled: true, RequireOnCompletion: true}}, false},
+		"evidence":                      {Loop{Evidence: Evidence{Enabled: true, RequireOnCompletion: true, Artifacts: []string{"a"}}}, true},
+		"evidence of nothing":           {Loop{Evidence: Evidence{Enabled: true, RequireOnCompletion: true}}, false},
+		"approval":                      {Loop{Approval: Approval{Enabled: true, RequireOnCompletion: true}}, true},
+		"approval that nobody asks for": {Loop{Approval: Approval{Enabled: true}}, false},
+	} {
+		if got := c.loop.Gated(); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

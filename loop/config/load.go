@@ -23,6 +23,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/schemas"
@@ -95,18 +96,15 @@ func repoOf(path string) string {
 // Read returns the bytes of the file at path. Of a file that is too large it returns one byte more than a configuration
 // may have. Its error is an *Error.
 func Read(path string) (data []byte, err error) {
-	info, err := os.Stat(path)
+	f, _, err := door.OpenOwn(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, single(path, CodeNoFile, "there is no such file; write one with `superloop init`", err)
-	case err == nil && info.IsDir():
-		return nil, single(path, CodeUnreadable, "it is a directory, not a file", nil)
-	case err == nil && !info.Mode().IsRegular():
+	case errors.Is(err, door.ErrNotRegular), errors.Is(err, syscall.ENXIO): // ENXIO: a socket
+		if info, serr := os.Stat(path); serr == nil && info.IsDir() {
+			return nil, single(path, CodeUnreadable, "it is a directory, not a file", nil)
+		}
 		return nil, single(path, CodeUnreadable, "it is not a regular file", nil)
-	}
-	var f *os.File
-	if err == nil { // O_NONBLOCK: if a pipe has taken the file's place, opening it must not wait for a writer
-		f, err = os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	}
 	if err == nil {
 		defer f.Close()
@@ -178,6 +176,8 @@ func (b *builder) canonical(ptr, key string, v any) any {
 		case isTime:
 			d, _ := time.ParseDuration(t)
 			return max(d, 0)
+		case key == "require_reports" && t == "all":
+			return []any{"plan", "implementer", "test-report", "review"}
 		case key == "diagnostician":
 			return map[string]any{"runner": t}
 		case key == "pre_commit_commands" && strings.TrimSpace(t) == "":
@@ -214,7 +214,7 @@ func (b *builder) into(v, dst any) {
 	if err == nil {
 		dec := json.NewDecoder(bytes.NewReader(data))
 		dec.UseNumber()
-		err = dec.Decode(dst)
+		err = text.Reason(dec.Decode(dst))
 	}
 	if err != nil && len(b.schema) == 0 {
 		b.problems = append(b.problems, Problem{Line: 1, Column: 1, Code: schemas.CodeWrongType, Message: err.Error()})
@@ -290,6 +290,8 @@ const (
 	CodePlaceholder = "placeholder"    // warning: a {word} that superloop does not replace
 	CodeNoBound     = "no_bound"       // warning: nothing ends this loop
 	CodeNoEffect    = "no_effect"      // warning: a setting that has no effect
+	CodeUngated     = "no_gate"        // no executed gate decides whether the loop is done
+	CodeUnwritten   = "spec_template"  // the spec is still the template of init
 	CodeSuspicious  = "suspicious"     // warning: allowed, but probably a mistake
 	CodePlainHTTP   = "plain_http"     // warning: a secret would be sent unencrypted
 	CodeUnsplit     = "not_splittable" // a command string that cannot be split into words, such as one with shell operators

@@ -113,6 +113,7 @@ func TestOriginalInit(t *testing.T) {
 		ID: "initiation", SpecFile: ".superloop/specs/initiation.md", MaxIterations: 20, CompletionPromise: "SUPERLOOP_COMPLETE",
 		Checklists: []string{}, Tests: Tests{Mode: TestsDisabled, Timeout: 30 * time.Minute},
 		Validation: Validation{Mode: TestsEvery, Timeout: 10 * time.Minute},
+		Completion: Completion{RequireChange: true, RequireReports: []string{"review"}, TestsBaseline: true},
 		Evidence:   Evidence{Enabled: true, RequireOnCompletion: true, Artifacts: []string{}},
 		Approval:   Approval{RequireOnCompletion: true}, ReviewerPacket: true,
 		Stuck: Stuck{Enabled: true, Threshold: 5, Action: "report_and_stop", Ignore: defaultIgnore()},

@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/superloop/superloop/schemas"
@@ -18,11 +19,19 @@ type Config struct {
 	Recovery   json.RawMessage
 	Webhooks   json.RawMessage
 	Escalation Escalation // how superloop reaches operators; see also Channels
+	Protect    Protect    // what agents cannot write outside of the repository
 	// Warnings name every key that has no effect, and other points that the operator should read before a run.
 	Warnings []Problem
 
 	// doc is the file as it was read. Check takes the lines of problems from it, and Diff compares it.
 	doc *schemas.Document
+}
+
+// Protect extends and opens what agents cannot write, or do not see, at level L1. The lists are sorted and hold each
+// element once.
+type Protect struct {
+	Paths []string `json:"paths,omitempty"` // absolute, or beginning with ~/
+	Allow []string `json:"allow,omitempty"` // such paths, and names of groups of places
 }
 
 // Runner says how superloop starts an agent CLI.
@@ -62,12 +71,14 @@ type Loop struct {
 	MaxTokens  int64   `json:"max_tokens"`
 	// CompletionPromise is the text that the agent must write inside the promise tag. "" never matches.
 	CompletionPromise string          `json:"completion_promise"`
+	Completion        Completion      `json:"completion"`
 	Checklists        []string        `json:"checklists"`
 	Tests             Tests           `json:"tests"`
 	Validation        Validation      `json:"validation"`
 	Prerequisites     Prerequisites   `json:"prerequisites"`
 	Evidence          Evidence        `json:"evidence"`
 	Approval          Approval        `json:"approval"`
+	Gates             Gates           `json:"gates"`
 	ReviewerPacket    bool            `json:"-"`
 	Stuck             Stuck           `json:"stuck"`
 	Git               Git             `json:"-"`
@@ -75,6 +86,36 @@ type Loop struct {
 	Retry             Retry           `json:"retry"` // how often superloop runs a failing role again in one iteration
 	Respond           Respond         `json:"-"`     // what superloop does when a role fails
 	Recovery          json.RawMessage `json:"-"`     // the loop's own recovery section, as the file has it; nil when absent
+}
+
+// Completion says what a loop needs to complete, besides the promise and the required gates.
+type Completion struct {
+	// RequireChange (default true) needs a change of the work tree since the run began. White space alone and paths
+	// that the stuck check ignores are no change.
+	RequireChange bool `json:"require_change"`
+	// AllowUngated (default false) lets a loop run whose completion needs no executed gate (Loop.Gated).
+	AllowUngated bool `json:"allow_ungated"`
+	// RequireReports (default "review") names the reports that must be new in the iteration of the promise: plan,
+	// implementer, test-report, review. "review" is the report of the role that promises. A role that the loop does not
+	// have owes no report.
+	RequireReports []string `json:"require_reports"`
+	// TestsBaseline (default true) runs the tests once before the first role, so that completion can say whether they
+	// see the work.
+	TestsBaseline bool `json:"tests_baseline"`
+	// RequireTestChange (default false) needs a change of a test file since the run began.
+	RequireTestChange bool `json:"require_test_change"`
+}
+
+// Gated reports whether completion needs at least one executed gate: something that superloop itself runs, reads or
+// asks. The gates are tests, validation, prerequisites, evidence and approval. Checklists are none, because agents tick
+// the boxes.
+func (l Loop) Gated() bool {
+	v, p, e := l.Validation, l.Prerequisites, l.Evidence
+	return l.Tests.Mode != TestsDisabled && len(l.Tests.Commands) > 0 ||
+		v.Enabled && v.RequireOnCompletion && (len(v.Commands) > 0 || v.Preflight != nil) ||
+		p.Enabled && p.RequireOnCompletion && len(p.Checks) > 0 ||
+		e.Enabled && e.RequireOnCompletion && len(e.Artifacts) > 0 ||
+		l.Approval.Enabled && l.Approval.RequireOnCompletion
 }
 
 // The modes of Tests say when superloop runs the tests.
@@ -90,6 +131,20 @@ type Tests struct {
 	Commands []string `json:"commands"`
 	// Timeout bounds each command. The default is 30 minutes; 0 is no bound.
 	Timeout time.Duration `json:"timeout,omitzero"`
+	// Outputs are globs of files that tests and tools write and no test judges. A change of them is none.
+	Outputs []string `json:"outputs,omitempty"`
+}
+
+// FinalCheckout is the value of Gates.Final that asks for a checkout.
+const FinalCheckout = "checkout"
+
+// Gates says what the last look at the work is, before a loop completes.
+type Gates struct {
+	// Final is FinalCheckout if the tests run once more in a fresh checkout of what is committed. "" (tree, in the file)
+	// is a look at the files of the work tree.
+	Final string `json:"final,omitempty"`
+	// Setup are the commands that make a fresh checkout ready for the tests. Each may take as long as a test command.
+	Setup []string `json:"setup,omitempty"`
 }
 
 // Validation is the gate between the tests and the prerequisites.
@@ -212,8 +267,8 @@ type Respond struct {
 	// FallOver makes superloop give the work of a runner with wrong settings to another runner. If it is false, the
 	// loop stops and asks an operator.
 	FallOver bool `json:"fall_over"`
-	// Insist lists what a turn must leave behind. If it is nil, only a role with several runners must leave a report.
-	// If it is empty and not nil, superloop requires nothing.
+	// Insist lists what a turn must leave behind. If it is nil, each role must leave a report. If it is empty and not
+	// nil, superloop requires nothing.
 	Insist []string `json:"insist"`
 	// SameFailure is the number of failures of the same kind in a role, by any runner, after which superloop asks an
 	// operator (default 3, at least 2). SameTests is the number of iterations in a row in which the tests fail in the
@@ -281,6 +336,18 @@ type EnvironmentCheck struct {
 	Port    int    `json:"port"`
 	Name    string `json:"name"`
 	Address string `json:"address"`
+}
+
+// Opened returns what agents get although superloop knows it as something that steers other programs: protect.allow,
+// and the ssh agent if a runner passes its variable on.
+func (c *Config) Opened() []string {
+	open := slices.Clone(c.Protect.Allow)
+	for _, r := range c.Runners {
+		if slices.Contains(r.PassEnv, "SSH_AUTH_SOCK") && !slices.Contains(open, "ssh-agent") {
+			open = append(open, "ssh-agent")
+		}
+	}
+	return open
 }
 
 // Loop returns the loop with the given id, and whether there is one.

@@ -6,7 +6,6 @@ package control
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/loop/layout"
 )
@@ -50,13 +50,9 @@ func Submit(d durable.Disk, p layout.Paths, in Intent) error {
 }
 
 func readIntent(path string) (Intent, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return Intent{}, err
-	}
 	in := Intent{File: path}
-	if err := json.Unmarshal(data, &in); err != nil {
-		return Intent{}, fmt.Errorf("reading %s: %w", path, err)
+	if err := door.ReadState(path, door.MaxParsed, "a kick or a cancellation", "it is not carried out", &in); err != nil {
+		return Intent{}, err
 	}
 	return in, nil
 }

@@ -2,11 +2,11 @@ package gate
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop"
 )
 
@@ -73,7 +73,7 @@ func (a Approval) JSON() []byte { return pretty(a) }
 // status is an error.
 func ParseApproval(data []byte) (Approval, error) {
 	var a Approval
-	if err := json.Unmarshal(data, &a); err != nil {
+	if err := text.Decode(data, &a); err != nil {
 		return a, fmt.Errorf("reading approval.json: %w", err)
 	}
 	switch a.Status {
@@ -81,7 +81,7 @@ func ParseApproval(data []byte) (Approval, error) {
 		a.Status = StatusPending
 	case StatusPending, StatusApproved, StatusRejected:
 	default:
-		return a, fmt.Errorf("reading approval.json: unknown status %q", a.Status)
+		return a, fmt.Errorf("reading approval.json: unknown status %.80q", a.Status)
 	}
 	return a, nil
 }

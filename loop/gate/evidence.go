@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+
+	"github.com/superloop/superloop/internal/door"
 )
 
 const maxTreeFiles = 100_000 // bounds the number of files in a directory that is one artifact
@@ -100,13 +102,16 @@ type hashed struct {
 	files int
 }
 
-// hashFile computes the SHA-256 of a regular file in constant memory.
+// hashFile computes the SHA-256 of a regular file in constant memory. It refuses a large file that consists of holes.
 func (t *tree) hashFile(ctx context.Context, p string) (hashed, error) {
 	f, info, err := t.open(p)
 	if err != nil {
 		return hashed{}, err
 	}
 	defer f.Close()
+	if door.MostlyHoles(info) {
+		return hashed{}, &fault{ReasonTooLarge, fmt.Errorf("%d bytes, most of them holes", info.Size())}
+	}
 	sum := sha256.New()
 	n, err := io.Copy(sum, untilDone{ctx, f})
 	if err != nil {

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/superloop/superloop/internal/door"
 )
 
 const maxPacketSection = 64 << 10 // maxPacketSection bounds how much of one file the packet repeats, in bytes
@@ -180,7 +182,7 @@ func (t *tree) recorded(ctx context.Context, file string, embed bool) (recordedF
 	if !embed {
 		return out, nil
 	}
-	if data, err := t.read(rel, maxEmbedded); err == nil && json.Valid(data) {
+	if data, err := t.read(rel, maxEmbedded); err == nil && door.Shallow(data) && json.Valid(data) {
 		out.content = data
 	}
 	return out, nil

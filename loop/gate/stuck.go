@@ -3,9 +3,10 @@ package gate
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"time"
+
+	"github.com/superloop/superloop/internal/text"
 )
 
 const ReasonNoChange = "no_code_changes" // the reason why the streak grew
@@ -34,7 +35,11 @@ func ParseStuck(data []byte) (StuckState, error) {
 	if len(data) == 0 {
 		return s, nil
 	}
-	if err := json.Unmarshal(data, &s); err != nil {
+	err := text.Decode(data, &s)
+	if err == nil && s.Streak < 0 {
+		err = fmt.Errorf("a streak of %d iterations", s.Streak)
+	}
+	if err != nil {
 		return StuckState{}, fmt.Errorf("reading stuck.json: %w", err)
 	}
 	return s, nil

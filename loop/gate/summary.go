@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop"
 )
 
@@ -52,10 +53,14 @@ func (n Iteration) Notes() []byte {
 	fmt.Fprintf(&b, "Stuck streak: %s\nGenerated at: %s\n\nNext steps:\n", stuckStatus(n.Stuck.Count, n.Stuck.Threshold), stamp(n.End))
 	if len(n.Missing) == 0 {
 		b.WriteString("- None: every gate is passed.\n")
+		if note := n.note(); note != "" {
+			fmt.Fprintf(&b, "- Look at the work yourself: %s.\n", note)
+		}
 	}
 	for _, m := range n.Missing {
 		name, _, _ := strings.Cut(m, "=")
-		fmt.Fprintf(&b, "- %s: %s\n", m, cmp.Or(nextSteps[name], "see gate-summary.txt."))
+		why := strings.Join(loop.WhyMissing([]string{m}), "")
+		fmt.Fprintf(&b, "- %s: %s\n", m, cmp.Or(nextSteps[name], why, "see gate-summary.txt."))
 	}
 	return b.Bytes()
 }
@@ -68,6 +73,14 @@ var nextSteps = map[string]string{
 	"prerequisites": "read prerequisites-results.json and make each failed check hold.",
 	"checklist":     "do the items of checklist-remaining.md; files that are missing are in checklist-missing.md.",
 	"evidence":      "create the artifacts that evidence.json lists as missing.",
+}
+
+// note returns what an operator should look at when the gates pass (State.Unseen), or "".
+func (n Iteration) note() string {
+	if len(n.Missing) > 0 {
+		return ""
+	}
+	return n.Unseen()
 }
 
 // TimelineHeader returns the beginning of timeline.md.
@@ -188,7 +201,7 @@ func (e Iteration) entry() json.RawMessage {
 	return compact(members{{"run_id", e.RunID}, {"iteration", e.Iteration}, {"started_at", stamp(e.IterationAt)}, {"ended_at", stamp(e.End)},
 		{"promise", e.Promise}, {"gates", gatesJSON(e.Gates)}, {"tests_mode", e.Plan.Tests},
 		{"stuck", members{{"streak", e.Stuck.Count}, {"threshold", e.Stuck.Threshold}}}, {"completion_ok", len(e.Missing) == 0},
-		{"missing", orEmpty(e.Missing)}, {"artifacts", e.Artifacts}})
+		{"missing", orEmpty(e.Missing)}, {"why", orEmpty(loop.WhyMissing(e.Missing))}, {"note", e.note()}, {"artifacts", e.Artifacts}})
 }
 
 // render writes one line for each entry. It copies earlier entries unchanged: superloop rewrites the file in every
@@ -213,7 +226,7 @@ func (s runSummary) render() []byte {
 func AddRunEntry(prev []byte, e Iteration) ([]byte, error) {
 	sum := runSummary{}
 	if len(prev) > 0 {
-		if err := json.Unmarshal(prev, &sum); err != nil {
+		if err := text.Decode(prev, &sum); err != nil {
 			return nil, fmt.Errorf("reading run-summary.json: %w", err)
 		}
 		if sum.Version > 1 {

@@ -128,7 +128,7 @@ func TestAddRunEntry(t *testing.T) {
 	m := decode(t, data)
 	keys(t, m, "version loop_id updated_at dropped entries")
 	e := m["entries"].([]any)[0].(map[string]any)
-	keys(t, e, "run_id iteration started_at ended_at promise gates tests_mode stuck completion_ok missing artifacts")
+	keys(t, e, "run_id iteration started_at ended_at promise gates tests_mode stuck completion_ok missing why note artifacts")
 	keys(t, e["gates"].(map[string]any), "tests validation prerequisites checklist evidence lifecycle approval")
 	keys(t, e["promise"].(map[string]any), "expected text matched")
 	equal(t, "started_at", e["started_at"].(string), "2026-11-21T11:59:00Z")

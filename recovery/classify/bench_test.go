@@ -14,11 +14,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// TestPatternProblems: every pattern of the embedded catalog can match. None is tried on every line, which would cost more
+// than all others together, and none needs a pass of its own over every log, which costs as much as all others.
 func TestPatternProblems(t *testing.T) {
 	t.Parallel()
 	c := embeddedClassifier(t)
 	for _, p := range c.Problems() {
-		if p.Fatal {
+		if p.Fatal || strings.Contains(p.Text, "every line") || strings.Contains(p.Text, "slower") {
 			t.Error(p)
 		} else {
 			t.Log(p)

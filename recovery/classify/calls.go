@@ -3,13 +3,13 @@ package classify
 import (
 	_ "embed" // for the names
 	"io"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 
+	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/internal/manifest"
 	"github.com/superloop/superloop/internal/pattern"
 	"github.com/superloop/superloop/recovery"
@@ -270,10 +270,7 @@ func makeRecipe(text, target string) string {
 
 // readSome reads the first maxHintFile bytes of a regular file. It returns nil if there is no such file.
 func readSome(path string) []byte {
-	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
-		return nil
-	}
-	f, err := os.Open(path)
+	f, _, err := door.OpenOwn(path)
 	if err != nil {
 		return nil
 	}

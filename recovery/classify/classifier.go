@@ -125,7 +125,7 @@ func (c *Classifier) Problems() []Problem {
 }
 
 // literals holds, for each pattern of the embedded catalog, the strings of which a matching text contains at least one.
-// A generated file has them, because to compute them takes 0.3 s.
+// A generated file has them, because to compute them takes a second.
 //
 //go:generate go test -run ^TestLiteralsAreTheCatalogs$ -update .
 //go:embed literals.txt

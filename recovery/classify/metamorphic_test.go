@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/superloop/superloop/internal/testkit"
 	"github.com/superloop/superloop/recovery/catalog"
 )
 
@@ -127,8 +128,8 @@ func TestMetamorphic(t *testing.T) {
 	cat := embedded(t)
 	c := embeddedClassifier(t)
 	for _, v := range variants() {
-		if raced {
-			v.every *= 25
+		if v.every *= testkit.Sample(5, 1, 1); raced {
+			v.every *= 5
 		}
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()

@@ -4,14 +4,18 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
+	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/internal/pattern"
 )
 
@@ -121,11 +125,10 @@ func firstLine(path string) Finding {
 	if path == "" {
 		return Finding{}
 	}
-	info, err := os.Stat(path)
-	if err != nil || !info.Mode().IsRegular() {
+	f, _, err := door.OpenOwn(path)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, door.ErrNotRegular) || errors.Is(err, syscall.ENOTDIR) {
 		return Finding{Detail: "the script is not there"}
 	}
-	f, err := os.Open(path)
 	if err != nil {
 		return Finding{Detail: err.Error()}
 	}

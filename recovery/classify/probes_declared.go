@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/internal/manifest"
 )
 
@@ -146,7 +146,7 @@ func nodeMain(path string) bool {
 
 // readWhole reads a regular file of at most 16 MiB. It returns nil if it cannot read the file.
 func readWhole(path string) []byte {
-	if b, err := durable.Read(path, 16<<20); err == nil {
+	if b, err := door.Read(path, 16<<20); err == nil {
 		return b
 	}
 	return nil

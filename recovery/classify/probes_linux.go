@@ -91,10 +91,17 @@ func lockHolder(path, dir string) Finding {
 	if pid := kernelLock(st); pid > 0 {
 		return held(pid)
 	}
+	// A file that exists while it is held belongs to the user of the process that made it.
+	mayHold := func(int) bool { return true }
+	if strings.HasSuffix(path, ".lock") {
+		mayHold = func(pid int) bool {
+			return runsAs(pid, st.Uid) && !takesNone(pid) && !startedAfter(pid, info.ModTime())
+		}
+	}
 	pid, all := holder(func(fd string) bool {
 		var s syscall.Stat_t
 		return syscall.Stat(fd, &s) == nil && s.Dev == st.Dev && s.Ino == st.Ino
-	})
+	}, mayHold)
 	switch {
 	case pid > 0:
 		return held(pid)
@@ -128,8 +135,9 @@ func kernelLock(st *syscall.Stat_t) int {
 }
 
 // holder returns the pid of a process that has an open file for which the function is returns true, or 0. The argument
-// of is is a link below /proc. all is false if holder found no process and was not permitted to look at every process.
-func holder(is func(fd string) bool) (pid int, all bool) {
+// of is is a link below /proc. all is false if holder found no process and was not permitted to look at every process
+// for which mayHold returns true.
+func holder(is func(fd string) bool, mayHold func(pid int) bool) (pid int, all bool) {
 	dir, err := os.Open("/proc")
 	if err != nil {
 		return 0, true
@@ -145,7 +153,7 @@ func holder(is func(fd string) bool) (pid int, all bool) {
 		base := "/proc/" + name + "/fd"
 		d, err := os.Open(base)
 		if err != nil {
-			all = all && !os.IsPermission(err)
+			all = all && !(os.IsPermission(err) && mayHold(pid))
 			continue
 		}
 		list, _ := d.Readdirnames(1024)
@@ -155,6 +163,45 @@ func holder(is func(fd string) bool) (pid int, all bool) {
 		}
 	}
 	return 0, all
+}
+
+// runsAs reports whether a process may have made a file of the user uid: it runs as that user, in its own or another
+// user namespace. The helpers of this process, which nobody may look into, make no such file.
+func runsAs(pid int, uid uint32) bool {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return !os.IsNotExist(err)
+	}
+	for line := range strings.Lines(string(status)) {
+		key, values, _ := strings.Cut(line, ":")
+		switch words := strings.Fields(values); {
+		case key == "PPid" && slices.Equal(words, []string{strconv.Itoa(os.Getpid())}):
+			return false
+		case key == "Uid":
+			return slices.Contains(words, strconv.FormatUint(uint64(uid), 10))
+		}
+	}
+	return true
+}
+
+// takesNone reports whether a process is one of the programs that let nobody look into them and take no lock files: the
+// keepers of an ordinary user's keys, the session's PAM process, and another superloop, which leaves the locks to git.
+func takesNone(pid int) bool {
+	return slices.Contains([]string{"ssh-agent", "gpg-agent", "gnome-keyring-d", "(sd-pam)", "superloop"}, commandOf(pid))
+}
+
+// startedAfter reports whether a process started more than a minute after a time of the file system's clock. The minute
+// is for clocks that were set. The kernel counts starts in ticks of 10 ms since boot.
+func startedAfter(pid int, at time.Time) bool {
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)) // empty if the process has ended
+	w := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	var now unix.Timespec
+	if len(w) < 20 || unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) != nil {
+		return false
+	}
+	ticks, err := strconv.ParseInt(w[19], 10, 64)
+	age := time.Duration(now.Nano()) - time.Duration(ticks)*10*time.Millisecond
+	return err == nil && time.Since(at)-age > time.Minute
 }
 
 func commandOf(pid int) string {
@@ -255,7 +302,7 @@ func portOwner(port string) Finding {
 	owner, _ := holder(func(fd string) bool {
 		l, err := os.Readlink(fd)
 		return err == nil && l == "socket:["+inode+"]"
-	})
+	}, func(int) bool { return true })
 	if owner == 0 {
 		return Finding{Detail: "a process that we may not look at has port " + port}
 	}

@@ -45,10 +45,8 @@ func TestLockHolder(t *testing.T) {
 	if err := os.Chtimes(lock, old, old); err != nil {
 		t.Fatal(err)
 	}
-	if os.Geteuid() == 0 {
-		if f := look(t, dir, ProbeLockHolder, at); f.Holds != No || f.Value != "stale" {
-			t.Errorf("an old lock that nobody has open: %+v", f)
-		}
+	if f := look(t, dir, ProbeLockHolder, at); f.Holds != No || f.Value != "stale" {
+		t.Errorf("an old lock that nobody has open: %+v", f)
 	}
 	file, err := os.OpenFile(lock, os.O_RDWR, 0)
 	if err != nil {
@@ -72,6 +70,23 @@ func TestLockHolder(t *testing.T) {
 	}
 	if f := look(t, dir, ProbeLockHolder, map[string]string{"lock": filepath.Join(dir, "none")}); f.Holds != No || f.Value != "gone" {
 		t.Errorf("a lock that is gone: %+v", f)
+	}
+}
+
+// A process that an ordinary user may not look into can only have made a lock that is younger than itself.
+func TestStartedAfter(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		pid   int
+		at    time.Duration
+		after bool
+	}{{os.Getpid(), -24 * time.Hour, true}, {os.Getpid(), 0, false}, {1 << 30, -24 * time.Hour, false}} {
+		if got := startedAfter(c.pid, time.Now().Add(c.at)); got != c.after {
+			t.Errorf("process %d started after %v: %t", c.pid, c.at, got)
+		}
+	}
+	if takesNone(os.Getpid()) {
+		t.Error("this process could take a lock")
 	}
 }
 

@@ -12,8 +12,9 @@ import (
 	"github.com/superloop/superloop/recovery/catalog"
 )
 
-// The sources of a failed command: a recovery command of the loop, or any other command.
+// The sources of a failed command: a test command of the loop, a recovery command of the loop, or any other command.
 const (
+	SourceTests    = "test_command"
 	SourceRecovery = "recovery_command"
 	SourceCommand  = "command"
 )

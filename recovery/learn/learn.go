@@ -13,7 +13,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/internal/text"
 )
 
 // These constants bound the records.
@@ -70,7 +72,7 @@ type Store struct {
 
 // Load reads the records. Without a file it returns an empty Memory.
 func (s Store) Load() (Memory, error) {
-	data, err := durable.Read(s.Path, maxFile)
+	data, err := door.Read(s.Path, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Memory{Version: version}, nil
 	}
@@ -78,7 +80,7 @@ func (s Store) Load() (Memory, error) {
 		return Memory{}, fmt.Errorf("reading what was learned: %w; superloop policy suggest --reset begins it anew", err)
 	}
 	var m Memory
-	if err = json.Unmarshal(data, &m); err == nil && m.Version != version {
+	if err = text.Decode(data, &m); err == nil && m.Version != version {
 		err = fmt.Errorf("it is of version %d, this superloop reads %d", m.Version, version)
 	}
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/recovery/failures"
 )
 
@@ -54,7 +54,7 @@ func Collect(dir string, tools map[string]string, more []string, now time.Time) 
 
 // digest identifies the content of a file. It returns "" if the file is missing or unreadable.
 func digest(path string) string {
-	f, err := durable.Open(path)
+	f, _, err := door.Open(path)
 	if err != nil {
 		return ""
 	}

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/internal/manifest"
 	"github.com/superloop/superloop/recovery/failures"
 )
@@ -81,7 +81,7 @@ const maxLock = 8 << 20
 
 // readLock reads a file of a repository. It returns nil if the file is missing, unreadable or too large.
 func readLock(path ...string) []byte {
-	b, err := durable.Read(filepath.Join(path...), maxLock)
+	b, err := door.Read(filepath.Join(path...), maxLock)
 	if err != nil {
 		return nil
 	}

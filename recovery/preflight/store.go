@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"time"
 
+	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/internal/durable"
 )
 
@@ -21,42 +21,19 @@ type Store[T any] struct {
 	Path string
 }
 
-// DamagedError says that the file of a Store is not valid.
-type DamagedError struct {
-	Path string
-	Err  error
-}
-
-func (e *DamagedError) Error() string {
-	return fmt.Sprintf("%s is damaged: %v; remove it to begin anew", e.Path, e.Err)
-}
-
-func (e *DamagedError) Unwrap() error { return e.Err }
-
-// Load reads the value. Without a file it returns the zero value. Load needs no lock: a reader gets the old value or
+// Load reads the value. Without a file it returns the zero value. An error is a *door.StateError. Load needs no lock: a reader gets the old value or
 // the new one.
 func (s Store[T]) Load() (T, error) {
 	var v T
-	f, err := durable.Open(s.Path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return v, nil
-	}
-	var data []byte
-	if err == nil {
-		defer f.Close()
-		data, err = io.ReadAll(io.LimitReader(f, maxStore+1))
-	}
+	err := door.ReadState(s.Path, maxStore, "what superloop has learned of runners and of this environment", "it is learned anew", &v)
 	if err != nil {
-		return v, fmt.Errorf("reading %s: %w", s.Path, err)
-	}
-	if len(data) > maxStore {
-		return v, &DamagedError{s.Path, fmt.Errorf("it has more than %d bytes", maxStore)}
-	}
-	if err := json.Unmarshal(data, &v); err != nil {
 		var zero T
-		return zero, &DamagedError{s.Path, err}
+		v = zero
 	}
-	return v, nil
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return v, err
 }
 
 // Update changes the value under the lock of the file; ctx bounds the wait for the lock. If change returns false,

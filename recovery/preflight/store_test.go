@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/recovery/failures"
 )
@@ -46,7 +47,7 @@ func TestStore(t *testing.T) {
 		t.Errorf("%v, %v", err, before.Mode())
 	}
 	must(t, os.WriteFile(s.Path, []byte("{"), 0o600))
-	var damaged *DamagedError
+	var damaged *door.StateError
 	if _, err := s.Load(); !errors.As(err, &damaged) || damaged.Path != s.Path {
 		t.Errorf("%v", err)
 	}

@@ -37,12 +37,14 @@ func Apply(c *config.Config, s Section) (*config.Config, error) {
 		if l.Respond.Diagnostician, err = s.diagnostician(l, in); err != nil {
 			return nil, err
 		}
-		l.Tests.Mode, l.Tests.Commands = in.Tests.Mode, list(in.Tests.Commands)
+		l.Tests.Mode, l.Tests.Commands, l.Tests.Outputs = in.Tests.Mode, list(in.Tests.Commands), in.Tests.Outputs
 		v := in.Validation
 		v.Timeout, v.Preflight, v.Commands = l.Validation.Timeout, l.Validation.Preflight, list(v.Commands)
 		l.Validation = v
-		l.Approval = in.Approval
+		l.Approval, l.Completion = in.Approval, in.Completion
+		l.Completion.RequireReports = list(in.Completion.RequireReports)
 		l.Git.PreCommitCommands = list(in.PreCommit)
+		l.Gates = in.Gates
 		l.Recovery = nil
 		if in.Recovery != nil {
 			l.Recovery = in.Recovery.over(s.Recovery)
@@ -59,6 +61,7 @@ func Apply(c *config.Config, s Section) (*config.Config, error) {
 		out.Webhooks = canonical(s.Webhooks)
 	}
 	out.Escalation = s.Escalation.over(c.Escalation)
+	out.Protect = config.Protect{Paths: slices.Clone(s.Protect.Paths), Allow: slices.Clone(s.Protect.Allow)}
 	return &out, nil
 }
 

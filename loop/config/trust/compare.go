@@ -2,12 +2,12 @@ package trust
 
 import (
 	"cmp"
-	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/superloop/superloop/internal/redact"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop/config"
 )
 
@@ -74,6 +74,7 @@ func join(pinned, now Section) (Section, Diff) {
 	}
 	maps.Copy(in.Webhooks, pinned.Webhooks)
 	in.Escalation = j.escalation("/escalation", pinned.Escalation, now.Escalation)
+	in.Protect = j.protect("/protect", pinned.Protect, now.Protect)
 	for _, list := range [][]Change{j.d.Tightening, j.d.Loosening} {
 		slices.SortStableFunc(list, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
 	}
@@ -139,7 +140,7 @@ func joined[T any](j *joiner, at string, pinned, now T, rules func(key string) r
 		}
 	}
 	var in T
-	if err := json.Unmarshal(canonical(p), &in); err != nil {
+	if err := text.Decode(canonical(p), &in); err != nil {
 		panic("trust: reading a section back: " + err.Error())
 	}
 	return in
@@ -212,6 +213,7 @@ const (
 	moreRights   = "the agent could do more without asking"
 	stricterGate = "more is wanted before the loop completes"
 	looserGate   = "less would be wanted before the loop completes"
+	otherOutputs = "other files could change after the tests without another run"
 
 	newChannel    = "news would go there too, or a program would run"
 	lostChannel   = "nobody would be told there any more"
@@ -228,7 +230,9 @@ func (j *joiner) loop(at string, p, n Loop) Loop {
 		Tests:      joined(j, at+"/tests", p.Tests, n.Tests, gateRules(slices.Equal(p.Tests.Commands, n.Tests.Commands))),
 		Validation: joined(j, at+"/validation", p.Validation, n.Validation, gateRules(slices.Equal(p.Validation.Commands, n.Validation.Commands))),
 		Approval:   joined(j, at+"/approval", p.Approval, n.Approval, gateRules(true)),
+		Completion: joined(j, at+"/completion", p.Completion, n.Completion, completionRules),
 		PreCommit:  p.PreCommit,
+		Gates:      joined(j, at+"/gates", p.Gates, n.Gates, finalRules),
 	}
 	j.value(at+"/git/pre_commit_commands", nil, anys(p.PreCommit), anys(n.PreCommit), "", otherCommand)
 	in.Diagnostician = j.diagnostician(at+"/respond/diagnostician", p.Diagnostician, n.Diagnostician)
@@ -242,6 +246,8 @@ func gateRules(sameCommands bool) func(key string) rule {
 		switch {
 		case key == "commands":
 			return rule{more: otherCommand}
+		case key == "outputs":
+			return rule{more: otherOutputs}
 		case !sameCommands:
 			return rule{nil, stricterGate, looserGate}
 		case key == "mode":
@@ -249,6 +255,25 @@ func gateRules(sameCommands bool) func(key string) rule {
 		}
 		return rule{ranked(true, false), stricterGate, looserGate}
 	}
+}
+
+// completionRules returns the rules for the keys of completion.
+func completionRules(key string) rule {
+	switch key {
+	case "allow_ungated":
+		return rule{ranked(false, true), stricterGate, looserGate}
+	case "require_reports":
+		return rule{sets(more), stricterGate, looserGate}
+	}
+	return rule{ranked(true, false), stricterGate, looserGate}
+}
+
+// finalRules returns the rules for the keys of the last gates.
+func finalRules(key string) rule {
+	if key == "setup" {
+		return rule{more: otherCommand}
+	}
+	return rule{ranked(config.FinalCheckout, nil), stricterGate, looserGate}
 }
 
 // runnersOfBoth compares the runners that both Sections have.

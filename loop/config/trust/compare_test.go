@@ -17,6 +17,7 @@ func base() obj {
 			"b": obj{"command": "other"},
 		},
 		"webhooks": obj{"on_escalation": "https://h/" + secretText},
+		"protect":  obj{"paths": []any{"/a", "~/b"}, "allow": []any{"docker", "~/.x"}},
 		"recovery": obj{"auto_approve": []any{"npm ci"}},
 		"escalation": obj{"remind_after": "5m",
 			"channels": obj{"ops": obj{"type": "webhook", "url": "https://ops/" + secretText, "secret_env": "S"}, "mail": obj{"type": "command", "command": "mail " + secretText}},
@@ -64,6 +65,9 @@ func TestCompareConfigs(t *testing.T) {
 	}{
 		"command written as a list":  {obj{"runners/a/command": []any{"agent", "-p"}}, ``},
 		"command":                    {obj{"runners/a/command": "agent -x"}, `+ /runners/a/command [agent -p]>[agent -x]`},
+		"protect paths":              {obj{"protect/paths": []any{"/c", "/a"}}, `- /protect/paths >/c | + /protect/paths ~/b>`},
+		"protect allow":              {obj{"protect/allow": []any{"docker", "npm"}}, `- /protect/allow ~/.x> | + /protect/allow >npm`},
+		"protect gone":               {obj{"protect": nil}, `- /protect/allow docker> | - /protect/allow ~/.x> | + /protect/paths /a> | + /protect/paths ~/b>`},
 		"args":                       {obj{"runners/a/args": nil}, `+ /runners/a/args [x]>[]`},
 		"fast_args":                  {obj{"runners/a/fast_args": []any{}}, `+ /runners/a/fast_args >[]`},
 		"env value":                  {obj{"runners/a/env/K": secretText + "x"}, `+ /runners/a/env/K <secret>><secret>`},
@@ -90,6 +94,9 @@ func TestCompareConfigs(t *testing.T) {
 		"role more": {obj{"loops/0/roles/tester": obj{"runner": "b"}},
 			`+ /loops/one/roles [implementer reviewer]>[implementer tester reviewer] | + /loops/one/roles/tester >map[name:tester permissions: runner:b]`},
 		"tests always":           {obj{"loops/0/tests/mode": "every"}, `- /loops/one/tests/mode on_promise>every`},
+		"a checkout":             {obj{"loops/0/gates": obj{"final": "checkout"}}, `- /loops/one/gates/final >checkout`},
+		"its setup":              {obj{"loops/0/gates": obj{"final": "checkout", "setup": []any{"npm ci"}}}, `- /loops/one/gates/final >checkout | + /loops/one/gates/setup >[npm ci]`},
+		"tests write":            {obj{"loops/0/tests/outputs": []any{"out/"}}, `+ /loops/one/tests/outputs >[out/]`},
 		"tests off":              {obj{"loops/0/tests/mode": "disabled"}, `+ /loops/one/tests/mode on_promise>disabled`},
 		"tests other":            {obj{"loops/0/tests": obj{"mode": "every", "commands": []any{"t", "u"}}}, `+ /loops/one/tests/commands [t]>[t u] | + /loops/one/tests/mode on_promise>every`},
 		"validation wanted":      {obj{"loops/0/validation/require_on_completion": true}, `- /loops/one/validation/require_on_completion false>true`},
@@ -97,6 +104,10 @@ func TestCompareConfigs(t *testing.T) {
 		"validation always":      {obj{"loops/0/validation/mode": "every"}, `- /loops/one/validation/mode on_promise>every`},
 		"validation other":       {obj{"loops/0/validation/commands": []any{"w"}, "loops/0/validation/mode": "every"}, `+ /loops/one/validation/commands [v]>[w] | + /loops/one/validation/mode on_promise>every`},
 		"approval off":           {obj{"loops/0/approval/enabled": false}, `+ /loops/one/approval/enabled true>false`},
+		"change not needed":      {obj{"loops/0/completion": obj{"require_change": false}}, `+ /loops/one/completion/require_change true>false`},
+		"a test is needed":       {obj{"loops/0/completion": obj{"require_test_change": true}}, `- /loops/one/completion/require_test_change false>true`},
+		"ungated":                {obj{"loops/0/completion": obj{"allow_ungated": true}}, `+ /loops/one/completion/allow_ungated false>true`},
+		"other reports":          {obj{"loops/0/completion": obj{"require_reports": []any{"plan"}}}, `- /loops/one/completion/require_reports >plan | + /loops/one/completion/require_reports review>`},
 		"approval wanted":        {obj{"loops/0/approval/require_on_completion": true}, `- /loops/one/approval/require_on_completion false>true`},
 		"before a commit":        {obj{"loops/0/git/pre_commit_commands": []any{"f", "g"}}, `+ /loops/one/git/pre_commit_commands [f]>[f g]`},
 		"webhook":                {obj{"webhooks/on_escalation": "https://evil/"}, `+ /webhooks/on_escalation <secret>><secret>`},
@@ -137,6 +148,18 @@ func TestCompareConfigs(t *testing.T) {
 				t.Errorf("the digests are the same: %v", same)
 			}
 		})
+	}
+}
+
+// A set that the file writes in another order is the same set.
+func TestTheOrderOfASetIsNoChange(t *testing.T) {
+	t.Parallel()
+	pinned, now := base(), base()
+	set(t, pinned, "loops/0/completion", obj{"require_reports": []any{"review", "plan"}})
+	set(t, now, "loops/0/completion", obj{"require_reports": []any{"plan", "review"}})
+	p, n := section(t, loaded(t, pinned)), section(t, loaded(t, now))
+	if d := Compare(p, n); !d.Empty() || p.Digest() != n.Digest() || Effective(p, p).Digest() != p.Digest() {
+		t.Errorf("%v", d)
 	}
 }
 

@@ -115,3 +115,11 @@ func (c Channel) shown() any {
 	}
 	return shown(c)
 }
+
+// protect compares what agents cannot write. A path that is no longer named stays protected, and what is opened anew
+// stays closed.
+func (j *joiner) protect(at string, p, n config.Protect) config.Protect {
+	paths, _ := stringsOf(j.value(at+"/paths", sets(more), anys(p.Paths), anys(n.Paths), "agents can no longer write there", "agents could write there"))
+	allow, _ := stringsOf(j.value(at+"/allow", sets(fewer), anys(p.Allow), anys(n.Allow), "agents no longer get it", "agents would get it"))
+	return config.Protect{Paths: orNone(paths), Allow: orNone(allow)}
+}

@@ -129,6 +129,12 @@ func drawLoop(t *rapid.T, id string, runners []string) obj {
 	put(t, a, "enabled", true, false)
 	put(t, a, "require_on_completion", true, false)
 	l["approval"] = a
+	c := obj{}
+	for _, key := range []string{"require_change", "allow_ungated", "tests_baseline", "require_test_change"} {
+		put(t, c, key, true, false)
+	}
+	put[any](t, c, "require_reports", "all", []string{}, []string{"plan"}, []string{"review", "plan"})
+	l["completion"] = c
 	g := obj{}
 	put[any](t, g, "pre_commit_commands", "f", []string{"f", "g"}, []string{})
 	l["git"] = g
@@ -201,6 +207,12 @@ func drawConfig(t *rapid.T) obj {
 	}
 	if rapid.Bool().Draw(t, "escalation") {
 		c["escalation"] = drawEscalation(t)
+	}
+	if rapid.Bool().Draw(t, "protect") {
+		p := obj{}
+		putList(t, p, "paths", []string{"~/.a", "/b"})
+		putList(t, p, "allow", []string{"docker", "~/.c"})
+		c["protect"] = p
 	}
 	put(t, c, "webhooks", obj{}, obj{"on_escalation": "https://h/" + secretText}, obj{"on_escalation": "https://h/" + secretText + "2"})
 	return c

@@ -176,22 +176,24 @@ func TestEveryFieldIsKnown(t *testing.T) {
 		of           any
 		pinned, free string
 	}{
-		{config.Config{}, "Runners Loops Recovery Webhooks Escalation", "Path Digest Prices Warnings doc"},
+		{config.Config{}, "Runners Loops Recovery Webhooks Escalation Protect", "Path Digest Prices Warnings doc"},
 		{config.Runner{}, "Command Args FastArgs PromptMode Env Adapter Permissions PassEnv", "Name"},
-		{config.Loop{}, "Tests Validation Approval Git Roles Recovery Respond",
-			"ID SpecFile MaxIterations MaxWallTime MaxCostUSD MaxTokens CompletionPromise Checklists Prerequisites Evidence ReviewerPacket Stuck Retry"},
+		{config.Loop{}, "Tests Gates Validation Approval Git Roles Recovery Respond",
+			"ID SpecFile MaxIterations MaxWallTime MaxCostUSD MaxTokens CompletionPromise Completion Checklists Prerequisites Evidence ReviewerPacket Stuck Retry"},
 		{config.Role{}, "Name Runner Permissions Runners", "Model Thinking Timeout Inactivity Resume"},
 		{config.Choice{}, "Runner Permissions", "Model Tier"},
 		{config.Respond{}, "Diagnostician", "Enabled FallOver Insist SameFailure SameTests MaxRuns MaxTime AnalysisTime MaxWait Breaker Systemic Preflight"},
 		{config.Diagnostician{}, "Runner", "Model Timeout"},
 		{config.Environment{}, "", "Enabled Checks"},
 		{config.EnvironmentCheck{}, "", "Kind Path Want Manager FreeMB Port Name Address"},
-		{config.Tests{}, "Mode Commands", "Timeout"},
+		{config.Tests{}, "Mode Commands Outputs", "Timeout"},
 		{config.Validation{}, "Enabled Mode RequireOnCompletion Commands", "Timeout Preflight"},
+		{config.Gates{}, "Final Setup", ""},
 		{config.Approval{}, "Enabled RequireOnCompletion", ""},
 		{config.Escalation{}, "Channels Slack", "RemindAfter EscalateAfter ExpiresAfter"},
 		{config.Channel{}, "Name Type URL URLEnv SecretEnv Command Timeout Tell Second", ""},
 		{config.Slack{}, "AppTokenEnv SigningSecretEnv Listen Users Teams", ""},
+		{config.Protect{}, "Paths Allow", ""},
 		{config.Git{}, "PreCommitCommands", "CommitStrategy MaxSubjectLength Worktree"},
 	} {
 		typ := reflect.TypeOf(c.of)
@@ -216,7 +218,7 @@ func TestHugeSection(t *testing.T) {
 		entries = append(entries, fmt.Sprint(long, i))
 	}
 	loops := []any{}
-	for i := range 40 {
+	for i := range 13 {
 		loops = append(loops, obj{"id": fmt.Sprint("l", i), "spec_file": "s", "recovery": obj{"cooldown_seconds": i}})
 	}
 	c := loaded(t, obj{"runners": obj{"a": obj{"command": "a"}}, "loops": loops, "recovery": obj{"auto_approve": entries}})

@@ -66,12 +66,23 @@ func powerOf(t interface{ Fatalf(string, ...any) }, c *config.Config) power {
 			}
 		}
 		p.least[at+"tests|"+strings.Join(l.Tests.Commands, ";")] = 2 - rank("every", "on_promise", "disabled")(l.Tests.Mode)
+		p.least[at+"change"], p.least[at+"baseline"], p.least[at+"test change"] = yes(l.Completion.RequireChange), yes(l.Completion.TestsBaseline), yes(l.Completion.RequireTestChange)
+		p.least[at+"gated"] = 1 - yes(l.Completion.AllowUngated)
+		for _, report := range []string{"plan", "review"} {
+			p.least[at+"report|"+report] = yes(slices.Contains(l.Completion.RequireReports, report))
+		}
 		p.least[at+"approval"] = yes(l.Approval.Enabled) + yes(l.Approval.Enabled && l.Approval.RequireOnCompletion)
 		for _, r := range l.Roles {
 			for _, c := range r.Runners {
 				p.most[at+r.Name+"|"+c.Runner+"|rights"] = rights0(c.Permissions)
 			}
 		}
+	}
+	for _, place := range []string{"~/.a", "/b"} {
+		p.least["protect|"+place] = yes(slices.Contains(c.Protect.Paths, place))
+	}
+	for _, place := range c.Protect.Allow {
+		p.grants["open|"+place] = true
 	}
 	for _, user := range c.Escalation.Slack.Users {
 		p.grants["answer|"+user] = true

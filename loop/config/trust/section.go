@@ -22,9 +22,14 @@
 //	loops.*.validation.mode                   every, on_promise            like tests.mode
 //	loops.*.validation.require_on_completion  true                         like tests.mode
 //	loops.*.approval.*                        true                         true if either is true
+//	loops.*.completion.allow_ungated          false                        false if either is false
+//	loops.*.completion.require_reports        more reports                 the reports in either
+//	loops.*.completion.*                      true                         true if either is true
 //	loops.*.roles.*.runners                   fewer besides the first      the runners in both
 //	loops.*.respond.diagnostician             none                         none if the file has none, else pinned one
 //	escalation.slack.users                    fewer users                  the users in both
+//	protect.paths                             more paths                   the paths in either
+//	protect.allow                             fewer                        those in both
 //
 // These values have no order, so a change of them is held: a runner's command, args, fast_args, prompt_mode, adapter
 // and each variable of env; the roles of a loop, their order, and the runner of each (the first of its runners); the
@@ -57,6 +62,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop/config"
 )
 
@@ -74,6 +80,8 @@ type Section struct {
 	// Escalation is left out of the JSON when it is empty, so that pins from before the section existed keep their
 	// digests.
 	Escalation Escalation `json:"escalation,omitzero"`
+	// Protect is left out for the same reason.
+	Protect config.Protect `json:"protect,omitzero"`
 }
 
 // Runner says how superloop starts an agent CLI. FastArgs and PassEnv are nil when absent, which differs from an empty
@@ -87,7 +95,9 @@ type Loop struct {
 	Tests      config.Tests      `json:"tests"`
 	Validation config.Validation `json:"validation"`
 	Approval   config.Approval   `json:"approval"`
+	Completion config.Completion `json:"completion"`
 	PreCommit  []string          `json:"pre_commit_commands"`
+	Gates      config.Gates      `json:"gates,omitzero"`
 	// Recovery is the resulting policy of the loop. It is nil when the loop has the policy of the Section.
 	Recovery Policy `json:"recovery"`
 	// Diagnostician is the runner of the diagnostician, or "" if there is none. It is left out of the JSON when it is
@@ -144,7 +154,8 @@ func Of(c *config.Config) (Section, error) {
 		s.Runners[name] = r
 	}
 	for _, l := range c.Loops {
-		loop := Loop{Tests: l.Tests, Validation: l.Validation, Approval: l.Approval, PreCommit: list(l.Git.PreCommitCommands)}
+		loop := Loop{Tests: l.Tests, Validation: l.Validation, Approval: l.Approval, Completion: l.Completion, PreCommit: list(l.Git.PreCommitCommands), Gates: l.Gates}
+		loop.Completion.RequireReports = list(distinct(l.Completion.RequireReports))
 		loop.Tests.Timeout, loop.Tests.Commands = 0, list(l.Tests.Commands)
 		loop.Validation.Timeout, loop.Validation.Preflight, loop.Validation.Commands = 0, nil, list(l.Validation.Commands)
 		for _, r := range l.Roles {
@@ -163,6 +174,7 @@ func Of(c *config.Config) (Section, error) {
 		s.Loops[l.ID] = loop
 	}
 	s.Escalation = escalationOf(c.Escalation)
+	s.Protect = config.Protect{Paths: orNone(c.Protect.Paths), Allow: orNone(c.Protect.Allow)}
 	if s.Webhooks, err = object(c.Webhooks); err != nil {
 		return Section{}, fmt.Errorf("reading webhooks of %s: %w", c.Path, err)
 	}
@@ -228,7 +240,7 @@ func decode(data []byte) (any, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
 	var v any
-	err := dec.Decode(&v)
+	err := text.Reason(dec.Decode(&v))
 	return v, err
 }
 

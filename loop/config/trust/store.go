@@ -14,7 +14,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/internal/text"
 )
 
 const (
@@ -92,7 +94,7 @@ func (s Store) Load() (Pin, error) {
 }
 
 func (s Store) load() (Pin, error) {
-	f, err := durable.Open(s.Path)
+	f, _, err := door.Open(s.Path)
 	if err != nil {
 		return Pin{}, err
 	}
@@ -137,7 +139,7 @@ func parse(data []byte) (Pin, error) {
 	var v struct {
 		Version int `json:"version"`
 	}
-	if err := json.Unmarshal(data, &v); err != nil {
+	if err := text.Decode(data, &v); err != nil {
 		return Pin{}, fmt.Errorf("it is not whole: %w", err)
 	}
 	if v.Version != version {
@@ -147,7 +149,7 @@ func parse(data []byte) (Pin, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
 	dec.DisallowUnknownFields()
-	if err := dec.Decode(&in); err != nil {
+	if err := text.Reason(dec.Decode(&in)); err != nil {
 		return Pin{}, err
 	}
 	if in.At.IsZero() || in.How == "" {
@@ -207,7 +209,7 @@ func (s Store) aside() error {
 	if _, err := s.Load(); !errors.As(err, &damaged) {
 		return nil
 	}
-	if f, err := durable.Open(s.Path); err != nil {
+	if f, _, err := door.Open(s.Path); err != nil {
 		return nil // a link, or the file of another user: there is nothing to keep
 	} else if err := f.Close(); err != nil {
 		return err

@@ -43,7 +43,7 @@ func pinned(path string, was, is trust.Section) bool {
 	p := append(strings.Split(strings.TrimPrefix(path, "/"), "/"), "", "", "", "") // so that p[4] is there
 	ofRole := func(key string) bool { return slices.Contains([]string{"runner", "runners", "permissions"}, key) }
 	switch p[0] {
-	case "runners", "runner", "webhooks":
+	case "runners", "runner", "webhooks", "protect":
 		return true
 	case "recovery":
 		return p[1] != "tests"

@@ -16,7 +16,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/recovery/plan"
 	"github.com/superloop/superloop/schemas"
 )
@@ -141,7 +143,7 @@ func (s Store) read(id string) (plan.Chain, error) {
 	if !plan.IsID(id) {
 		return plan.Chain{}, fmt.Errorf("%q is no id of a chain: superloop chain list says which there are", id)
 	}
-	f, err := durable.Open(s.path(id))
+	f, _, err := door.Open(s.path(id))
 	if errors.Is(err, fs.ErrNotExist) {
 		return plan.Chain{}, fmt.Errorf("there is no chain %s (superloop chain list says which there are): %w", id, err)
 	}
@@ -158,7 +160,7 @@ func (s Store) read(id string) (plan.Chain, error) {
 
 func parse(id, path string, data []byte) (plan.Chain, error) {
 	var newer struct{ Version int }
-	if err := json.Unmarshal(data, &newer); err == nil && newer.Version > plan.FormatVersion {
+	if err := text.Decode(data, &newer); err == nil && newer.Version > plan.FormatVersion {
 		return plan.Chain{}, fmt.Errorf("chain %s was written by a newer superloop (version %d of the format, this one knows %d): use that one", id, newer.Version, plan.FormatVersion)
 	}
 	if problems := schemas.Validate(schemas.Chain, data); len(problems) > 0 {
@@ -167,14 +169,14 @@ func parse(id, path string, data []byte) (plan.Chain, error) {
 	}
 	var file struct{ State json.RawMessage }
 	var c plan.Chain
-	err := json.Unmarshal(data, &file)
+	err := text.Decode(data, &file)
 	if err == nil && file.State == nil {
 		err = errors.New("it has no state")
 	}
 	if err == nil {
 		d := json.NewDecoder(bytes.NewReader(file.State))
 		d.DisallowUnknownFields()
-		err = d.Decode(&c)
+		err = text.Reason(d.Decode(&c))
 	}
 	if err == nil {
 		err = c.Check()
@@ -183,7 +185,7 @@ func parse(id, path string, data []byte) (plan.Chain, error) {
 		err = fmt.Errorf("it says that it is chain %q", c.ID)
 	}
 	if err != nil {
-		return plan.Chain{}, &BrokenError{Path: path, Why: "/state: " + err.Error()}
+		return plan.Chain{}, &BrokenError{Path: path, Why: "/state: " + text.Reason(err).Error()}
 	}
 	return c, nil
 }
