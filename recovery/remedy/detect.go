@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/internal/pattern"
 )
 
@@ -58,7 +59,7 @@ func searchPath(project string) []string {
 }
 
 func readSystem(path string) string {
-	f, err := os.Open(path)
+	f, _, err := door.OpenOwn(path)
 	if err != nil {
 		return ""
 	}

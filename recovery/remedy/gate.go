@@ -25,7 +25,8 @@ const (
 // and GateNone the option may be nil. Gate depends on its arguments only. The checks of pinned inputs, sandbox, budget
 // and cooldown come afterwards and can only make the result stricter. A nil policy lists no command.
 //
-// A plain retry needs no entry in the policy, because it runs a command that the loop runs anyway. It comes before all
+// A plain retry needs no entry in the policy, because it runs a command that the loop runs anyway, or one of which a
+// second run does what the first one did (see Repeatable). It comes before all
 // options that change something, because it is the cheapest remedy. A general approach of the chain does not run as
 // long as an option that a handler recommends is untried, because the handler knows the failure better.
 func Gate(p *Plan, policy *recovery.Policy) (string, *Option) {
@@ -129,6 +130,8 @@ func ByItself(o Option, f classify.Failure) (bool, string) {
 		return false, o.ImpossibleReason
 	case len(o.Steps) == 0:
 		return false, "there is nothing to run"
+	case o.again != "" && !tester:
+		return false, o.again
 	case o.Plain() && f.Weak:
 		return false, "the code may be to blame as well"
 	case o.Plain():

@@ -114,7 +114,8 @@ type Option struct {
 	ProposalDigest string `json:"proposal_digest,omitempty"`
 
 	proposal *action.Action
-	priority int // the priority of the chain's approach that covers the option
+	again    string // why superloop must not carry the option out by itself because it runs the failed command again, or ""
+	priority int    // the priority of the chain's approach that covers the option
 	layer    int
 	order    int
 	handlers bool // the handler recommends the option
@@ -152,8 +153,11 @@ type Situation struct {
 	Tried            []string           // the keys of the options that superloop has carried out for this failure, once for each time
 	// FailedCommand is the text of the command in the configuration. "" means the text in the failure.
 	FailedCommand string
-	Timeout       time.Duration            // the time limit of the failed command; 0: unknown
-	Score         func(key string) float64 // breaks ties between options, the higher score first; nil: all are equal
+	// Listed says that the policy lists the failed command byte for byte, so an operator has said that it may run
+	// whenever it is due. Then a rule may run it again, whatever it does.
+	Listed  bool
+	Timeout time.Duration            // the time limit of the failed command; 0: unknown
+	Score   func(key string) float64 // breaks ties between options, the higher score first; nil: all are equal
 }
 
 // maxChoices bounds the options of a level in a remediation plan.

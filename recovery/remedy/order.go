@@ -57,6 +57,7 @@ func merge(list []Option) []Option {
 		first.priority = min(first.priority, o.priority)
 		first.ProposalOnly = first.ProposalOnly && o.ProposalOnly
 		first.Foreign = cmp.Or(first.Foreign, o.Foreign)
+		first.again = cmp.Or(first.again, o.again)
 		if o.proposal != nil && first.proposal == nil {
 			first.proposal, first.ProposalDigest, first.Executor = o.proposal, o.ProposalDigest, o.Executor
 			first.Notes = append(first.Notes, "the tester proposes the same")

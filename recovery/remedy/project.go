@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/internal/manifest"
 	"github.com/superloop/superloop/recovery/catalog"
 )
@@ -64,6 +64,40 @@ func projectIn(cat *catalog.Catalog, dir, ecosystem string) (found, bool) {
 		}
 	}
 	return best, best.recipe != nil
+}
+
+// Installs returns the commands with which Resolve installs what the files in a directory declare for an ecosystem
+// (node, python, go, rust, jvm, ruby, php, cc), each in the bytes that a policy must list. All of them may run twice.
+// Installs leaves out a command that deletes, and one that asks for newer versions. locked is true if the project has a
+// lock file. Without a project of the ecosystem Installs returns nil.
+func Installs(cat *catalog.Catalog, dir, ecosystem string) (commands []string, locked bool) {
+	f, ok := projectIn(cat, dir, ecosystem)
+	if !ok || ecosystem == "" {
+		return nil, false
+	}
+	for _, action := range []string{"install", "clean_install"} {
+		if keeps(f.recipe.Actions[action]) {
+			commands = append(commands, commandText(stepsOf(f.recipe.Actions[action])))
+		}
+	}
+	return commands, f.locked && f.recipe.Priority > lastResort
+}
+
+// keeps reports whether commands delete nothing and keep to the versions that are declared. No command keeps nothing.
+func keeps(commands [][]string) bool {
+	return len(commands) > 0 && !slices.ContainsFunc(commands, func(argv []string) bool {
+		return argv[0] == "rm" || slices.ContainsFunc(argv[1:], func(a string) bool {
+			return slices.Contains([]string{"-U", "--refresh-dependencies", "--sync", "--force", "--force-reinstall"}, a)
+		})
+	})
+}
+
+func stepsOf(commands [][]string) []Step {
+	var steps []Step
+	for _, argv := range commands {
+		steps = append(steps, Step{Argv: argv})
+	}
+	return steps
 }
 
 // assumed returns a project for a failure without a directory, such as one in a batch of recorded failures. It prefers
@@ -151,7 +185,7 @@ func (f found) lacks(argv []string) string {
 	if f.dir == "" || len(argv) < 3 || argv[1] != "run" || ecosystemOf(argv[0]) != "node" {
 		return ""
 	}
-	data, err := durable.Read(filepath.Join(f.dir, "package.json"), maxManifest)
+	data, err := door.Read(filepath.Join(f.dir, "package.json"), maxManifest)
 	if err != nil {
 		return "there is no package.json that can be read"
 	}

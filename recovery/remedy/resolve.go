@@ -99,7 +99,8 @@ func failedArgv(argv []string, text string) []string {
 	if strings.TrimSpace(text) == "" {
 		return nil
 	}
-	if a := recovery.Analyse(text); len(a.Parts) == 1 && len(a.Opaque) == 0 && len(a.Parts[0].Words) > 0 {
+	// python -m pip has a second part, pip.
+	if a := recovery.Analyse(text); (len(a.Parts) == 1 || len(a.Parts) == 2 && strings.HasPrefix(text, "python")) && len(a.Opaque) == 0 && len(a.Parts[0].Words) > 0 {
 		if words := a.Parts[0].Words; commandText([]Step{{Argv: words}}) == text {
 			return slices.Clone(words)
 		}

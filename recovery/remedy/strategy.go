@@ -53,6 +53,9 @@ func (r *resolver) option(t *catalog.Option, src source) (Option, bool) {
 		o.Confidence = min(o.Confidence, t.Confidence)
 	}
 	o.Foreign = foreign(src.from.Origin, "the handler "+src.from.ID)
+	if reruns(t) {
+		o.again = r.again()
+	}
 	res := failed("%s", r.refused(t))
 	if res.reason == "" {
 		res = r.strategy(t, src)
@@ -313,74 +316,6 @@ func (r *resolver) modified(t *catalog.Option, src source) result {
 	return res
 }
 
-// changedArgs returns the failed command without the modifier's DropArgs and with its Args appended. why is the reason
-// if that is impossible or changes nothing.
-func (r *resolver) changedArgs(m catalog.Modifier, src source) (argv []string, why string) {
-	argv = slices.Clone(r.argv)
-	if len(m.Args) == 0 && len(m.DropArgs) == 0 {
-		return argv, ""
-	}
-	if len(argv) > 2 && argv[1] == "-c" && isShell(argv[0]) {
-		return nil, "the failed command is a shell's text, where no argument can be added"
-	}
-	add, err := src.fill.words(m.Args)
-	if err != nil {
-		return nil, err.Error()
-	}
-	kept := slices.DeleteFunc(slices.Clone(argv[1:]), func(a string) bool { return slices.Contains(m.DropArgs, a) })
-	argv = append(argv[:1], kept...)
-	for _, a := range add {
-		if a != "" && slices.Contains(kept, a) && a[0] == '-' {
-			continue
-		}
-		argv = append(argv, a)
-	}
-	if slices.Equal(argv, r.argv) {
-		return nil, "the failed command was like that already"
-	}
-	return argv, ""
-}
-
 func isShell(program string) bool {
 	return slices.Contains([]string{"sh", "bash", "dash", "ash", "zsh", "ksh"}, filepath.Base(program))
 }
-
-// lessParallel limits a build to one job at a time and returns the command and the variables to set. It uses a switch
-// of the program if one works for all of the program's commands, else variables that the build tools read.
-func lessParallel(argv []string) ([]string, []string) {
-	switch filepath.Base(argv[0]) {
-	case "make", "gmake", "ninja":
-		return append(dropJobs(argv), "-j1"), nil
-	case "cargo":
-		return argv, []string{"CARGO_BUILD_JOBS=1"}
-	case "go":
-		return argv, []string{"GOFLAGS=-p=1", "GOMAXPROCS=1"}
-	case "cmake":
-		return argv, []string{"CMAKE_BUILD_PARALLEL_LEVEL=1"}
-	case "gradle", "gradlew":
-		return append(slices.Clone(argv), "--max-workers=1"), nil
-	case "mvn", "mvnw":
-		return append(slices.Clone(argv), "-T1"), nil
-	}
-	return argv, []string{"CARGO_BUILD_JOBS=1", "CMAKE_BUILD_PARALLEL_LEVEL=1", "JOBS=1", "MAKEFLAGS=-j1"}
-}
-
-// dropJobs removes the switches -j and --jobs and their numbers.
-func dropJobs(argv []string) []string {
-	var out []string
-	for i := 0; i < len(argv); i++ {
-		a := argv[i]
-		switch {
-		case i > 0 && (a == "-j" || a == "--jobs"):
-			if i+1 < len(argv) && isNumber(argv[i+1]) {
-				i++
-			}
-		case i > 0 && (len(a) > 2 && a[:2] == "-j" && isNumber(a[2:]) || len(a) > 7 && a[:7] == "--jobs="):
-		default:
-			out = append(out, a)
-		}
-	}
-	return out
-}
-
-func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }

@@ -55,7 +55,7 @@ func TestStrategies(t *testing.T) {
 		{"packages of a tool", catalog.Option{Strategy: catalog.InstallPackages, DynamicPackages: "tool"}, "opensuse", captures("tool", "shellcheck"), Ready, "sudo zypper --non-interactive install ShellCheck", nil, "", ""},
 		{"switch method", catalog.Option{Strategy: catalog.SwitchMethod, Method: "brew", Prefer: []string{"apt"}}, "debian12", installing("black", "pip", "pip", "install", "black"), Ready, "sudo apt-get install -y --no-install-recommends black", nil, "", "tool/black"},
 		{"switch to what failed", catalog.Option{Strategy: catalog.SwitchMethod, Method: "apt"}, "debian12", installing("black", "apt", "apt-get", "install", "black"), Impossible, "", nil, "no other such method", ""},
-		{"modifier args", catalog.Option{Strategy: catalog.RetryWithModifier, Modifier: catalog.Modifier{Args: []string{"--force"}, DropArgs: []string{"test"}}}, "debian12", nil, Ready, "npm --force", nil, "", ""},
+		{"modifier args", catalog.Option{Strategy: catalog.RetryWithModifier, Modifier: catalog.Modifier{Args: []string{"--force"}, DropArgs: []string{"-s"}, Alters: []string{"npm test"}}}, "debian12", installing("", "", "npm", "-s", "test"), Ready, "npm test --force", nil, "", ""},
 		{"modifier env", catalog.Option{Strategy: catalog.RetryWithModifier, Modifier: catalog.Modifier{Env: map[string]string{"B": "2 3", "A": "1"}}}, "debian12", nil, Ready, "A=1 B='2 3' npm test", nil, "", ""},
 		{"modifier sudo", catalog.Option{Strategy: catalog.RetryWithModifier, Modifier: catalog.Modifier{Sudo: true}}, "debian12", nil, Ready, "sudo npm test", nil, "", ""},
 		{"modifier sudo without", catalog.Option{Strategy: catalog.RetryWithModifier, Modifier: catalog.Modifier{Sudo: true}}, "restricted", nil, Impossible, "", nil, "superuser", ""},

@@ -1,0 +1,99 @@
+package remedy
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/superloop/superloop/recovery/catalog"
+)
+
+// changedArgs returns the failed command without the first of the modifier's DropArgs that it has, and with Args added:
+// at its end, or before a "--", behind which the words are another program's. why is the reason if the modifier does not
+// name the call among Alters, or if it changes nothing.
+func (r *resolver) changedArgs(m catalog.Modifier, src source) (argv []string, why string) {
+	if len(m.Args) == 0 && len(m.DropArgs) == 0 {
+		return slices.Clone(r.argv), ""
+	}
+	c := callOf(r.argv)
+	own := c.args
+	if end := slices.Index(own, "--"); end >= 0 {
+		own = own[:end]
+	}
+	drop := slices.IndexFunc(own, func(a string) bool { return slices.Contains(m.DropArgs, a) })
+	if drop < 0 && len(m.Args) == 0 && len(m.Env) > 0 {
+		return slices.Clone(r.argv), "" // only the variables change
+	}
+	skip := slices.Concat(repeatTable().options[c.program], m.DropArgs)
+	switch {
+	case len(m.Alters) == 0:
+		return nil, "the remedy does not say which commands it may alter"
+	case !slices.ContainsFunc(m.Alters, func(entry string) bool { return c.names(entry, skip) }):
+		return nil, "the failed command is none of those that the remedy may alter (" + strings.Join(m.Alters, ", ") + ")"
+	}
+	add, err := src.fill.words(m.Args)
+	if err != nil {
+		return nil, err.Error()
+	}
+	kept := slices.Clone(own)
+	if drop >= 0 {
+		kept = slices.Delete(kept, drop, drop+1)
+	}
+	if len(add) > 0 && !contains(kept, add) {
+		kept = append(kept, add...)
+	}
+	argv = slices.Concat(r.argv[:c.at], kept, c.args[len(own):])
+	if slices.Equal(argv, r.argv) {
+		return nil, "the failed command was like that already"
+	}
+	return argv, ""
+}
+
+// contains reports whether words holds all of part, one behind the other.
+func contains(words, part []string) bool {
+	for i := 0; i+len(part) <= len(words); i++ {
+		if slices.Equal(words[i:i+len(part)], part) {
+			return true
+		}
+	}
+	return false
+}
+
+// lessParallel limits a build to one job at a time and returns the command and the variables to set. It uses a switch
+// of the program if one works for all of the program's commands, else variables that the build tools read.
+func lessParallel(argv []string) ([]string, []string) {
+	switch named(argv[0]) {
+	case "make", "gmake", "ninja":
+		return append(dropJobs(argv), "-j1"), nil
+	case "cargo":
+		return argv, []string{"CARGO_BUILD_JOBS=1"}
+	case "go":
+		return argv, []string{"GOFLAGS=-p=1", "GOMAXPROCS=1"}
+	case "cmake":
+		return argv, []string{"CMAKE_BUILD_PARALLEL_LEVEL=1"}
+	case "gradle", "gradlew":
+		return append(slices.Clone(argv), "--max-workers=1"), nil
+	case "mvn", "mvnw":
+		return append(slices.Clone(argv), "-T1"), nil
+	}
+	return argv, []string{"CARGO_BUILD_JOBS=1", "CMAKE_BUILD_PARALLEL_LEVEL=1", "JOBS=1", "MAKEFLAGS=-j1"}
+}
+
+// dropJobs removes the switches -j and --jobs and their numbers.
+func dropJobs(argv []string) []string {
+	var out []string
+	for i := 0; i < len(argv); i++ {
+		a := argv[i]
+		switch {
+		case i > 0 && (a == "-j" || a == "--jobs"):
+			if i+1 < len(argv) && isNumber(argv[i+1]) {
+				i++
+			}
+		case i > 0 && (len(a) > 2 && a[:2] == "-j" && isNumber(a[2:]) || len(a) > 7 && a[:7] == "--jobs="):
+		default:
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
