@@ -146,9 +146,6 @@ type Repair struct {
 	Broken string // the file that holds these bytes now; "" if nothing was cut
 }
 
-// maxAsides bounds the search for a free name, for a file that is torn at the same offset again and again.
-const maxAsides = 1000
-
 // CutTail cuts path at offset, after it has copied the bytes behind offset to another file and has flushed the copy. If
 // a kill interrupts it, the bytes are in one of the two files or in both. Steps: those of CopyAside, then open,
 // truncate, sync.
@@ -187,7 +184,7 @@ func (d Disk) CopyAside(op, path string, offset int64) (string, error) {
 	}
 	defer src.Close()
 	name := path + ".broken-" + strconv.FormatInt(offset, 10)
-	for i, base := 2, name; i <= maxAsides+1; i++ {
+	for i, base := 2, name; i <= most+1; i++ {
 		dst, err := d.open(op, "aside", name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 		same := true
 		if err == nil {

@@ -18,8 +18,8 @@
 // step in turn, because a run without faults gives the names of all steps.
 //
 // The package opens regular files only, and follows no symbolic link in the last component of a path. If an agent
-// plants a link or a FIFO at a path that superloop writes, superloop gets an error. It neither writes elsewhere nor
-// blocks.
+// plants a link or a FIFO at a path that superloop writes, superloop gets an error, or moves it aside (Disk.Clearing).
+// It neither writes elsewhere nor blocks.
 package durable
 
 import (
@@ -39,13 +39,18 @@ import (
 // Disk writes files. The zero value and OS() are the real disk.
 type Disk struct {
 	fault Fault
+	said  func(path, to string) // of Clearing
+	roots []string              // of Clearing
 }
 
 // OS returns the real disk.
 func OS() Disk { return Disk{} }
 
 // WithFault returns the same disk with the fault f, which the disk calls before every physical step.
-func (d Disk) WithFault(f Fault) Disk { return Disk{f} }
+func (d Disk) WithFault(f Fault) Disk {
+	d.fault = f
+	return d
+}
 
 // Fault is called before each step, with the step's name. Several goroutines may call it at the same time. If it
 // returns an error, the disk does not carry out the step, and the step fails with that error. A *ShortWrite lets a
@@ -94,32 +99,15 @@ func (d Disk) write(put func([]byte) (int, error), op, step, path string, p []by
 }
 
 func (d Disk) open(op, step, path string, flag int, perm fs.FileMode) (f *os.File, err error) {
-	err = d.do(op, step, path, func() (err error) {
+	act := func() (err error) {
 		f, err = openRegular(path, flag, perm)
 		return err
-	})
+	}
+	err = d.do(op, step, path, act)
+	if err != nil && flag&(os.O_WRONLY|os.O_RDWR) != 0 && d.cleared(op, path, err) {
+		err = d.do(op, step, path, act)
+	}
 	return f, err
-}
-
-// Open opens a regular file for reading. It has the rules of opening for writing: it follows no link and never blocks.
-func Open(path string) (*os.File, error) { return OS().open("file", "open", path, os.O_RDONLY, 0) }
-
-// Read reads a whole file, under the rules of Open. A file of more than limit bytes is an error. For an empty file Read
-// returns a non-nil slice.
-func Read(path string, limit int64) ([]byte, error) {
-	f, err := Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(data)) > limit {
-		err = fmt.Errorf("it has more than %d bytes", limit)
-	}
-	if err != nil {
-		return nil, fail("file", "read", path, err)
-	}
-	return data, nil
 }
 
 // openRegular opens a regular file. O_NOFOLLOW refuses a link as the last component. O_NONBLOCK keeps the call from
@@ -290,6 +278,9 @@ func (d Disk) replace(op, path string, data []byte, perm fs.FileMode, flush bool
 		err = d.closeFile(f, op, path)
 	}
 	if err == nil {
+		err = d.Clear(op, path)
+	}
+	if err == nil {
 		err = d.do(op, "rename", path, func() error { return os.Rename(f.Name(), path) })
 	}
 	if err != nil {
@@ -309,8 +300,7 @@ func (d Disk) RemoveTemps(op, dir string) (int, error) {
 	}
 	n := 0
 	for _, e := range entries {
-		i := strings.LastIndex(e.Name(), tempMark)
-		if i < 2 || e.Name()[0] != '.' || !digits(e.Name()[i+len(tempMark):]) || !e.Type().IsRegular() {
+		if !IsTemp(e.Name()) || !e.Type().IsRegular() {
 			continue
 		}
 		switch err := d.Unlink(op, filepath.Join(dir, e.Name())); {
@@ -323,17 +313,29 @@ func (d Disk) RemoveTemps(op, dir string) (int, error) {
 	return n, nil
 }
 
+// IsTemp reports whether name is that of a temporary file of WriteFile or WriteProjection.
+func IsTemp(name string) bool {
+	i := strings.LastIndex(name, tempMark)
+	return i >= 2 && name[0] == '.' && digits(name[i+len(tempMark):])
+}
+
 func digits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
 // MkdirAll creates path and all missing parents, with mode perm less the umask, and flushes their parents. So a file
-// that is later flushed inside path survives a power cut. Steps: mkdir and dirsync, for each new directory.
+// that is later flushed inside path survives a power cut. A link to a directory counts as a directory. Steps: mkdir and
+// dirsync, for each new directory.
 func (d Disk) MkdirAll(op, path string, perm fs.FileMode) error {
 	info, err := os.Stat(path)
 	if err == nil && info.IsDir() {
 		return nil
 	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return fail(op, "mkdir", path, cmp.Or[error](err, syscall.ENOTDIR))
+	if _, there := os.Lstat(path); there == nil {
+		if !d.clears(path) {
+			return fail(op, "mkdir", path, cmp.Or[error](err, syscall.ENOTDIR))
+		}
+		if err := d.moveAway(op, path); err != nil {
+			return err
+		}
 	}
 	if parent := filepath.Dir(path); parent != path {
 		if err := d.MkdirAll(op, parent, perm); err != nil {
@@ -354,35 +356,23 @@ func (d Disk) Mkdir(op, path string, perm fs.FileMode) error {
 	return d.do(op, "mkdir", path, func() error { return os.Mkdir(path, perm) })
 }
 
-// Rename moves a file or directory within one file system and flushes both parent directories. After an error of step
-// "rename" nothing has moved. After an error of step "dirsync" a power cut may undo the move. Steps: rename, dirsync
-// for each directory.
-func (d Disk) Rename(op, from, to string) error {
-	if err := d.Move(op, from, to); err != nil {
-		return err
-	}
-	// Flush the new directory first: between the two flushes a power cut may leave two entries, but never none.
-	if err := d.syncDir(op, to); err != nil || filepath.Dir(from) == filepath.Dir(to) {
-		return err
-	}
-	return d.syncDir(op, from)
-}
+// Open opens a regular file for reading. It has the rules of opening for writing: it follows no link and never blocks.
+func Open(path string) (*os.File, error) { return OS().open("file", "open", path, os.O_RDONLY, 0) }
 
-// Move is Rename without the flushes. The move survives a kill, but a power cut may undo it. Steps: rename.
-func (d Disk) Move(op, from, to string) error {
-	return d.do(op, "rename", from, func() error { return os.Rename(from, to) })
-}
-
-// Remove removes a file or an empty directory, and flushes its parent directory. If path does not exist, the error is
-// fs.ErrNotExist. Steps: remove, dirsync.
-func (d Disk) Remove(op, path string) error {
-	if err := d.Unlink(op, path); err != nil {
-		return err
+// Read reads a whole file, under the rules of Open. A file of more than limit bytes is an error. For an empty file Read
+// returns a non-nil slice.
+func Read(path string, limit int64) ([]byte, error) {
+	f, err := Open(path)
+	if err != nil {
+		return nil, err
 	}
-	return d.syncDir(op, path)
-}
-
-// Unlink is Remove without the flush. A power cut may undo the removal. Steps: remove.
-func (d Disk) Unlink(op, path string) error {
-	return d.do(op, "remove", path, func() error { return os.Remove(path) })
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = fmt.Errorf("it has more than %d bytes", limit)
+	}
+	if err != nil {
+		return nil, fail("file", "read", path, err)
+	}
+	return data, nil
 }

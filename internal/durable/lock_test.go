@@ -81,7 +81,7 @@ func TestProbesDoNotDisturb(t *testing.T) {
 			}
 		})
 	}
-	for range 2000 {
+	for range 500 {
 		l, err := OS().Lock(path, []byte("me"))
 		if err != nil {
 			t.Error(err)
