@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/superloop/superloop/internal/text"
 )
 
 const (
@@ -39,6 +41,7 @@ type helper struct {
 	ctl        *os.File
 	complaints *os.File      // the read end of its stdout and stderr
 	events     chan event    // closed after the end of the spawner process; lost is set before
+	ended      chan struct{} // closed together with events
 	quit       chan struct{} // closed when nobody reads events any more
 	lost       error
 	cgroups    string // see containment.name
@@ -63,8 +66,8 @@ func controlPair() (ours, theirs *os.File, err error) {
 }
 
 // startHelper starts a spawner process, with a Launcher by way of another program. It waits until the process is set up
-// for the level.
-func startHelper(exe string, l Level, by Launcher) (*helper, error) {
+// for the level. user says that the level needs a user namespace.
+func startHelper(exe string, l Level, user bool, by Launcher) (*helper, error) {
 	null, err := os.Open(os.DevNull)
 	if err != nil {
 		return nil, fmt.Errorf("starting the spawner process: %w", err)
@@ -75,7 +78,7 @@ func startHelper(exe string, l Level, by Launcher) (*helper, error) {
 		return nil, fmt.Errorf("making the control socket: %w", err)
 	}
 	defer theirs.Close()
-	h := &helper{level: l, ctl: ours, events: make(chan event, 8), quit: make(chan struct{})}
+	h := &helper{level: l, ctl: ours, events: make(chan event, 8), ended: make(chan struct{}), quit: make(chan struct{})}
 	var mouth *os.File
 	if h.complaints, mouth, err = os.Pipe(); err != nil {
 		ours.Close()
@@ -83,18 +86,25 @@ func startHelper(exe string, l Level, by Launcher) (*helper, error) {
 	}
 	defer mouth.Close()
 
+	done := func(err error) error { return err }
+	sys, ids, err := spawnerAttr(l, user && by == nil) // a Launch names its own user namespace
 	// argv[0] stays the same, because a test binary may choose its role by it.
-	argv, done := []string{os.Args[0], SpawnerArg, string(l)}, func(err error) error { return err }
+	argv := append([]string{os.Args[0], SpawnerArg, string(l)}, ids...)
 	attr := &os.ProcAttr{
 		Dir:   "/", // the process must not keep a directory of the operator in use
 		Env:   []string{spawnerEnv + "=1", "GOMAXPROCS=2"},
 		Files: []*os.File{null, mouth, mouth, theirs},
-		Sys:   spawnerAttr(l),
+		Sys:   sys,
 	}
-	if by != nil {
-		h.proc, done, err = launchHelper(l, by, argv, attr)
-	} else {
-		h.proc, err = os.StartProcess(exe, argv, attr)
+	if err == nil {
+		err = startBound(h.ended, func() (err error) {
+			if by != nil {
+				h.proc, done, err = launchHelper(l, by, argv, attr)
+			} else {
+				h.proc, err = os.StartProcess(exe, argv, attr)
+			}
+			return err
+		})
 	}
 	theirs.Close() // otherwise the socket would stay open after the death of the process
 	if err != nil {
@@ -154,6 +164,7 @@ func (h *helper) listen() {
 	}
 	h.ctl.Close()
 	h.lost = h.obituary(err)
+	close(h.ended)
 	close(h.events)
 }
 
@@ -234,11 +245,11 @@ type request struct {
 	Env  []byte `json:"env,omitempty"`  // as pack encodes it
 
 	Namespaces Namespaces `json:"namespaces,omitzero"`
-	// Stdin is the path of standard input, or empty for /dev/null. Fresh says that the spawner process was started for
-	// this command, so it does not poll WatchFD. Both fields matter only for a spawner process that another program has
-	// started.
+	// Stdin is the path of standard input, or empty for /dev/null. It matters only for a spawner process that another
+	// program has started.
 	Stdin []byte `json:"stdin,omitempty"`
-	Fresh bool   `json:"fresh,omitempty"`
+	// Fresh says that the spawner process was started for this command, so it does not look whether it is out of date.
+	Fresh bool `json:"fresh,omitempty"`
 	// KillLimitMS limits the time for killing the tree, in milliseconds. Processes that live longer cannot be killed
 	// (for example in uninterruptible sleep) and are reported as stuck.
 	KillLimitMS int64 `json:"kill_limit_ms,omitempty"`
@@ -249,7 +260,7 @@ const (
 	evReady      = "ready"       // carries Cgroups, or in Text why the spawner process could not be set up
 	evStarted    = "started"     // carries PID
 	evNotStarted = "not_started" // carries Errno of fork or exec, and Text
-	evStale      = "stale"       // not started, because WatchFD has an event
+	evStale      = "stale"       // not started, because WatchFD has an event, or because of other bounds
 	evExited     = "exited"      // the main process has ended, others of its tree are alive
 	evSwept      = "swept"       // the tree is gone; carries the exit status, too
 )
@@ -300,11 +311,14 @@ func readFrame(r io.Reader, v any) error {
 	if n > maxFrame {
 		return fmt.Errorf("a message of %d bytes", n)
 	}
-	body := make([]byte, n)
-	if _, err := io.ReadFull(r, body); err != nil {
+	body, err := io.ReadAll(io.LimitReader(r, int64(n))) // a length that is only claimed costs no memory
+	if err != nil {
 		return err
 	}
-	return json.Unmarshal(body, v)
+	if len(body) < int(n) {
+		return io.ErrUnexpectedEOF
+	}
+	return text.Decode(body, v)
 }
 
 // sendFrame writes one frame with descriptors to a non-blocking socket. It waits at most sendLimit.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,8 +19,13 @@ import (
 // launchedArg makes the test binary a program that becomes the spawner process.
 const launchedArg = "launched"
 
-// launched is that program: it has the descriptor to watch, and the control socket.
-func launched(argv []string) int {
+// launched is that program: it has the descriptor to watch, and the control socket. Its arguments are its user and
+// group outside, and then those of the spawner process.
+func launched(args []string) int {
+	ids, argv := args[:2], args[2:]
+	if os.Geteuid() == nobody && enterUser(ids) != nil { // what nobody has mapped looks like this
+		return 1
+	}
 	const spare = 9
 	for _, dup := range [][2]int{{3, spare}, {4, ControlFD}, {spare, WatchFD}} {
 		if err := unix.Dup3(dup[0], dup[1], 0); err != nil {
@@ -63,7 +69,8 @@ func (in *insider) launch(b Become) (Launch, error) {
 		return Launch{}, err
 	}
 	return Launch{
-		Argv: append([]string{"/proc/self/exe", launchedArg}, b.Argv...), Env: b.Env, Files: []*os.File{in.watch},
+		Argv: append([]string{"/proc/self/exe", launchedArg, strconv.Itoa(os.Getuid()), strconv.Itoa(os.Getgid())}, b.Argv...), Env: b.Env, Files: []*os.File{in.watch},
+		Namespaces: Namespaces{User: NeedsUser()},
 		Done: func(err error) error {
 			in.done++
 			return err
@@ -133,10 +140,10 @@ func TestInsideIsPreparedAnew(t *testing.T) {
 				t.Error(err)
 			}
 		}, func() { in.h.proc.Kill() }} {
-			before := in.pid()
+			before, h := in.pid(), in.h
 			change()
 			if i == 4 {
-				awaitEnd(t, before)
+				<-h.ended // a child of another test may hold its socket until its exec
 			}
 			res := mustRun(t, in.Spawner, script("echo x >> "+quote(count)+"; echo out; exit 3"))
 			if res.Code != 3 || res.Stdout.Text() != "out\n" || (in.pid() != before) != (i%2 == 1 || i == 4) {
@@ -181,10 +188,10 @@ func TestInsideThatCannotBe(t *testing.T) {
 	for want, launch := range map[string]Launcher{
 		"no plan": func(Become) (Launch, error) { return Launch{}, errors.New("no plan") },
 		"it said why: it did not answer": func(Become) (Launch, error) {
-			return Launch{Argv: []string{"/bin/false"}, Done: func(err error) error { return errors.New("it said why: " + err.Error()) }}, nil
+			return Launch{Argv: []string{"/bin/false"}, Namespaces: Namespaces{User: NeedsUser()}, Done: func(err error) error { return errors.New("it said why: " + err.Error()) }}, nil
 		},
 		"no such file": func(Become) (Launch, error) {
-			return Launch{Argv: []string{"/no/such/program"}, Done: func(err error) error { return err }}, nil
+			return Launch{Argv: []string{"/no/such/program"}, Namespaces: Namespaces{User: NeedsUser()}, Done: func(err error) error { return err }}, nil
 		},
 	} {
 		if in, err := s.Inside(launch); in != nil || err == nil || !strings.HasPrefix(err.Error(), want) && !strings.Contains(err.Error(), want) {

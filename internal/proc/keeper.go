@@ -28,6 +28,7 @@ const (
 // keeper is the state of the spawner process.
 type keeper struct {
 	inside bool        // see Inside
+	bounds string      // see bounds
 	hold   containment // holds one tree at a time
 	trees  int
 	now    atomic.Pointer[tree] // the running tree
@@ -49,12 +50,13 @@ func SpawnerMain() int {
 		err = Undumpable()
 	}
 	if err == nil {
-		k.hold, err = contain(Level(os.Args[2]))
+		k.hold, err = contain(Level(os.Args[2]), os.Args[3:])
 	}
 	if err != nil {
 		_ = report(event{Kind: evReady, Text: err.Error()})
 		return 1
 	}
+	k.bounds = bounds()
 	if report(event{Kind: evReady, Cgroups: k.hold.name()}) != nil {
 		return 1
 	}
@@ -120,7 +122,7 @@ func (k *keeper) serve() int {
 }
 
 func (k *keeper) run(req request, fds []int) {
-	if k.inside && !req.Fresh && changed() {
+	if !req.Fresh && (k.inside && changed() || k.bounds != bounds()) {
 		_ = report(event{Kind: evStale})
 		return
 	}

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -101,9 +102,28 @@ func TestSpawnerProcessDiesBetweenRuns(t *testing.T) {
 		mustRun(t, s, script(":"))
 		first := s.h.proc.Pid
 		s.h.proc.Kill()
-		awaitEnd(t, first)
+		<-s.h.ended
 		if res := mustRun(t, s, script("exit 8")); res.Code != 8 || s.h.proc.Pid == first {
 			t.Errorf("the next run: %+v", res)
+		}
+	})
+}
+
+// What a command does to its spawner process does not reach the next one.
+func TestSpawnerProcessIsBounded(t *testing.T) {
+	t.Parallel()
+	const look = "ulimit -a; cat /proc/self/oom_score_adj; nice; taskset -p $$ | sed 's/.*://'; ionice -p $$"
+	eachLevel(t, func(t *testing.T, s *Spawner) {
+		before := mustRun(t, s, script(look)).Stdout.Text()
+		for _, bound := range []string{"prlimit --pid $PPID --fsize=1000:1000", "prlimit --pid $PPID --nofile=64:64", "renice -n 7 -p $TASK", "ionice -c 3 -p $TASK"} {
+			first := s.h.proc.Pid
+			// The thread that starts the commands is any of the spawner process. The kernel may protect one that has
+			// capabilities.
+			res := mustRun(t, s, script("for TASK in $(ls /proc/$PPID/task); do "+bound+" || exit 8; done; exit 7"))
+			after := mustRun(t, s, script(look)).Stdout.Text()
+			if res.Code != 7 && (res.Code != 8 || s.Level() != PIDNamespace) || after != before || (s.h.proc.Pid == first) != (res.Code == 8) {
+				t.Errorf("%s: %+v\nbefore:\n%s\nafter:\n%s", bound, res, before, after)
+			}
 		}
 	})
 }
@@ -155,7 +175,7 @@ func TestSupervisorIsKilled(t *testing.T) {
 		t.Run(string(l), func(t *testing.T) {
 			t.Parallel()
 			spawnerAt(t, l) // skips
-			mark, spawner, cmd := startSupervisor(t, l, brood)
+			mark, spawner, cmd := startSupervisor(t, os.Getuid(), l, brood)
 			awaitBrood(t, mark)
 			cmd.Process.Kill()
 			cmd.Wait()
@@ -165,10 +185,10 @@ func TestSupervisorIsKilled(t *testing.T) {
 	}
 }
 
-// startSupervisor starts a supervisor of its own that runs a script, and returns when that says "ready".
-func startSupervisor(t *testing.T, l Level, text string) (mark string, spawner int, cmd *exec.Cmd) {
-	mark = newMark()
-	cmd = exec.Command(os.Args[0], superviseArg, string(l), mark, text)
+// startSupervisor starts a supervisor of its own that runs a script as a user, and returns when that says "ready".
+func startSupervisor(t *testing.T, uid int, l Level, text string) (mark string, spawner int, cmd *exec.Cmd) {
+	t.Helper()
+	mark, cmd = superviseAs(uid, l, text)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -194,6 +214,22 @@ func startSupervisor(t *testing.T, l Level, text string) (mark string, spawner i
 	return
 }
 
+// superviseAs is a supervisor that runs a script as a user.
+func superviseAs(uid int, l Level, text string) (mark string, cmd *exec.Cmd) {
+	mark = newMark()
+	cmd = exec.Command("/proc/self/exe", superviseArg, string(l), mark, text)
+	cmd.Dir, cmd.SysProcAttr = "/", credential(uid)
+	return mark, cmd
+}
+
+// credential makes a process that of a user.
+func credential(uid int) *syscall.SysProcAttr {
+	if uid == os.Getuid() {
+		return nil
+	}
+	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
+}
+
 // Both die at one moment. A PID namespace needs nobody; a cgroup is ended by the next Start; for the rest there is Sweep.
 func TestSupervisorAndSpawnerProcessAreKilled(t *testing.T) {
 	t.Parallel()
@@ -204,7 +240,7 @@ func TestSupervisorAndSpawnerProcessAreKilled(t *testing.T) {
 		t.Run(string(l), func(t *testing.T) {
 			t.Parallel()
 			spawnerAt(t, l) // skips
-			mark, spawner, cmd := startSupervisor(t, l, brood)
+			mark, spawner, cmd := startSupervisor(t, os.Getuid(), l, brood)
 			awaitBrood(t, mark)
 			stop(t, spawner) // so that it does nothing when the supervisor dies
 			cmd.Process.Kill()

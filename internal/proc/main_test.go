@@ -32,27 +32,32 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// superviseArg makes the test binary a supervisor: LEVEL MARK SCRIPT. It runs the script, prints what that prints,
-// and before it the pid of its spawner process.
+// superviseArg makes the test binary a supervisor: LEVEL MARK SCRIPT. It prints the pid of its spawner process, what the
+// script prints, and on stderr how the script ended. The script has the pid of the supervisor in $SUPERVISOR. The
+// level "host" is the best one without a user namespace.
 const superviseArg = "supervise"
 
 func supervise(args []string) int {
-	s, err := Start(Options{Level: Level(args[0])})
+	s, err := Start(Options{Level: Level(args[0]), host: args[0] == "host"})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	defer s.Close()
 	fmt.Println("spawner", s.h.proc.Pid, s.Level())
+	for _, n := range s.Notes() {
+		fmt.Fprintln(os.Stderr, n)
+	}
 	res, err := s.Run(context.Background(), Spec{
 		Argv:   []string{"bash", "-c", args[2]},
-		Env:    []string{args[1], "PATH=" + os.Getenv("PATH")},
+		Env:    []string{args[1], "PATH=" + os.Getenv("PATH"), fmt.Sprintf("SUPERVISOR=%d", os.Getpid())},
 		Stdout: func(p []byte) { os.Stdout.Write(p) },
 	})
 	if err != nil || res.Err != nil {
 		fmt.Fprintln(os.Stderr, err, res.Err)
 		return 1
 	}
+	fmt.Fprintln(os.Stderr, "ended", res.Ended, res.Code, res.LeftBehind)
 	return 0
 }
 

@@ -17,20 +17,12 @@ import (
 
 const waitAll = unix.WALL // includes children made by clone with another exit signal
 
-// spawnerAttr returns the attributes with which the spawner process of a level is started.
-func spawnerAttr(l Level) *syscall.SysProcAttr {
-	a := &syscall.SysProcAttr{Setsid: true}
-	if l == PIDNamespace {
-		a.Cloneflags = unix.CLONE_NEWPID | unix.CLONE_NEWNS
-	}
-	return a
-}
-
-// contain sets up this process for a level. The error says why the level is not available.
-func contain(l Level) (containment, error) {
+// contain sets up this process for a level. ids are the arguments that spawnerAttr returned. The error says why the
+// level is not available.
+func contain(l Level, ids []string) (containment, error) {
 	switch l {
 	case PIDNamespace:
-		return newNamespace()
+		return newNamespace(ids)
 	case ProcessGroup:
 		return group{}, nil
 	case Cgroup, Subreaper:
@@ -44,6 +36,21 @@ func contain(l Level) (containment, error) {
 		return newCgroup()
 	}
 	return subreaper{}, nil
+}
+
+// bounds returns the limits, priorities and processors that commands inherit from this thread. A command can set those
+// of its spawner process, because the kernel only asks for the same user.
+func bounds() string {
+	limits, _ := os.ReadFile("/proc/self/limits")
+	victim, _ := os.ReadFile("/proc/self/oom_score_adj")
+	var schedule unix.SchedAttr
+	if now, err := unix.SchedGetAttr(0, 0); err == nil {
+		schedule = unix.SchedAttr{Policy: now.Policy, Nice: now.Nice, Priority: now.Priority} // the kernel changes others by itself
+	}
+	var on unix.CPUSet
+	_ = unix.SchedGetaffinity(0, &on)
+	disk, _, _ := unix.RawSyscall(unix.SYS_IOPRIO_GET, 1, 0, 0)
+	return fmt.Sprintf("%s%s%+v%v%d", limits, victim, schedule, on, disk)
 }
 
 // subreaper implements Subreaper: every orphan becomes a child of this process, so the tree consists of its
@@ -73,42 +80,6 @@ func (subreaper) kill(int) {
 
 const killPasses = 8
 
-// namespace implements PIDNamespace: this process is PID 1, so kill(-1) reaches the whole tree at once.
-type namespace struct{ subreaper }
-
-func newNamespace() (containment, error) {
-	if os.Getpid() != 1 {
-		return nil, fmt.Errorf("making a PID namespace: this is process %d in it, not 1", os.Getpid())
-	}
-	if self, _ := os.Readlink("/proc/self"); self == "1" {
-		return namespace{}, nil // Enter has mounted /proc already
-	}
-	// Slave: later mounts of the host still arrive here; the mounts of this namespace do not reach the host.
-	if err := unix.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, ""); err != nil {
-		return nil, fmt.Errorf("separating the mounts: %w", err)
-	}
-	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
-		return nil, fmt.Errorf("mounting /proc of the PID namespace: %w", err)
-	}
-	if self, err := os.Readlink("/proc/self"); self != "1" {
-		return nil, fmt.Errorf("mounting /proc of the PID namespace: /proc/self is %q (%v), not 1", self, err)
-	}
-	return namespace{}, nil
-}
-
-func (namespace) signal(_ int, s syscall.Signal) { signalAll([]int{-1}, s) }
-func (namespace) kill(int)                       { _ = unix.Kill(-1, unix.SIGKILL) }
-
-// Enter makes the mounts that a level needs. A program that becomes a spawner process calls it before it drops its
-// capabilities.
-func Enter(l Level) error {
-	if l != PIDNamespace {
-		return nil
-	}
-	_, err := newNamespace()
-	return err
-}
-
 // Undumpable prevents other processes of the same user from tracing this one, from reading its memory and environment,
 // and from using its directories and namespaces in /proc, unless they have CAP_SYS_PTRACE. Processes that this one
 // starts are not affected. The kernel writes no core file of this process. On other systems than Linux the function
@@ -116,70 +87,6 @@ func Enter(l Level) error {
 func Undumpable() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("becoming undumpable: %w", err)
-	}
-	return nil
-}
-
-// apply requests the namespaces in attr. If unmapped is true, the process of an ordinary user has to map itself with
-// MapUser, because the parent cannot open the mapping files in /proc of an undumpable process.
-func (n Namespaces) apply(attr *syscall.SysProcAttr, unmapped bool) (err error) {
-	if n.Mount {
-		attr.Cloneflags |= unix.CLONE_NEWNS
-	}
-	if n.Network {
-		attr.Cloneflags |= unix.CLONE_NEWNET
-	}
-	if !n.User {
-		return nil
-	}
-	attr.Cloneflags |= unix.CLONE_NEWUSER
-	if uid, gid := os.Geteuid(), os.Getegid(); uid != 0 {
-		attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN} // otherwise the exec would drop all capabilities
-		if !unmapped {
-			attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}
-			attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}}
-		}
-		return nil
-	}
-	attr.GidMappingsEnableSetgroups = true
-	if attr.UidMappings, err = ownIDs("/proc/self/uid_map"); err != nil {
-		return err
-	}
-	attr.GidMappings, err = ownIDs("/proc/self/gid_map")
-	return err
-}
-
-// ownIDs returns a mapping of all ids in a file such as /proc/self/uid_map to themselves.
-func ownIDs(table string) ([]syscall.SysProcIDMap, error) {
-	text, err := os.ReadFile(table)
-	if err != nil {
-		return nil, fmt.Errorf("mapping users: %w", err)
-	}
-	var all []syscall.SysProcIDMap
-	for line := range strings.Lines(string(text)) {
-		var inside, outside, size int
-		if _, err := fmt.Sscan(line, &inside, &outside, &size); err != nil {
-			return nil, fmt.Errorf("mapping users: %s: %q: %w", table, line, err)
-		}
-		all = append(all, syscall.SysProcIDMap{ContainerID: inside, HostID: inside, Size: size})
-	}
-	return all, nil
-}
-
-// MapUser maps the user and the group that started this process to the same numbers in its own user namespace. For root
-// it does nothing, because root's ids are mapped already.
-func MapUser(uid, gid int) error {
-	if uid == 0 {
-		return nil
-	}
-	for _, f := range []struct{ path, text string }{
-		{"/proc/self/setgroups", "deny"},
-		{"/proc/self/uid_map", fmt.Sprintf("%d %d 1\n", uid, uid)},
-		{"/proc/self/gid_map", fmt.Sprintf("%d %d 1\n", gid, gid)},
-	} {
-		if err := SetKernel(f.path, f.text); err != nil {
-			return fmt.Errorf("mapping the user: %s: %w", f.path, err)
-		}
 	}
 	return nil
 }

@@ -10,7 +10,15 @@ import (
 
 const waitAll = 0
 
-func spawnerAttr(Level) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
+func spawnerAttr(Level, bool) (attr *syscall.SysProcAttr, more []string, err error) {
+	return &syscall.SysProcAttr{Setsid: true}, nil, nil
+}
+
+// NeedsUser returns false: this system has no namespaces.
+func NeedsUser() bool { return false }
+
+// NamespaceHint returns "".
+func NamespaceHint() string { return "" }
 
 // Undumpable does nothing on this system.
 func Undumpable() error { return nil }
@@ -28,7 +36,10 @@ func Sweep(marker string) []int { return nil }
 // endOrphans does nothing: the kill of the process group is all that this system offers.
 func endOrphans(session int, cgroups string) {}
 
-func contain(l Level) (containment, error) {
+// bounds returns "": on this system a process sets only its own limits.
+func bounds() string { return "" }
+
+func contain(l Level, _ []string) (containment, error) {
 	if l != ProcessGroup {
 		return nil, fmt.Errorf("%s does not exist on this system", l)
 	}

@@ -19,14 +19,14 @@
 // # The end of the supervisor ends everything
 //
 // When the supervisor ends, for any reason, the spawner process reads end of file on the control socket, kills the tree
-// and exits. PR_SET_PDEATHSIG is not used: the kernel sends it when the thread of the parent ends, and the Go runtime
-// ends threads at any time. When the spawner process dies, Run ends the processes of the tree that it can still find
-// (see Spec.Marker) and returns ErrSpawnerLost. The next Run starts a new spawner process.
+// and exits. In a PID namespace the kernel kills the spawner process as soon as the supervisor is dead, also if the
+// spawner process is stopped, and with it the tree. When the spawner process dies, Run ends the processes of the tree
+// that it can still find (see Spec.Marker) and returns ErrSpawnerLost. The next Run starts a new spawner process.
 //
 // # How a tree is held together
 //
-// See Level. A user namespace would give an ordinary user a PID namespace as well. It is not used, because inside of
-// one sudo, su, ping, rootless podman, fuse mounts and file ownership do not work as usual.
+// See Level. An ordinary user gets a PID namespace by way of a user namespace. Inside of one sudo, su, ping, rootless
+// podman, fuse mounts and file ownership do not work as usual; see OnHost.
 package proc
 
 import (
@@ -51,23 +51,32 @@ var (
 	ErrClosed = errors.New("this spawner is closed") // Close was called
 )
 
-// Options say how to start a Spawner. The zero value tries all levels.
+// Options say how to start a Spawner. The zero value tries all levels. See OnHost for what a user namespace forbids.
 type Options struct {
-	Level Level // the highest level to try; "" tries all. Start falls back to lower levels, see Notes
+	// Level is the highest level to try; "" tries all. Start falls back to lower levels, see Notes. What Start has found
+	// holds for the life of the Spawner: where it is not to be had any more, nothing runs.
+	Level Level
+	host  bool // see OnHost
 }
+
+// OnHost returns Options for a Spawner that makes no user namespace, so that sudo, other setuid programs and rootless
+// containers work in its commands. An ordinary user has no PIDNamespace then: a command can end or stop superloop. It is
+// for commands that an operator gives, and for an operator who has chosen to have no protection.
+func OnHost(l Level) Options { return Options{Level: l, host: true} }
 
 // Spawner runs commands, one tree at a time. To run two trees at the same time, start two Spawners. All methods may be
 // called from any goroutine.
 type Spawner struct {
 	exe                    string // the binary whose main calls SpawnerMain
 	want                   Level
+	host                   bool          // see OnHost
 	launch                 Launcher      // nil: the binary itself is started
 	killLimit, answerLimit time.Duration // the constants of these names; shorter in tests
 	running                sync.Mutex    // held by Run
 
 	mu     sync.Mutex // guards the following fields
 	h      *helper    // nil: the next Run starts one
-	level  Level
+	level  Level      // "" before the first spawner process
 	notes  []string
 	closed bool
 	inside []*Spawner // see Inside
@@ -86,7 +95,7 @@ func Start(o Options) (*Spawner, error) {
 			return nil, fmt.Errorf("finding our own binary: %w", err)
 		}
 	}
-	s := &Spawner{exe: exe, want: o.Level, killLimit: killLimit, answerLimit: answerLimit}
+	s := &Spawner{exe: exe, want: o.Level, host: o.host, killLimit: killLimit, answerLimit: answerLimit}
 	if _, err := s.ensure(); err != nil {
 		return nil, err
 	}
@@ -113,16 +122,30 @@ func (s *Spawner) ensure() (*helper, error) {
 		return s.h, nil
 	}
 	var notes []string
-	for _, l := range s.want.from() {
-		h, err := startHelper(s.exe, l, s.launch)
+	user, levels := NeedsUser(), s.want.from()
+	if s.level != "" {
+		levels = []Level{s.level} // otherwise a command that ends its spawner process could get a lower one for the next
+	}
+	for _, l := range levels {
+		if l == PIDNamespace && user && s.host {
+			notes = append(notes, fmt.Sprintf("%s: an ordinary user needs a user namespace for it, and was promised none", l))
+			continue
+		}
+		h, err := startHelper(s.exe, l, user, s.launch)
 		if err == nil {
-			s.h, s.level, s.notes = h, l, notes
+			if s.h = h; s.level == "" {
+				s.level, s.notes = l, notes
+			}
 			return h, nil
 		}
 		if no, ok := errors.AsType[launchError](err); ok {
 			return nil, no.error
 		}
-		notes = append(notes, fmt.Sprintf("%s: %v", l, err))
+		hint := ""
+		if l == PIDNamespace {
+			hint = NamespaceHint()
+		}
+		notes = append(notes, fmt.Sprintf("%s: %v%s", l, err, hint))
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			break // a lower level would not answer sooner
 		}
@@ -224,7 +247,7 @@ func (e launchError) Unwrap() error { return e.error }
 // since its commands may have all of its capabilities; therefore only root can use Spec.Namespaces.User. The spawner
 // process opens standard input again by its path. Close of s also closes the second Spawner.
 func (s *Spawner) Inside(l Launcher) (*Spawner, error) {
-	in := &Spawner{exe: s.exe, want: s.Level(), launch: l, killLimit: s.killLimit, answerLimit: s.answerLimit}
+	in := &Spawner{exe: s.exe, want: s.Level(), host: s.host, launch: l, killLimit: s.killLimit, answerLimit: s.answerLimit}
 	if _, err := in.ensure(); err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -88,18 +89,79 @@ func TestProbeAndNotes(t *testing.T) {
 	}
 }
 
-// Without CAP_SYS_ADMIN the clone is refused; the reason is kept.
+// An ordinary user gets the next level where user namespaces are refused, or not wanted; the reason is kept.
 func TestFallsDownALevel(t *testing.T) {
 	t.Parallel()
-	if os.Getuid() != 0 {
-		t.Skip("needs root, to become somebody else")
+	uid := os.Getuid()
+	if uid == 0 {
+		uid = nobody
 	}
-	s := spawnerAt(t, "")
-	copied := filepath.Join(t.TempDir(), "supervisor") // nobody may not be able to read where the test binary lies
-	res := mustRun(t, s, script("cp "+quote(os.Args[0])+" "+quote(copied)+" && chmod -R a+rx "+quote(filepath.Dir(filepath.Dir(copied)))+
-		" && setpriv --reuid 65534 --regid 65534 --clear-groups "+quote(copied)+" "+superviseArg+" '' A=1 'exit 0'"))
-	if got := res.Stdout.Text(); res.Code != 0 || !strings.Contains(got, " "+string(Subreaper)) {
-		t.Errorf("%q %q", got, res.Stderr.Text())
+	_, cmd := superviseAs(uid, "host", "exit 0")
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), " "+string(Subreaper)) || !strings.Contains(string(out), "was promised none") {
+		t.Errorf("%v: %s", err, out)
+	}
+	_, cmd = superviseAs(uid, "", "exit 0")
+	cmd.Args = append([]string{"unshare", "--user", "--map-root-user", "sh", "-c",
+		`echo 0 > /proc/sys/user/max_user_namespaces && exec setpriv --bounding-set=-all --inh-caps=-all -- "$@"`, "sh", "/proc/self/fd/3"}, cmd.Args[1:]...)
+	self, err := os.Open("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer self.Close()
+	cmd.ExtraFiles = []*os.File{self}
+	if cmd.Path, err = exec.LookPath("unshare"); err != nil {
+		t.Skip(err)
+	}
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), " "+string(Subreaper)) || !strings.Contains(string(out), "sudo sysctl user.max_user_namespaces") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// A level that was to be had once is not exchanged for a lower one.
+func TestLevelStays(t *testing.T) {
+	t.Parallel()
+	eachLevel(t, func(t *testing.T, s *Spawner) {
+		without := filepath.Join(t.TempDir(), "without")
+		text := "#!/bin/sh\n[ \"$2\" = " + string(s.Level()) + " ] && { echo not any more; exit 1; }\nexec " + quote(os.Args[0]) + " \"$@\"\n"
+		if err := os.WriteFile(without, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		s.exe = without
+		for range 2 {
+			s.h.proc.Kill()
+			<-s.h.ended
+			if res, err := s.Run(context.Background(), script("exit 7")); err == nil || !strings.Contains(err.Error(), "not any more") || res.Ended != NotStarted {
+				t.Errorf("%v %+v", err, res)
+			}
+			s.exe = "/proc/self/exe"
+			if res := mustRun(t, s, script("exit 8")); res.Code != 8 {
+				t.Errorf("%+v", res)
+			}
+			s.exe = without
+		}
+	})
+}
+
+// Where something is mounted over a part of /proc, as in most containers, an ordinary user may not mount a new one.
+func TestMaskedProc(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("only root can mount over /proc")
+	}
+	self, err := os.Open("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer self.Close()
+	_, cmd := superviseAs(0, "", "exit 0")
+	cmd.Args = append([]string{"unshare", "--mount", "sh", "-c",
+		`mount -t tmpfs -o ro none /proc/irq && exec setpriv --reuid 65534 --regid 65534 --clear-groups --bounding-set=-all --inh-caps=-all -- "$@"`, "sh", "/proc/self/fd/3"}, cmd.Args[1:]...)
+	cmd.ExtraFiles = []*os.File{self}
+	if cmd.Path, err = exec.LookPath("unshare"); err != nil {
+		t.Skip(err)
+	}
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), " "+string(Subreaper)) || !strings.Contains(string(out), "pid_namespace: mounting /proc of the PID namespace: operation not permitted") {
+		t.Errorf("%v: %s", err, out)
 	}
 }
 

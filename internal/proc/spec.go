@@ -110,9 +110,10 @@ type Result struct {
 type Level string
 
 const (
-	// PIDNamespace (Linux, needs CAP_SYS_ADMIN): the spawner process is PID 1 of a PID namespace with its own /proc.
-	// One kill(-1) ends all processes at once. The kernel ends them when the spawner process dies. Mounts made inside
-	// stay inside.
+	// PIDNamespace (Linux, needs CAP_SYS_ADMIN or a user namespace): the spawner process is PID 1 of a PID namespace
+	// with its own /proc. Its processes neither see nor signal others, and cannot end or stop the spawner process. One
+	// kill(-1) ends all processes at once. The kernel ends them when the spawner process dies, and this one when the
+	// supervisor dies. Mounts made inside stay inside.
 	PIDNamespace Level = "pid_namespace"
 	// Cgroup (Linux, needs a writable cgroup v2): each tree gets a new cgroup, and cgroup.kill kills all of its
 	// processes at once. If supervisor and spawner process are killed at the same moment, the tree lives until the next

@@ -23,9 +23,10 @@ const (
 // ErrTooMuchOutput says that a Tool wrote more than its limit.
 var ErrTooMuchOutput = errors.New("too much output")
 
-// Tool runs a short, trusted program, such as git, without a Spawner. The program gets LC_ALL=C, so that other programs
-// can parse its messages. It also gets GIT_TERMINAL_PROMPT=0 and GIT_OPTIONAL_LOCKS=0, so that git asks no questions
-// and does not disturb a git that an agent runs at the same time.
+// Tool runs a short program that an operator has named, without a Spawner; superloop's own programs run through System
+// and package gitcmd. The program gets LC_ALL=C, so that other programs can parse its messages. It also gets
+// GIT_TERMINAL_PROMPT=0 and GIT_OPTIONAL_LOCKS=0, so that git asks no questions and does not disturb a git that an agent
+// runs at the same time.
 type Tool struct {
 	Dir   string   // the working directory; "" is that of this process
 	Env   []string // the environment; nil is that of this process
@@ -96,18 +97,6 @@ func (t Tool) Run(ctx context.Context, argv ...string) ([]byte, error) {
 	return out.buf.Bytes(), failed
 }
 
-// Git runs git in dir such that git executes no program that the configuration of the repository names: no file system
-// monitor, no hook, and no fetch of missing objects. git replaces no object by another. Of the environment variables of
-// git only those for its configuration are passed on. git may print 256 MiB. See Tool.Run for the error.
-func Git(ctx context.Context, dir string, stdin []byte, args ...string) ([]byte, error) {
-	env := slices.DeleteFunc(os.Environ(), func(e string) bool {
-		return strings.HasPrefix(e, "GIT_") && !strings.HasPrefix(e, "GIT_CONFIG_") && !strings.HasPrefix(e, "GIT_CEILING")
-	})
-	env = append(env, "GIT_NO_REPLACE_OBJECTS=1", "GIT_NO_LAZY_FETCH=1", "GIT_ALLOW_PROTOCOL=none")
-	argv := append([]string{"git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"}, args...)
-	return Tool{Dir: dir, Env: env, Stdin: stdin, Limit: 256 << 20}.Run(ctx, argv...)
-}
-
 // limited collects output up to room bytes. A write beyond that fails, which closes the pipe and so ends the program
 // with SIGPIPE.
 type limited struct {
@@ -124,4 +113,16 @@ func (l *limited) Write(p []byte) (int, error) {
 		return n, ErrTooMuchOutput
 	}
 	return n, nil
+}
+
+// Git runs git in dir such that git executes no program that the configuration of the repository names: no file system
+// monitor, no hook, and no fetch of missing objects. git replaces no object by another. Of the environment variables of
+// git only those for its configuration are passed on. git may print 256 MiB. See Tool.Run for the error.
+func Git(ctx context.Context, dir string, stdin []byte, args ...string) ([]byte, error) {
+	env := slices.DeleteFunc(os.Environ(), func(e string) bool {
+		return strings.HasPrefix(e, "GIT_") && !strings.HasPrefix(e, "GIT_CONFIG_") && !strings.HasPrefix(e, "GIT_CEILING")
+	})
+	env = append(env, "GIT_NO_REPLACE_OBJECTS=1", "GIT_NO_LAZY_FETCH=1", "GIT_ALLOW_PROTOCOL=none")
+	argv := append([]string{"git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"}, args...)
+	return Tool{Dir: dir, Env: env, Stdin: stdin, Limit: 256 << 20}.Run(ctx, argv...)
 }

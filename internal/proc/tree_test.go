@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/superloop/superloop/internal/testkit"
 )
 
 func TestNothingIsLeftAfterAGoodExit(t *testing.T) {
@@ -169,7 +171,7 @@ func TestForkChainOutlivesItsMain(t *testing.T) {
 	eachLevel(t, func(t *testing.T, s *Spawner) {
 		dir := t.TempDir()
 		for name, chain := range map[string]string{"forks": chainOfForks, "sessions": chainOfSessions} {
-			for range 5 {
+			for range testkit.Sample(2, 5, 20) {
 				spec := script(chain + "\nexit 3")
 				spec.Env = append(spec.Env, "TMPDIR="+dir)
 				spec.Timeout = time.Minute
