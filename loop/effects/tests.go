@@ -279,7 +279,7 @@ func (h *Host) commands(ctx context.Context, s loop.State, who, file string, cmd
 		bound, _ := capTimeout(timeout, limit)
 		fmt.Fprintf(end, "$ %s\n", cmd)
 		from := end.n
-		feed, said := agent.Follow(h.Says(who))
+		feed, said := agent.Follow(h.Says(who), nil)
 		res, runErr := h.Runner.Run(ctx, proc.Spec{Argv: []string{shell, "-c", cmd}, Dir: h.Repo.Top, Env: env, Timeout: bound,
 			Grace: commandGrace, Hurry: Hurry(ctx), Log: end, LogLimit: commandLog, Stdout: feed, Stderr: feed, Marker: Mark(s.RunID)})
 		said()

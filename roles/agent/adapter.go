@@ -20,6 +20,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/roles/agent/class"
 )
@@ -267,10 +268,7 @@ const maxSettings = 16 << 20
 // readSettings returns the content of a file, or nil if it cannot be read. It follows symbolic links, because many
 // users link their settings.
 func readSettings(path string) []byte {
-	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() || info.Size() > maxSettings {
-		return nil
-	}
-	text, _ := os.ReadFile(path)
+	text, _ := door.ReadOwn(path, maxSettings)
 	return text
 }
 

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/internal/pattern"
 	"github.com/superloop/superloop/internal/redact"
-	"github.com/superloop/superloop/roles"
 )
 
 // maxArg is the longest argument or environment entry that Linux accepts, in bytes: 128 KiB including the NUL byte at
@@ -49,7 +49,7 @@ func assemble(req Request, environ, flags []string, env map[string]string) (Comm
 	if req.CLI.PromptMode == PromptArg || placed || slices.ContainsFunc(slices.Collect(maps.Values(req.CLI.Env)), holdsPrompt) {
 		var size int64
 		var err error
-		if prompt, size, err = roles.ReadRegular(req.PromptPath, maxArg, 0); err != nil {
+		if prompt, size, err = door.Ends(req.PromptPath, maxArg, 0); err != nil {
 			return Command{}, fmt.Errorf("reading the prompt: %w", err)
 		}
 		if size > maxArg {

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/internal/pattern"
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/internal/text"
-	"github.com/superloop/superloop/roles"
 	"github.com/superloop/superloop/roles/agent/class"
 )
 
@@ -184,7 +184,7 @@ func geminiUsage(e event, spoke bool) Usage {
 
 func (s *geminiStream) Finish(end proc.Result) Learned {
 	learned := s.close()
-	learned.FinalMessage, learned.Usage = captured(s.said, roles.JoinCut), s.usage
+	learned.FinalMessage, learned.Usage = captured(s.said, door.JoinCut), s.usage
 	switch {
 	case !s.known:
 		learned.Class, learned.ErrorText = geminiStart(end, s.stderr())

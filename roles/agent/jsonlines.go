@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"io"
 	"iter"
 	"maps"
@@ -13,10 +14,10 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/internal/jsonstream"
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/internal/text"
-	"github.com/superloop/superloop/roles"
 )
 
 const (
@@ -58,11 +59,19 @@ func (j *jsonLines) Stdout(p []byte) { j.reader.Write(p) }
 // Stderr shows its last line only before the first event. Later the events tell more.
 func (j *jsonLines) Stderr(p []byte) {
 	_, _ = j.errText.Write(p)
+	if j.note == nil {
+		j.errored(p)
+		return
+	}
+	for line := range bytes.Lines(p) { // so that the last line is the same however the output is cut
+		j.errored(line)
+		j.noted.write(line, j.note)
+	}
+}
+
+func (j *jsonLines) errored(p []byte) {
 	if line := j.errLines.feed(p); line != "" && !j.known {
 		j.last = line
-	}
-	if j.note != nil {
-		j.noted.write(p, j.note)
 	}
 }
 
@@ -156,7 +165,7 @@ func whole(v jsonstream.Value, want int) []byte {
 	for half > 0 && !utf8.RuneStart(v.Raw[half]) {
 		half--
 	}
-	return []byte(roles.JoinCut(string(v.Raw[:half]), string(v.Raw[half:]), v.Cut))
+	return []byte(door.JoinCut(string(v.Raw[:half]), string(v.Raw[half:]), v.Cut))
 }
 
 // paths are the values that a reader needs of each line, in the syntax of jsonstream.Want. The key is the number of

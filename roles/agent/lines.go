@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/internal/redact"
 	"github.com/superloop/superloop/internal/text"
 )
 
@@ -122,8 +123,8 @@ func (p *progress) end() {
 }
 
 // Follow calls show with the last line of any command's output, as Run does for an agent. The caller passes the output
-// to feed, from any goroutine. end shows the last line and stops. show may be nil.
-func Follow(show func(line string)) (feed func(p []byte), end func()) {
-	w := &watcher{stream: &plainStream{}, progress: startProgress(show)}
+// to feed, from any goroutine. end shows the last line and stops. show may be nil. No line has one of the secrets.
+func Follow(show func(line string), secrets *redact.Replacer) (feed func(p []byte), end func()) {
+	w := &watcher{stream: &plainStream{}, progress: startProgress(show), redact: secrets}
 	return w.stdout, func() { w.end(proc.Result{}) }
 }

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/superloop/superloop/internal/text"
 )
 
 // opencode is the adapter of the opencode CLI, started as `opencode run`: the prompt goes to standard input, and the
@@ -133,9 +135,9 @@ const opencodeContentVariable = "OPENCODE_CONFIG_CONTENT"
 // opencodeContent adds the permissions of the agent that will run to the settings that the environment already has.
 func opencodeContent(req Request, environ []string, allowed map[string]any) (string, error) {
 	settings := map[string]any{}
-	text := cmp.Or(req.CLI.Env[opencodeContentVariable], valueIn(passed(req, environ), opencodeContentVariable))
-	if text != "" {
-		if err := json.Unmarshal([]byte(text), &settings); err != nil {
+	given := cmp.Or(req.CLI.Env[opencodeContentVariable], valueIn(passed(req, environ), opencodeContentVariable))
+	if given != "" {
+		if err := text.Decode([]byte(given), &settings); err != nil {
 			return "", fmt.Errorf("adding the permissions of the %s to %s, which must be JSON without comments: %w", req.Role, opencodeContentVariable, err)
 		}
 	}

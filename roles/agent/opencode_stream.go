@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/internal/pattern"
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/internal/text"
-	"github.com/superloop/superloop/roles"
 	"github.com/superloop/superloop/roles/agent/class"
 )
 
@@ -153,7 +153,7 @@ func (s *opencodeStream) fail(e event) {
 
 func (s *opencodeStream) Finish(end proc.Result) Learned {
 	learned := s.close()
-	learned.FinalMessage, learned.Usage, learned.StopReason = captured(s.said, roles.JoinCut), s.usage, s.reason
+	learned.FinalMessage, learned.Usage, learned.StopReason = captured(s.said, door.JoinCut), s.usage, s.reason
 	if s.usage != (Usage{}) && !s.unpriced {
 		cost := s.cost
 		learned.CostUSD = &cost

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/internal/redact"
 	"github.com/superloop/superloop/roles"
@@ -233,9 +234,9 @@ func Run(kill context.Context, r Runner, req Request, o Options) (Result, error)
 		r.Recover(command.Env, command.Dir, &res.Learned)
 	}
 	res.ErrorText = o.Redact.String(res.ErrorText)
-	// ReadRegular follows no symbolic link. An agent could point a link at a secret, which superloop would then quote
+	// door.Ends follows no symbolic link. An agent could point a link at a secret, which superloop would then quote
 	// to the next agent.
-	file, _, ferr := roles.ReadRegular(req.LastMessageFile, messageHalf, messageHalf)
+	file, _, ferr := door.Ends(req.LastMessageFile, messageHalf, messageHalf)
 	if ferr != nil && !errors.Is(ferr, fs.ErrNotExist) {
 		res.MessageProblem = fmt.Sprintf("the last-message file was not read: %v", ferr)
 	}

@@ -25,11 +25,12 @@ const (
 	Request    Class = "invalid_request"  // the provider calls the request invalid (400)
 	Session    Class = "no_session"       // the session to resume does not exist (any more)
 	NoResult   Class = "no_result"        // the CLI ended without the event that ends its stream
+	Repository Class = "no_repository"    // the role has left no git repository; superloop looks, no CLI says so
 	Unknown    Class = "unknown"          // an error of no other class
 )
 
 // Waits reports whether waiting is enough to get over the failure.
 func (c Class) Waits() bool { return c == Limit || c == Overloaded || c == Network }
 
-// NeedsPerson reports whether only an operator with access to the account can remove the cause.
-func (c Class) NeedsPerson() bool { return c == Auth || c == Billing }
+// NeedsPerson reports whether only an operator can remove the cause.
+func (c Class) NeedsPerson() bool { return c == Auth || c == Billing || c == Repository }

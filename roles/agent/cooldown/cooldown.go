@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/roles/agent"
@@ -191,9 +192,9 @@ func (s *Store) path(a agent.Account) string {
 // returns an error that says what the operator can do.
 func (s *Store) read(path string) (Cooldown, error) {
 	var v file
-	data, err := durable.Read(path, maxFile)
+	data, err := door.Read(path, maxFile)
 	if err == nil {
-		err = json.Unmarshal(data, &v)
+		err = text.Decode(data, &v)
 	}
 	v.Strikes = max(v.Strikes, 0)
 	switch {
@@ -201,7 +202,7 @@ func (s *Store) read(path string) (Cooldown, error) {
 	case v.Version != version || v.Provider == "" || v.Until.IsZero() || v.SetAt.IsZero():
 		err = errors.New("it is not a limit of an account as this version of superloop writes it")
 	case s.path(v.Account) != path:
-		err = fmt.Errorf("it is about account %q of %q, which has another file", v.ID, v.Provider)
+		err = fmt.Errorf("it is about account %.80q of %.80q, which has another file", v.ID, v.Provider)
 	}
 	if err != nil {
 		return Cooldown{}, unusable(path, err)
@@ -211,7 +212,7 @@ func (s *Store) read(path string) (Cooldown, error) {
 
 // unusable returns the error for a file that cannot be used. The error says what the operator can do about the file.
 func unusable(path string, why error) error {
-	return fmt.Errorf("reading the limit in %s: %w; it is taken for none, to be rid of it type: rm %s", path, why, text.Word(path))
+	return &door.StateError{What: "the limit of an account", Path: path, Err: why, Without: "there is no limit"}
 }
 
 // write replaces the file of an account. The caller holds the lock.

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
+	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/internal/durable"
-	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/roles/agent"
 	"github.com/superloop/superloop/roles/agent/class"
 )
@@ -246,7 +246,7 @@ func refused(t *testing.T, name string, s *Store) {
 	t.Helper()
 	must(t, s.Set(Cooldown{Account: bob, Class: class.Network, Until: noon.Add(time.Minute)}))
 	c, ok, err := s.Get(alice)
-	if ok || c != (Cooldown{}) || err == nil || !strings.Contains(err.Error(), "rm "+text.Word(s.path(alice))) {
+	if ok || c != (Cooldown{}) || err == nil || !strings.Contains(err.Error(), door.Aside(s.path(alice))) {
 		t.Errorf("%s: %+v (%v, %v)", name, c, ok, err)
 	}
 	if c, ok, err := s.Get(bob); !ok || c.Account != bob || err != nil {

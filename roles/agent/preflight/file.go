@@ -15,9 +15,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/internal/pattern"
 	"github.com/superloop/superloop/internal/proc"
-	"github.com/superloop/superloop/roles"
 )
 
 // headSize is how many bytes of a program are examined. No script around a CLI is longer.
@@ -61,7 +61,7 @@ func find(l line, rep *Report) (p program, ok bool) {
 		p.Target = real
 	}
 	p.Kind = "unknown"
-	text, _, err := roles.ReadRegular(real, headSize, 0)
+	text, _, err := door.Ends(real, headSize, 0)
 	if err != nil {
 		return p, true // a file may be executable but not readable; then its kind stays unknown
 	}

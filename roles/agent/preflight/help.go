@@ -120,14 +120,14 @@ func (h *help) define(definition, description string) {
 	}
 	for _, m := range aliases().FindAllStringSubmatch(description, -1) {
 		for name := range strings.FieldsFuncSeq(m[1], func(r rune) bool { return r == ' ' || r == ',' }) {
-			if strings.HasPrefix(name, "-") {
-				names = append(names, name)
-			}
+			names = append(names, name)
 		}
 	}
 	t := h.valueOf(value, description)
 	for _, name := range names {
-		h.flags[name] = t
+		if strings.HasPrefix(name, "-") && !strings.ContainsAny(name, "=\n") { // foreign text has "|" and brackets anywhere
+			h.flags[name] = t
+		}
 	}
 }
 

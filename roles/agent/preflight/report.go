@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/internal/redact"
-	"github.com/superloop/superloop/roles"
 	"github.com/superloop/superloop/roles/agent"
 )
 
@@ -63,7 +63,7 @@ func (r Request) lines(a agent.Adapter, rep *Report) []line {
 		l := line{Command: command, fast: req.Fast, promptFile: req.PromptPath, cli: r.CLI, at: at}
 		if r.CLI.PromptMode == agent.PromptArg {
 			// Command has read the same file just before, so the error is ignored.
-			l.prompt, _, _ = roles.ReadRegular(req.PromptPath, maxSaid, 0)
+			l.prompt, _, _ = door.Ends(req.PromptPath, maxSaid, 0)
 		}
 		argv := l.shown(req)
 		i := slices.IndexFunc(rep.Commands, func(c CommandLine) bool { return c.Fast == req.Fast && slices.Equal(c.Argv, argv) })

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/internal/text"
-	"github.com/superloop/superloop/roles"
 	"github.com/superloop/superloop/roles/agent"
 )
 
@@ -163,7 +163,7 @@ func (t trap) permitted(flags []string, advice string, files []string, words ...
 		return
 	}
 	for _, file := range files {
-		text, _, err := roles.ReadRegular(file, maxSaid, 0)
+		text, _, err := door.Ends(file, maxSaid, 0)
 		if err == nil && slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, w) }) {
 			return
 		}

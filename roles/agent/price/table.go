@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/superloop/superloop/internal/text"
 )
 
 // File is the content of prices.json, which internal/tools/prices writes.
@@ -115,7 +117,7 @@ func parse(data []byte) (*Table, error) {
 func strict(data []byte, v any) error {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
-	return dec.Decode(v)
+	return text.Reason(dec.Decode(v))
 }
 
 // UnmarshalJSON reads a provider strictly and names it in an error.
