@@ -66,6 +66,8 @@ import (
 	"strconv"
 	"time"
 	"unicode/utf8"
+
+	"github.com/superloop/superloop/internal/text"
 )
 
 // MaxLine is the length of the longest line, without its newline.
@@ -241,7 +243,7 @@ func checkName(quoted []byte) error {
 	name := quoted[1 : len(quoted)-1]
 	if bytes.IndexByte(name, '\\') >= 0 {
 		var s string
-		if err := json.Unmarshal(quoted, &s); err != nil {
+		if err := text.Decode(quoted, &s); err != nil {
 			return fmt.Errorf("its field %s: %w", quoted, err)
 		}
 		name = []byte(s)

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/internal/durable"
 )
 
@@ -52,8 +53,11 @@ func Open(d durable.Disk, path string, o Options) (_ *Journal, err error) {
 		}
 	}()
 	anchor, err := j.openHead(o.Head)
-	if err == nil && anchor.seq > 0 {
+	switch {
+	case err == nil && anchor.seq > 0:
 		err = anchor.find(path, o.Head)
+	case err == nil:
+		err = d.Clear("events", path) // no line of a journal was ever written there
 	}
 	if err != nil {
 		return nil, err
@@ -257,12 +261,16 @@ func (p place) encode() []byte {
 func decodePlace(data []byte, head string) (place, error) {
 	var rec headRecord
 	if n, err := binary.Decode(data, binary.LittleEndian, &rec); err != nil || n != len(data) || rec.Version != headVersion {
-		return place{}, fmt.Errorf("%s is not a journal head that this superloop can read", head)
+		return place{}, badHead(head, errors.New("it is not a journal head that this superloop can read"))
 	}
 	if rec.Seq < 1 || rec.Begin < 0 || rec.End-rec.Begin < 1 || rec.End-rec.Begin > MaxLine+1 {
-		return place{}, fmt.Errorf("%s is not a journal head: event %d at bytes %d to %d", head, rec.Seq, rec.Begin, rec.End)
+		return place{}, badHead(head, fmt.Errorf("it is not a journal head: event %d at bytes %d to %d", rec.Seq, rec.Begin, rec.End))
 	}
 	return place{seq: rec.Seq, begin: rec.Begin, end: rec.End, hash: hex.EncodeToString(rec.Hash[:])}, nil
+}
+
+func badHead(head string, why error) error {
+	return &door.StateError{What: "the anchor of the journal", Path: head, Err: why, Without: "nothing shows whether the end of the journal was cut"}
 }
 
 // CheckHead compares the journal at path with its head and changes neither. It returns nil if path holds the line that
@@ -286,9 +294,12 @@ func (p place) find(path, head string) error {
 		return &TamperedError{Path: path, Head: head, Seq: p.seq, Offset: p.begin, Why: why}
 	}
 	failed := func(err error) error { return fmt.Errorf("checking a journal against its head: %w", err) }
-	f, err := durable.Open(path)
+	f, _, err := door.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return tampered("is gone: there is no such file")
+	}
+	if errors.Is(err, door.ErrNotRegular) {
+		return tampered("is gone: something else than a file is in its place")
 	}
 	if err != nil {
 		return failed(err)

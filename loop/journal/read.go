@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 
 	"github.com/superloop/superloop/internal/dirwatch"
-	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/internal/door"
 )
 
 // Read calls fn for each event of the journal at path whose Seq is at least from, in order. In a large file it finds
@@ -62,7 +62,7 @@ type reader struct {
 
 // open opens the file and finds a line at or before the first event that is wanted.
 func (r *reader) open() error {
-	f, err := durable.Open(r.path)
+	f, _, err := door.Open(r.path)
 	if err != nil {
 		return fmt.Errorf("reading a journal: %w", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/internal/durable"
 )
 
@@ -51,7 +52,7 @@ func TestReadFromAnywhere(t *testing.T) {
 			t.Fatalf("from %d: %d events, want %d", from, len(got), len(w))
 		}
 	}
-	f, err := durable.Open(path)
+	f, _, err := door.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}

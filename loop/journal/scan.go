@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/internal/door"
 )
 
 // scanBuffer is the size of one read: large enough that the cost of read(2) does not matter.
@@ -133,7 +133,7 @@ func check(f io.ReaderAt, path string) (s scan, err error) {
 
 // checkFile is check for the file at path.
 func checkFile(path string) (scan, error) {
-	f, err := durable.Open(path)
+	f, _, err := door.Open(path)
 	if err != nil {
 		return scan{}, err
 	}
