@@ -117,6 +117,9 @@ func (p Paths) Trees() string          { return p.private("trees") }
 func (p Paths) Tree(sig string) string { return filepath.Join(p.Trees(), sig) }
 func (p Paths) Baseline() string       { return p.private("baseline.json") }
 func (p Paths) Guard() string          { return p.private("guard.json") }
+func (p Paths) Git() string            { return p.private("git") } // what git takes instead of the repository's configuration
+func (p Paths) Commit() string         { return p.private("commit.json") }
+func (p Paths) Repository() string     { return p.private("repository") } // the path of the git directory with which the loop began
 func (p Paths) Questions() string      { return p.private(escalation.Folder) }
 func (p Paths) Outbox() string         { return p.private("outbox") } // messages until they are delivered
 
@@ -125,6 +128,10 @@ func (p Paths) Head() string { return p.private("head") }
 
 // Locks are the lock files that a supervisor of the loop holds.
 func (p Paths) Locks() []string { return []string{p.Lock(), p.RepoLock()} }
+
+// Common is the directory of the private state that all loops of the repository share. It holds the ledger of the files
+// that listed commands read.
+func (p Paths) Common() string { return p.shared("") }
 
 // Undo and the methods after it return paths that all loops of the repository share: the files that recoveries
 // overwrote, the remedies that helped, the health of the runners, the environment checks, and how the last role runs
