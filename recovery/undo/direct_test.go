@@ -106,7 +106,7 @@ func TestCleanRepository(t *testing.T) {
 	}
 	personal := b
 	personal.env = append(b.env[:len(b.env):len(b.env)], "GIT_CONFIG_GLOBAL="+person)
-	if _, out := personal.run(kill{step: 1 << 30}, "keep-clean", ""); out != "reads rev-parse config diff-index\nprograms git" {
+	if _, out := personal.run(kill{step: 1 << 30}, "keep-clean", ""); out != "reads config rev-parse diff-index\nprograms git" {
 		t.Errorf("%q", out)
 	}
 	if _, err := os.Stat(ran); err == nil {

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/internal/gitcmd"
 	"github.com/superloop/superloop/internal/proc"
 )
 
@@ -236,64 +237,51 @@ func inTree(p string, targets []Target) bool {
 // refBase is the prefix of the refs of sets.
 const refBase = "refs/superloop/undo/"
 
-// git runs git commands in dir, the directory of the repository. The filters of the repository's configuration are not
-// executed; proc.Git describes what else is not.
+// git runs git commands in the directory of the repository. Package gitcmd describes what of the repository's own
+// configuration has no effect.
 type git struct {
-	dir    string
-	quiet  []string // -c options that switch off the filters of the configuration
-	found  bool     // there is a work tree that git can read
-	why    string   // why git cannot read the work tree, or ""
-	prefix string   // the path of dir below git's top directory
+	repo   *gitcmd.Repo // nil if there is none
+	found  bool         // there is a work tree that git can read
+	why    string       // why git cannot read the work tree, or ""
+	prefix string       // the path of the directory below git's top directory
 	sha256 bool
 	head   string // the commit of HEAD; "" if there is none
 }
 
 // openGit examines the repository. A missing repository or a missing git is not an error.
-func openGit(ctx context.Context, dir string) (*git, error) {
-	g := &git{dir: dir}
-	// With a commit, git prints it as the fourth line and exits with 0. Without one it exits with 1.
-	out, err := g.run(ctx, nil, "rev-parse", "--is-inside-work-tree", "--show-object-format", "--show-prefix", "--quiet", "--verify", "HEAD^{commit}")
-	unborn := exitCode(err) == 1
-	if failed, ok := errors.AsType[*proc.ToolError](err); ok && ctx.Err() == nil && (failed.Code == 128 || errors.Is(err, os.ErrNotExist)) {
-		if !strings.Contains(failed.Stderr, "not a git repository") {
-			g.why, _, _ = strings.Cut(strings.TrimSpace(failed.Stderr), "\n")
-		}
+func (s Store) openGit(ctx context.Context) (*git, error) {
+	g := &git{}
+	repo, err := gitcmd.Open(ctx, s.Repo, s.Dir, os.Environ())
+	switch {
+	case errors.Is(err, gitcmd.ErrNotRepo):
+		return g, nil
+	case err != nil && ctx.Err() == nil:
+		g.why, _, _ = strings.Cut(err.Error(), "\n")
+		return g, nil
+	case err != nil:
+		return nil, err
+	}
+	g.repo = repo
+	// With a commit, git prints it as the second line and exits with 0. Without one it exits with 1.
+	out, err := g.run(ctx, nil, "rev-parse", "--show-prefix", "--quiet", "--verify", "HEAD^{commit}")
+	unborn := gitcmd.ExitCode(err) == 1
+	if failed, ok := errors.AsType[*proc.ToolError](err); ok && ctx.Err() == nil && failed.Code == 128 {
+		g.why, _, _ = strings.Cut(strings.TrimSpace(failed.Stderr), "\n")
 		return g, nil
 	}
 	if err != nil && !unborn {
 		return nil, err
 	}
-	facts := strings.SplitN(string(out), "\n", 3)
-	if len(facts) < 3 || facts[0] != "true" {
-		return g, nil
-	}
-	g.sha256, g.prefix = facts[1] == "sha256", strings.TrimSuffix(facts[2], "\n")
+	g.sha256, g.prefix = repo.SHA256, strings.TrimSuffix(string(out), "\n")
 	if i := strings.LastIndexByte(g.prefix, '\n'); i >= 0 && !unborn {
 		g.prefix, g.head = g.prefix[:i], g.prefix[i+1:]
-	}
-	filters, err := g.run(ctx, nil, "config", "-z", "--name-only", "--get-regexp", `^filter\.`)
-	if err != nil && exitCode(err) != 1 {
-		return nil, err
-	}
-	for name := range strings.SplitSeq(string(filters), "\x00") {
-		if i := strings.LastIndexByte(name, '.'); i > 0 {
-			base := name[:i]
-			g.quiet = append(g.quiet, "-c", base+".clean=", "-c", base+".smudge=", "-c", base+".process=", "-c", base+".required=false")
-		}
 	}
 	g.found = true
 	return g, nil
 }
 
-func exitCode(err error) int {
-	if failed, ok := errors.AsType[*proc.ToolError](err); ok {
-		return failed.Code
-	}
-	return -1
-}
-
 func (g *git) run(ctx context.Context, stdin []byte, args ...string) ([]byte, error) {
-	return proc.Git(ctx, g.dir, stdin, slices.Concat([]string{"-c", "gc.auto=0", "-c", "maintenance.auto=false"}, g.quiet, args)...)
+	return g.repo.Run(ctx, stdin, args...)
 }
 
 func (g *git) object(kind string, content []byte) string {
@@ -308,7 +296,7 @@ func (g *git) object(kind string, content []byte) string {
 
 // difference is a tracked path whose file in the work tree differs, or may differ, from a commit.
 type difference struct {
-	path    string // relative to git.dir
+	path    string // relative to Store.Repo
 	oldMode string // the mode in the commit; gitEmpty if the commit lacks the path
 	oldID   string
 }

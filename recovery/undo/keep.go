@@ -91,10 +91,11 @@ type Request struct {
 // The names of the files of a set in the directory sets: <id> and one of these suffixes. A mark without a manifest
 // belongs to a set that was not finished, or that is being removed.
 const (
-	markFile     = ".set"   // is made first and removed last
-	manifestFile = ".json"  // the set is valid once this file exists
-	afterFile    = ".after" // the record of Seal
-	packFile     = ".pack"  // the content of single files
+	markFile     = ".set"      // is made first and removed last
+	manifestFile = ".json"     // the set is valid once this file exists
+	afterFile    = ".after"    // the record of Seal
+	backFile     = ".restored" // exists once Restore has met no conflict and no failure
+	packFile     = ".pack"     // the content of single files
 	treesDir     = ".trees"
 )
 
@@ -135,7 +136,7 @@ func (s Store) Keep(ctx context.Context, req Request) (Kept, error) {
 		}
 		return Kept{}, fmt.Errorf("keeping what the command may change: %w", err)
 	}
-	return m.kept(false), nil
+	return m.kept(false, false), nil
 }
 
 // build makes a set: first its mark, last its manifest.
@@ -147,7 +148,7 @@ func (s Store) build(ctx context.Context, m *manifest, req Request) error {
 	if err != nil {
 		return err
 	}
-	g, err := openGit(ctx, s.Repo)
+	g, err := s.openGit(ctx)
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package undo
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,7 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/internal/door"
+	"github.com/superloop/superloop/internal/gitcmd"
+	"github.com/superloop/superloop/internal/text"
 )
 
 // Label says which recovery a set belongs to.
@@ -39,6 +40,8 @@ type Kept struct {
 	Bytes   int64      `json:"bytes"`              // the bytes of the trees and single files
 	NotKept []Named    `json:"not_kept,omitempty"` // the paths that could not be kept, and why
 	Sealed  bool       `json:"sealed"`             // Seal has recorded what the command left
+	// Restored says that Restore has restored the set completely. Files may have changed since.
+	Restored bool `json:"restored,omitempty"`
 }
 
 // KeptTree is a kept tree or a kept big file.
@@ -135,9 +138,9 @@ func (m *manifest) skip(path, why string) {
 	m.NotKept = append(m.NotKept, rawNamed{rawPath(path), why})
 }
 
-func (m *manifest) kept(sealed bool) Kept {
+func (m *manifest) kept(sealed, restored bool) Kept {
 	k := Kept{ID: m.ID, Label: m.Label, Repo: m.Repo, Time: m.Time, Ref: m.Ref, Commit: m.Commit, Tracked: len(m.Captured),
-		Files: len(m.Files), NotKept: m.notKept(), Sealed: sealed}
+		Files: len(m.Files), NotKept: m.notKept(), Sealed: sealed, Restored: restored}
 	for _, t := range m.Trees {
 		k.Trees = append(k.Trees, KeptTree{string(t.Path), t.Method, t.Files, t.Bytes})
 		k.Bytes += t.Bytes
@@ -158,17 +161,18 @@ func (m *manifest) notKept() []Named {
 
 const maxManifest = 128 << 20
 
-// readJSON reads a file of a set. ok is false if the file is missing or empty.
+// readJSON reads a file of a set. ok is false if the file is missing, or not whole: a power cut may leave it empty or
+// torn, because its data was not flushed.
 func readJSON(file string, v any) (ok bool, err error) {
-	data, err := durable.Read(file, maxManifest)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && len(bytes.Trim(data, "\x00")) == 0 {
-		return false, nil // a power cut leaves an empty file if the data was not flushed
+	data, err := door.Read(file, maxManifest)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !json.Valid(data) {
+		return false, nil
 	}
 	if err == nil {
-		err = json.Unmarshal(data, v)
+		err = text.Decode(data, v)
 	}
 	if err != nil {
-		return false, fmt.Errorf("reading %s: %w", file, err)
+		return false, &door.StateError{What: "what superloop kept before a command", Path: file, Err: err, Without: "there is nothing to restore"}
 	}
 	return true, nil
 }
@@ -240,7 +244,7 @@ type trackedChange struct {
 
 // changed lists the tracked files that differ from the commit of the set.
 func (s Store) changed(ctx context.Context, m *manifest) (*git, []trackedChange, error) {
-	g, err := openGit(ctx, s.Repo)
+	g, err := s.openGit(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -282,7 +286,7 @@ func (g *git) filtered(ctx context.Context, list []trackedChange, captured map[s
 		return nil, fmt.Errorf("reading the attributes of files: %w", err)
 	}
 	crlf, err := g.run(ctx, nil, "config", "--get-regexp", `^core\.(autocrlf|eol)$`)
-	if err != nil && exitCode(err) != 1 {
+	if err != nil && gitcmd.ExitCode(err) != 1 {
 		return nil, err
 	}
 	ends := strings.Contains(string(crlf), "core.autocrlf true") || strings.Contains(string(crlf), "core.eol crlf")
@@ -312,8 +316,11 @@ func (s Store) with(ctx context.Context, id string, do func(*manifest) error) er
 	return do(m)
 }
 
+// minID is the length of the digits at the end of an id, which the temporary names of Restore have. See Keep.
+const minID = 8
+
 func (s Store) load(id string) (*manifest, error) {
-	if id == "" || filepath.Base(id) != id || id[0] == '.' {
+	if len(id) < minID || filepath.Base(id) != id || id[0] == '.' {
 		return nil, fmt.Errorf("%q is no set; superloop undo --list shows them", id)
 	}
 	var m manifest

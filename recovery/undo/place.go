@@ -96,7 +96,7 @@ func (p place) at(name string) string { return p.path() + "/" + name }
 func (p place) sibling(name string) place { return place{p.dir, p.real, name} }
 
 func (p place) run(ctx context.Context, argv ...string) error {
-	_, err := proc.Tool{Dir: p.path()}.Run(ctx, argv...)
+	_, err := proc.System(ctx, p.path(), argv...)
 	return err
 }
 
@@ -324,12 +324,11 @@ func same(dir, name, sum, why string) error {
 // removeTree removes an entry of a directory with everything below it. If this fails, it makes the directories writable
 // and tries once more.
 func removeTree(ctx context.Context, dir, name string) error {
-	t := proc.Tool{Dir: dir}
-	if _, err := t.Run(ctx, "rm", "-rf", "--", "./"+name); err == nil {
+	if _, err := proc.System(ctx, dir, "rm", "-rf", "--", "./"+name); err == nil {
 		return nil
 	}
-	_, _ = t.Run(ctx, "find", "./"+name, "-type", "d", "-exec", "chmod", "u+rwx", "{}", "+")
-	if _, err := t.Run(ctx, "rm", "-rf", "--", "./"+name); err != nil {
+	_, _ = proc.System(ctx, dir, "find", "./"+name, "-type", "d", "-exec", "chmod", "u+rwx", "{}", "+")
+	if _, err := proc.System(ctx, dir, "rm", "-rf", "--", "./"+name); err != nil {
 		return fmt.Errorf("removing %s: %w", filepath.Join(dir, name), err)
 	}
 	return nil

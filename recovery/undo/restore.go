@@ -5,14 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/internal/text"
 )
 
@@ -20,21 +19,6 @@ import (
 type Options struct {
 	Force bool // renames conflicts to a name ending in .superloop-undo-conflict, and restores the kept content
 }
-
-// Report says what Restore did with each path.
-type Report struct {
-	Restored  []string `json:"restored,omitempty"`
-	Same      []string `json:"same,omitempty"`      // trees and files that equal the kept ones; never tracked files
-	Left      []string `json:"left,omitempty"`      // paths that the command left as they were and somebody changed later
-	Created   []string `json:"created,omitempty"`   // paths that did not exist when the set was kept; they stay
-	Conflicts []Named  `json:"conflicts,omitempty"` // paths that changed after the command; Restore did not touch them
-	Aside     []Named  `json:"aside,omitempty"`     // conflicts that were renamed; Why is the new path
-	Failed    []Named  `json:"failed,omitempty"`    // paths that could not be restored
-	NotKept   []Named  `json:"not_kept,omitempty"`  // paths that were not kept and so cannot be restored
-}
-
-// Complete reports whether Restore met no conflict and no failure.
-func (r Report) Complete() bool { return len(r.Conflicts) == 0 && len(r.Failed) == 0 }
 
 const conflictMark = ".superloop-undo-conflict"
 
@@ -60,7 +44,10 @@ func (r *restorer) restore(ctx context.Context, m *manifest) (err error) {
 	if err = r.loose(ctx); err == nil && m.Commit != "" {
 		err = r.tracked(ctx)
 	}
-	return cmp.Or(err, ctx.Err())
+	if err = cmp.Or(err, ctx.Err()); err == nil && r.out.Complete() {
+		err = r.writeJSON("undo-restored", r.path(m.ID, backFile), struct{}{})
+	}
+	return err
 }
 
 type verdict int
@@ -223,7 +210,7 @@ func (r *restorer) moveAside(at place, path string) error {
 
 // name returns the temporary name of a path beside its place during Restore.
 func (r *restorer) name(id, what string) string {
-	return fmt.Sprintf(".superloop-undo-%s-%s.%s", r.m.ID[len(r.m.ID)-8:], id, what)
+	return fmt.Sprintf(".superloop-undo-%s-%s.%s", r.m.ID[len(r.m.ID)-minID:], id, what)
 }
 
 // maxName is the longest name that leaves room for the additions of a temporary name. A file name has at most 255
@@ -237,11 +224,15 @@ func (r *restorer) loose(ctx context.Context) error {
 	if len(r.m.Files) == 0 {
 		return nil
 	}
-	pack, err := durable.Open(r.path(r.m.ID, packFile))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a power cut may have removed it; a set of links needs none
+	pack, info, err := door.Open(r.path(r.m.ID, packFile))
+	packed := int64(0)
+	switch {
+	case err == nil:
+		defer pack.Close()
+		packed = info.Size()
+	case !errors.Is(err, fs.ErrNotExist): // a power cut may have removed it; a set of links needs none
 		return err
 	}
-	defer pack.Close()
 	for _, f := range r.m.Files {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -257,12 +248,19 @@ func (r *restorer) loose(ctx context.Context) error {
 		if r.note(path, v) {
 			continue
 		}
-		b := bytesOf{mode: f.Sum[:min(6, len(f.Sum))], perm: f.Mode, content: make([]byte, f.Size)}
-		if b.mode == gitLink {
+		b := bytesOf{mode: f.Sum[:min(6, len(f.Sum))], perm: f.Mode}
+		switch {
+		case b.mode == gitLink:
 			b.content = []byte(f.Link)
-		} else if _, err := pack.ReadAt(b.content, f.Offset); err != nil && !(errors.Is(err, io.EOF) && f.Size == 0) {
-			r.fail(path, fmt.Errorf("%w: %w", errDamaged, err))
+		case f.Size < 0 || f.Offset < 0 || f.Size > packed-f.Offset:
+			r.fail(path, errDamaged)
 			continue
+		case f.Size > 0:
+			b.content = make([]byte, f.Size)
+			if _, err := pack.ReadAt(b.content, f.Offset); err != nil {
+				r.fail(path, fmt.Errorf("%w: %w", errDamaged, err))
+				continue
+			}
 		}
 		if b.state() != f.Sum {
 			r.fail(path, errDamaged)

@@ -15,7 +15,8 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 )
 
-// List returns the valid sets, the oldest first. It changes nothing and takes no lock.
+// List returns the valid sets, the oldest first. It changes nothing and takes no lock. An error names the sets that it
+// cannot read, such as those of another version of superloop; List returns the others all the same.
 func (s Store) List() ([]Kept, error) {
 	entries, err := os.ReadDir(s.sets())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -25,6 +26,7 @@ func (s Store) List() ([]Kept, error) {
 		return nil, fmt.Errorf("listing what was kept: %w", err)
 	}
 	var out []Kept
+	var unread error
 	for _, e := range entries {
 		id, ok := strings.CutSuffix(e.Name(), manifestFile)
 		if !ok || id == "" || id[0] == '.' {
@@ -35,13 +37,17 @@ func (s Store) List() ([]Kept, error) {
 			continue // another call has dropped it meanwhile
 		}
 		if err != nil {
-			return nil, err
+			unread = errors.Join(unread, err)
+			continue
 		}
-		_, err = os.Lstat(s.path(id, afterFile))
-		out = append(out, m.kept(err == nil))
+		has := func(suffix string) bool {
+			_, err := os.Lstat(s.path(id, suffix))
+			return err == nil
+		}
+		out = append(out, m.kept(has(afterFile), has(backFile)))
 	}
 	slices.SortStableFunc(out, func(a, b Kept) int { return a.Time.Compare(b.Time) })
-	return out, nil
+	return out, unread
 }
 
 // Drop removes a set and its ref. If superloop is killed meanwhile, the set is either complete or gone. The next Keep
@@ -58,7 +64,7 @@ func (s Store) drop(ctx context.Context, id string) error {
 }
 
 // Prune drops sets older than maxAge, and all but the newest keep sets; 0 means no limit. It returns the ids of the
-// dropped sets.
+// dropped sets. Sets that List cannot read stay, and the error names them.
 func (s Store) Prune(ctx context.Context, keep int, maxAge time.Duration, now time.Time) ([]string, error) {
 	unlock, err := s.lock(ctx)
 	if err != nil {
@@ -68,10 +74,7 @@ func (s Store) Prune(ctx context.Context, keep int, maxAge time.Duration, now ti
 	if err := s.sweep(ctx); err != nil {
 		return nil, err
 	}
-	all, err := s.List()
-	if err != nil {
-		return nil, err
-	}
+	all, unread := s.List()
 	var gone []string
 	for i, k := range all {
 		if maxAge > 0 && now.Sub(k.Time) > maxAge || keep > 0 && len(all)-i > keep {
@@ -81,7 +84,7 @@ func (s Store) Prune(ctx context.Context, keep int, maxAge time.Duration, now ti
 			gone = append(gone, k.ID)
 		}
 	}
-	return gone, nil
+	return gone, unread
 }
 
 // patience is the time that a call waits for another one to end. A lock may also outlive its call for a moment, because
@@ -120,7 +123,7 @@ func (s Store) clear(ctx context.Context, id string) error {
 			return err
 		}
 	}
-	_, err := proc.Tool{Dir: s.sets()}.Run(ctx, "rm", "-f", "--", "./"+id+manifestFile, "./"+id+afterFile, "./"+id+packFile, "./"+id+markFile)
+	_, err := proc.System(ctx, s.sets(), "rm", "-f", "--", "./"+id+manifestFile, "./"+id+afterFile, "./"+id+backFile, "./"+id+packFile, "./"+id+markFile)
 	return err
 }
 
@@ -136,8 +139,8 @@ func (s Store) sweep(ctx context.Context) error {
 		if !ok {
 			continue
 		}
-		if info, err := os.Lstat(s.path(id, manifestFile)); err == nil && info.Size() > 0 {
-			continue
+		if _, err := s.load(id); !errors.Is(err, fs.ErrNotExist) {
+			continue // it is a set, or another superloop's
 		}
 		if err := s.clear(ctx, id); err != nil {
 			return err
@@ -166,7 +169,7 @@ func (s Store) unref(ctx context.Context, id string) error {
 			}
 		}
 	}
-	g, err := openGit(ctx, s.Repo)
+	g, err := s.openGit(ctx)
 	if err != nil || !g.found {
 		return err
 	}

@@ -1,10 +1,12 @@
 package undo
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -79,6 +81,44 @@ func TestPowerCut(t *testing.T) {
 	b.put(".git/"+whole.Ref+".lock", "half of an id") // of a git that was killed
 	if err := b.store.Drop(t.Context(), whole.ID); err != nil {
 		t.Error(err)
+	}
+	b.nothingLeft()
+}
+
+// TestTornManifest: a power cut may leave a part of a manifest. The other sets are still listed, and the next Keep clears
+// the torn one away.
+func TestTornManifest(t *testing.T) {
+	t.Parallel()
+	b := small(t)
+	kept, torn := b.keep(crashTargets()), b.keep(crashTargets())
+	whole, err := os.ReadFile(b.store.path(torn.ID, manifestFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int{1, len(whole) / 2, len(whole) - 3} {
+		left := append(bytes.Clone(whole[:n]), make([]byte, len(whole)-n)...)
+		if err := os.WriteFile(b.store.path(torn.ID, manifestFile), left, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if sets, err := b.store.List(); err != nil || len(sets) != 1 || sets[0].ID != kept.ID {
+			t.Errorf("cut after %d bytes: %v %v", n, sets, err)
+		}
+		if _, err := b.store.Restore(t.Context(), torn.ID, Options{}); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("cut after %d bytes: %v", n, err)
+		}
+	}
+	foreign := b.store.path("20260101T000000-00000000", manifestFile)
+	if err := os.WriteFile(foreign, []byte(`{"version":2,"id":"20260101T000000-00000000"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if sets, err := b.store.List(); err == nil || !strings.Contains(err.Error(), "another version") || len(sets) != 1 {
+		t.Errorf("beside a set of another version: %v %v", sets, err)
+	}
+	if gone, err := b.store.Prune(t.Context(), 0, time.Hour, time.Now()); err == nil || len(gone) != 1 {
+		t.Errorf("beside a set of another version: %v %v", gone, err)
+	}
+	if err := os.Remove(foreign); err != nil {
+		t.Fatal(err)
 	}
 	b.nothingLeft()
 }
