@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/superloop/superloop/internal/door"
 )
 
 // Bounds of the two lists in the prompt, in bytes and entries. phaseRead bounds the bytes that are read of one phase
@@ -88,7 +90,7 @@ func phases(tasks string) []Phase {
 			continue
 		}
 		path := filepath.Join(tasks, e.Name())
-		if text, _, err := ReadRegular(path, phaseRead, 0); err == nil {
+		if text, _, err := door.Ends(path, phaseRead, 0); err == nil {
 			open, total := countTasks(text)
 			list = append(list, Phase{File: path, Remaining: open, Total: total})
 		}

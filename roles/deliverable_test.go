@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/superloop/superloop/internal/door"
 )
 
 func TestCheck(t *testing.T) {
@@ -79,11 +81,11 @@ func TestCheck(t *testing.T) {
 			if got := Check(dir, Planner, before); got != (Outcome{"plan.md", c.want}) {
 				t.Errorf("got %+v, want %s", got, c.want)
 			}
-			f, _, err := OpenRegular(path)
+			f, _, err := door.Open(path)
 			if err == nil {
 				f.Close()
 			}
-			if errors.Is(err, ErrNotRegular) != (c.why != "") || c.why != "" && !strings.Contains(err.Error(), c.why) {
+			if errors.Is(err, door.ErrNotRegular) != (c.why != "") || c.why != "" && !strings.Contains(err.Error(), c.why) {
 				t.Errorf("%v, want %q", err, c.why)
 			}
 		})
@@ -101,25 +103,5 @@ func remove(t *testing.T, path string) {
 	t.Helper()
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
-	}
-}
-
-func TestReadRegular(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "f")
-	write(t, path, "0123456789")
-	for _, c := range []struct {
-		head, tail int
-		want       string
-	}{
-		{10, 0, "0123456789"},
-		{5, 5, "0123456789"},
-		{2, 3, "01\n[... 5 bytes left out ...]\n789"},
-		{0, 1, "[... 9 bytes left out ...]\n9"},
-	} {
-		got, size, err := ReadRegular(path, c.head, c.tail)
-		if got != c.want || size != 10 || err != nil {
-			t.Errorf("head %d tail %d: %q, %d, %v", c.head, c.tail, got, size, err)
-		}
 	}
 }

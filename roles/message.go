@@ -6,6 +6,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/internal/pattern"
 	"github.com/superloop/superloop/internal/text"
 )
@@ -80,7 +81,7 @@ func Cut(s string, head, tail int) string {
 		return s
 	}
 	first, last := text.Head(s, head), text.Tail(s, tail)
-	return JoinCut(first, last, int64(len(s)-len(first)-len(last)))
+	return door.JoinCut(first, last, int64(len(s)-len(first)-len(last)))
 }
 
 var (

@@ -11,7 +11,6 @@ package roles
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/sha256"
 	"embed"
 	"errors"
@@ -23,6 +22,8 @@ import (
 	"strings"
 	"syscall"
 	"unicode/utf8"
+
+	"github.com/superloop/superloop/internal/door"
 )
 
 // The roles, in the order in which they run.
@@ -96,12 +97,11 @@ func Embedded(role string) (string, error) {
 }
 
 func readTemplate(path string) (string, error) {
-	info, err := os.Stat(path) // checked before os.Open, because opening a pipe would wait for a writer
-	if err == nil && !info.Mode().IsRegular() {
+	f, _, err := door.OpenOwn(path)
+	if errors.Is(err, door.ErrNotRegular) {
 		return "", errors.New("is not a regular file")
 	}
 	var b []byte
-	f, err := os.Open(path)
 	if err == nil {
 		defer f.Close()
 		b, err = io.ReadAll(io.LimitReader(f, MaxTemplate+1))
@@ -184,7 +184,7 @@ func Check(loopDir, role string, before Stamp) Outcome {
 }
 
 func stamp(path string) Stamp {
-	f, info, err := OpenRegular(path)
+	f, info, err := door.Open(path)
 	if err != nil {
 		return Stamp{}
 	}
@@ -202,70 +202,4 @@ func stamp(path string) Stamp {
 	}
 	s.size, s.blank, s.sum = int64(len(data)), len(bytes.TrimSpace(data)) == 0, sha256.Sum256(data)
 	return s
-}
-
-// ErrNotRegular is wrapped by the error for a path that is a symbolic link, a directory, a pipe, a socket or a device.
-var ErrNotRegular = errors.New("not a regular file")
-
-var kinds = map[fs.FileMode]string{fs.ModeSymlink: "a symbolic link", fs.ModeDir: "a directory", fs.ModeNamedPipe: "a pipe", fs.ModeSocket: "a socket"}
-
-// OpenRegular opens a file for reading that an agent may have made. If the last element of path is a symbolic link,
-// OpenRegular refuses it, because an agent could point it at a secret. A pipe without a writer does not block it. The
-// error wraps fs.ErrNotExist or ErrNotRegular if that is the cause. The caller closes the file.
-func OpenRegular(path string) (*os.File, fs.FileInfo, error) {
-	refuse := func(info fs.FileInfo) error {
-		return fmt.Errorf("opening %s: %w (%s)", path, ErrNotRegular, cmp.Or(kinds[info.Mode().Type()], "a device"))
-	}
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		if info, lerr := os.Lstat(path); lerr == nil && !info.Mode().IsRegular() {
-			err = refuse(info)
-		}
-		return nil, nil, err
-	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = refuse(info)
-	}
-	if err != nil {
-		return nil, nil, errors.Join(err, f.Close())
-	}
-	return f, info, nil
-}
-
-// ReadRegular reads a file that OpenRegular accepts. It returns the whole file if it has at most head+tail bytes.
-// Otherwise it returns the first head and the last tail bytes, with a line between them that says how many bytes were
-// left out. size is the length of the file when it was opened. Bytes that are appended later are not read.
-func ReadRegular(path string, head, tail int) (text string, size int64, err error) {
-	f, info, err := OpenRegular(path)
-	if err != nil {
-		return "", 0, err
-	}
-	defer f.Close()
-	size = info.Size()
-	whole := size <= int64(head+tail)
-	if whole {
-		head, tail = int(size), 0
-	}
-	first, err := io.ReadAll(io.NewSectionReader(f, 0, int64(head)))
-	var last []byte
-	if err == nil && tail > 0 {
-		last, err = io.ReadAll(io.NewSectionReader(f, size-int64(tail), int64(tail)))
-	}
-	switch {
-	case err != nil:
-		return "", size, fmt.Errorf("reading %s: %w", path, err)
-	case whole:
-		return string(first), size, nil
-	}
-	return JoinCut(string(first), string(last), size-int64(head+tail)), size, nil
-}
-
-// JoinCut joins the head and the tail of a text, with a line between them that says how many bytes were left out. The
-// line is never empty, so no tag can form where the two parts meet.
-func JoinCut(head, tail string, omitted int64) string {
-	if head != "" && !strings.HasSuffix(head, "\n") {
-		head += "\n"
-	}
-	return fmt.Sprintf("%s[... %d bytes left out ...]\n%s", head, omitted, tail)
 }

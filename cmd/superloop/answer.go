@@ -247,7 +247,7 @@ func (a *app) takenUp(p place, what string) string {
 	if _, alive := a.supervisor(p.Paths); alive {
 		return ""
 	}
-	return fmt.Sprintf("next: superloop run --loop %s   (no supervisor is running; the next run takes %s up)\n", p.id, what)
+	return a.here(fmt.Sprintf("next: superloop run --loop %s   (no supervisor is running; the next run takes %s up)\n", p.id, what))
 }
 
 // inboxItem is one question in the output of inbox --json.

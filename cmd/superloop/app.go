@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -24,6 +23,7 @@ import (
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/loop/local"
@@ -44,8 +44,10 @@ type app struct {
 	disk   durable.Disk
 	hurry  chan struct{} // closed by the second signal
 	json   bool          // --json is among the arguments
-	args   []string      // the invocation as it was typed
-	slack  slackSide     // empty outside of tests
+	// repoFlag is --repo as it was typed, or "". The commands of a hint need it.
+	repoFlag string
+	args     []string  // the invocation as it was typed
+	slack    slackSide // empty outside of tests
 }
 
 // errSignal is the cause of a context that a signal has ended.
@@ -80,6 +82,7 @@ func (a *app) main(args []string) int {
 		return exitOK
 	}
 	f := classify(err)
+	f.hint = a.here(f.hint)
 	tell(a.stderr, f, a.json)
 	return f.code
 }
@@ -173,6 +176,9 @@ func (a *app) finish(cmd *cli.Command) {
 			if c.NArg() > 0 && cmd.ArgsUsage == "" {
 				return failf(exitUsage, a.asFlag(c), "%s takes no argument, but got %q", cmd.Name, c.Args().First())
 			}
+			if c.IsSet("repo") {
+				a.repoFlag = c.String("repo")
+			}
 			return action(c)
 		}
 	}
@@ -240,7 +246,7 @@ func (a *app) configured(c *cli.Context) (string, *config.Config, error) {
 // configuration: verbs that only show something must be quick, and must work while somebody edits the file.
 func (a *app) loopIDs(repo string) ([]string, error) {
 	path := configFile(repo)
-	data, err := os.ReadFile(path)
+	data, err := config.Read(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, failf(exitConfig, "superloop init", "there is no %s", path)
 	}
@@ -252,7 +258,7 @@ func (a *app) loopIDs(repo string) ([]string, error) {
 			ID string `json:"id"`
 		} `json:"loops"`
 	}
-	if err := json.Unmarshal(data, &cfg); err != nil {
+	if err := text.Decode(data, &cfg); err != nil {
 		return nil, failf(exitConfig, "superloop validate", "reading %s: %w", path, err)
 	}
 	var ids []string

@@ -116,7 +116,7 @@ func (a *app) chainShow(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return a.tellChain(c, l, "Chain %s\n%s", l.ID, plan.Describe(l, a.width()))
+	return a.tellChain(c, l, "Chain %s\n%s", l.ID, a.chainText(l))
 }
 
 // tellChain prints a chain as JSON with --json, otherwise the formatted text.
@@ -255,8 +255,17 @@ func (a *app) showQuestion(c *cli.Context, none error) error {
 		for _, o := range remedies(rec) {
 			fmt.Fprintf(w, "  %s: %s\n      %s\n", render.Clean(o.ID), render.Clean(o.Label), text.Display(o.Command))
 		}
-		fmt.Fprintf(w, "next: superloop chain choose --loop %s OPTION\n", text.Paste(rec.Question.Loop))
+		fmt.Fprint(w, a.here(fmt.Sprintf("next: superloop chain choose --loop %s OPTION\n", text.Paste(rec.Question.Loop))))
 	})
+}
+
+// chainText returns the description of a chain. The commands at its end work where the operator has typed this one.
+func (a *app) chainText(ch plan.Chain) string {
+	text := plan.Describe(ch, a.width())
+	if i := strings.LastIndex(text, "\nNext:\n"); i >= 0 {
+		return text[:i] + a.here(text[i:])
+	}
+	return text
 }
 
 // remedies returns those options of a question that have a command.
@@ -354,7 +363,7 @@ func (a *app) chainUndo(c *cli.Context) error {
 		return failf(exitNothing, "superloop chain show "+l.ID, "there is nothing to undo: nothing is kept of chain %s", l.ID)
 	}
 	reports, whole := []undo.Report{}, true
-	for _, set := range slices.Backward(all) {
+	for set := range lastFirst(all) {
 		store.Repo = set.Repo
 		r, err := store.Restore(c.Context, set.ID, undo.Options{Force: c.Bool("force")})
 		if err != nil {

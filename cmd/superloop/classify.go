@@ -162,7 +162,7 @@ func (a *app) madeInput(c *cli.Context, command, dir string) (rules.Input, error
 	if c.Duration("timeout") <= 0 {
 		return rules.Input{}, failf(exitUsage, typed(c)+" --timeout 10m -- "+command, "--timeout %s: a time above 0 is needed", c.Duration("timeout"))
 	}
-	s, err := proc.Start(proc.Options{})
+	s, err := proc.Start(proc.OnHost("")) // the command is the operator's own
 	if err != nil {
 		return rules.Input{}, fmt.Errorf("running %s: %w", said(command), err)
 	}

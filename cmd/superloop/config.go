@@ -10,8 +10,10 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
+	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/config/trust"
+	"github.com/superloop/superloop/recovery/inputs"
 )
 
 // trusted holds the inputs of the verbs about trust: the configuration file, the section of it that needs an operator's
@@ -25,6 +27,8 @@ type trusted struct {
 	pin     trust.Pin
 	// pinErr is nil, trust.ErrNoPin or a *trust.DamagedError. After an error the pin is empty.
 	pinErr error
+	ledger inputs.Ledger
+	reads  []reads // only after look
 }
 
 func (a *app) trusted(c *cli.Context) (t trusted, err error) {
@@ -41,6 +45,7 @@ func (a *app) trusted(c *cli.Context) (t trusted, err error) {
 	}
 	t.store = trust.Store{Disk: a.disk, Path: paths.Trust()}
 	t.pin, t.pinErr = t.store.Load()
+	t.ledger = inputs.Ledger{Disk: a.disk, Dir: paths.Common(), Repo: paths.Repo}
 	return t, nil
 }
 
@@ -80,35 +85,39 @@ func (a *app) configDiff(c *cli.Context) error {
 	if err := t.unpinned(); err != nil {
 		return err
 	}
+	if err := t.look(c.Context); err != nil {
+		return err
+	}
 	d := trust.Compare(t.pin.Section, t.section)
 	if c.Bool("json") {
 		return render.JSON(a.stdout, t.report(d, false))
 	}
-	if d.Empty() {
+	if d.Empty() && len(t.reads) == 0 {
 		fmt.Fprintf(a.stdout, "%s says what is pinned: %s\n", t.name(), t.digest)
 		return nil
 	}
 	a.showDiff(d)
-	if len(d.Loosening) > 0 {
-		fmt.Fprintf(a.stderr, "next: %s\n", t.trustLine())
+	a.showReads(t.reads)
+	if len(d.Loosening)+len(t.reads) > 0 {
+		fmt.Fprintf(a.stderr, "next: %s\n", a.here(t.trustLine()))
 	}
 	return nil
 }
 
 // report returns the JSON object of config diff and config trust, which config show adapts.
 func (t trusted) report(d trust.Diff, done bool) map[string]any {
-	out := map[string]any{"config": t.file.Path, "pin": t.store.Path, "digest": t.digest, "trusted": done,
-		"tightening": orEmpty(d.Tightening), "loosening": orEmpty(d.Loosening)}
+	out := map[string]any{"config": t.file.Path, "pin": t.store.Path, "digest": t.asked(), "trusted": done,
+		"tightening": orEmpty(d.Tightening), "loosening": orEmpty(d.Loosening), "inputs": orEmpty(t.reads)}
 	if t.pinErr == nil {
 		out["pinned"] = map[string]any{"digest": t.pin.Digest, "at": t.pin.At, "how": t.pin.How, "by": t.pin.By, "level": t.pin.Level}
 	}
 	return out
 }
 
-// trustLine returns the command that trusts exactly this version of the file. Half of the digest is enough: nobody can
+// trustLine returns the command that trusts exactly this version of the file, and of what listed commands read. Half of the digest is enough: nobody can
 // make another file with the same half.
 func (t trusted) trustLine() string {
-	return "superloop config trust --digest " + t.digest[:32]
+	return "superloop config trust --digest " + t.asked()[:32]
 }
 
 // pinnedBy says when, how and by whom the section was pinned.
@@ -191,6 +200,8 @@ func (a *app) validate(c *cli.Context) error {
 		return err
 	default:
 		warned = warnings(cfg)
+		ids := loop.Map(cfg.Loops, func(l config.Loop) string { return l.ID })
+		warned = append(warned, cfg.CanComplete(repo, ids...)...) // the file is valid; run refuses such a loop
 		for _, p := range cfg.Check(repo, lookPath(a.env)) {
 			// A program that this machine lacks is only a warning, because the file may be meant for another machine. The
 			// verbs run and doctor insist on the program.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -171,12 +172,17 @@ func (s *settings) loop(l config.Loop, section trust.Section) {
 	s.values(path, []keyed{
 		{"spec_file", l.SpecFile}, {"max_iterations", l.MaxIterations}, {"max_wall_time", long(l.MaxWallTime)}, {"max_cost_usd", l.MaxCostUSD},
 		{"max_tokens", l.MaxTokens}, {"completion_promise", l.CompletionPromise}, {"checklists", orEmpty(l.Checklists)},
+		{"completion/require_change", l.Completion.RequireChange}, {"completion/allow_ungated", l.Completion.AllowUngated},
+		{"completion/tests_baseline", l.Completion.TestsBaseline}, {"completion/require_test_change", l.Completion.RequireTestChange},
+		{"completion/require_reports", orEmpty(l.Completion.RequireReports)},
 		{"tests/mode", l.Tests.Mode}, {"tests/commands", orEmpty(l.Tests.Commands)}, {"tests/timeout", long(l.Tests.Timeout)},
+		{"tests/outputs", orEmpty(l.Tests.Outputs)},
 		{"validation/enabled", l.Validation.Enabled}, {"validation/mode", l.Validation.Mode}, {"validation/commands", orEmpty(l.Validation.Commands)},
 		{"validation/require_on_completion", l.Validation.RequireOnCompletion}, {"validation/timeout", long(l.Validation.Timeout)},
 		{"prerequisites/enabled", l.Prerequisites.Enabled}, {"prerequisites/require_on_completion", l.Prerequisites.RequireOnCompletion},
 		{"evidence/enabled", l.Evidence.Enabled}, {"evidence/require_on_completion", l.Evidence.RequireOnCompletion}, {"evidence/artifacts", orEmpty(l.Evidence.Artifacts)},
 		{"approval/enabled", l.Approval.Enabled}, {"approval/require_on_completion", l.Approval.RequireOnCompletion},
+		{"gates/final", cmp.Or(l.Gates.Final, "tree")}, {"gates/setup", orEmpty(l.Gates.Setup)},
 		{"reviewer_packet/enabled", l.ReviewerPacket},
 		{"stuck/enabled", l.Stuck.Enabled}, {"stuck/threshold", l.Stuck.Threshold}, {"stuck/action", l.Stuck.Action}, {"stuck/ignore", orEmpty(l.Stuck.Ignore)},
 		{"git/commit_strategy", l.Git.CommitStrategy}, {"git/pre_commit_commands", orEmpty(l.Git.PreCommitCommands)},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/internal/testkit"
 	"github.com/superloop/superloop/loop/journal"
 	"github.com/superloop/superloop/loop/layout"
 )
@@ -281,7 +282,7 @@ func faults(steps []string) map[string]bool {
 	out, seen := map[string]bool{}, map[string]int{}
 	for i, s := range steps {
 		seen[s]++
-		if s == "escalation:rename" && seen[s]%stride(3, 1) == 0 || s == "events:append" && seen[s]%stride(19, 1) == 0 || i%stride(400, 9) == 0 {
+		if s == "escalation:rename" && seen[s]%testkit.Sample(3, 1, 1) == 0 || s == "events:append" && seen[s]%testkit.Sample(19, 1, 1) == 0 || i%testkit.Sample(400, 9, 1) == 0 {
 			out[fmt.Sprintf("%s@%d", s, seen[s])] = true
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/superloop/superloop/internal/testkit"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/journal"
 )
@@ -27,13 +28,16 @@ if [ $SUPERLOOP_ROLE = reviewer ] && [ ! -e ../refused ]; then
 	say true 401 'no login'
 	exit 1
 fi
+echo x > made
+case $SUPERLOOP_ROLE in planner) f=plan.md ;; implementer) f=implementer.md ;; tester) f=test-report.md ;; *) f=review.md ;; esac
+echo "$SUPERLOOP_ROLE $SUPERLOOP_ITERATION" > "$SUPERLOOP_LOOP_DIR/$f"
 say false null '<promise>DONE</promise>'
 `)
 	if err := os.Chmod(n.path("bin/claude"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	n.write("repo/.superloop/config.json", fmt.Sprintf(`{"runners": {"claude": {"command": [%q]}},
-  "loops": [{"id": "l", "spec_file": ".superloop/specs/l.md", "max_iterations": 3, "max_cost_usd": 9, "completion_promise": "DONE", "roles": ["planner", "reviewer"]}]}`, n.path("bin/claude")))
+  "loops": [{"id": "l", "spec_file": ".superloop/specs/l.md", "max_iterations": 3, "max_cost_usd": 9, "completion_promise": "DONE", "completion": {"allow_ungated": true}, "roles": ["planner", "reviewer"]}]}`, n.path("bin/claude")))
 	return n
 }
 
@@ -79,5 +83,5 @@ func (n *testEnv) finishPaused(what string) {
 // waits for a limit and then asks an operator: it always goes on to the same end.
 func TestKillInAPause(t *testing.T) {
 	t.Parallel()
-	killBeforeEvents(t, stride(15, 1), 10, pausedEnv, (*testEnv).finishPaused)
+	killBeforeEvents(t, testkit.Sample(15, 1, 1), 10, pausedEnv, (*testEnv).finishPaused)
 }

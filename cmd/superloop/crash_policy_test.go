@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/superloop/superloop/internal/testkit"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/journal"
 )
@@ -30,7 +31,7 @@ implementer)
 		exit 2
 	fi
 	echo r > "$SUPERLOOP_LOOP_DIR/implementer.md" ;;
-reviewer) echo r > "$SUPERLOOP_LOOP_DIR/review.md"; echo '<promise>DONE</promise>' ;;
+reviewer) echo r > "$SUPERLOOP_LOOP_DIR/review.md"; echo x > made; echo '<promise>DONE</promise>' ;;
 esac
 `)
 	lock, old := n.path("repo/.git/index.lock"), time.Now().Add(-time.Hour) // a young one may be somebody's
@@ -41,7 +42,7 @@ esac
 	n.write("repo/.superloop/config.json", fmt.Sprintf(`{
   "runners": {"one": {"command": ["sh", %[1]q, "of one"]}, "two": {"command": ["sh", %[1]q, "of two"]}},
   "recovery": {"auto_approve": ["rm -f .git/index.lock"], "cooldown_seconds": 0, "max_auto_recoveries_per_run": 9},
-  "loops": [{"id": "l", "spec_file": ".superloop/specs/l.md", "completion_promise": "DONE", "max_iterations": 3, "retry": {"backoff_seconds": "10ms"},
+  "loops": [{"id": "l", "spec_file": ".superloop/specs/l.md", "completion_promise": "DONE", "completion": {"allow_ungated": true}, "max_iterations": 3, "retry": {"backoff_seconds": "10ms"},
     "roles": {"planner": {"runner": "one"}, "implementer": {"runners": ["one", "two"]}, "reviewer": {"runner": "two"}}}]
 }`, n.path("agent.sh")))
 	return n
@@ -127,5 +128,5 @@ func (n *testEnv) failingIsWhole(what, out string) {
 // goes up every step of the failure policy: it always goes on to the same end.
 func TestKillInTheFailurePolicy(t *testing.T) {
 	t.Parallel()
-	killBeforeEvents(t, stride(23, 1), 20, failingEnv, (*testEnv).finishFailing)
+	killBeforeEvents(t, testkit.Sample(23, 1, 1), 20, failingEnv, (*testEnv).finishFailing)
 }

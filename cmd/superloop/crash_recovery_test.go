@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/superloop/superloop/internal/testkit"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/journal"
 	"github.com/superloop/superloop/loop/local"
@@ -21,6 +22,9 @@ func brokenEnv(t *testing.T) *testEnv {
   "diagnosis": {"error_pattern": "x", "root_cause": "it is broken", "evidence": ["test-output.txt:1: x"]},
   "recovery": {"command": "echo ran >> ran.txt && touch fixed", "expected_outcome": "it works", "confidence": "high"}}`)
 	n.write("agent.sh", `cat > /dev/null
+echo x > made
+case $SUPERLOOP_ROLE in planner) f=plan.md ;; implementer) f=implementer.md ;; tester) f=test-report.md ;; *) f=review.md ;; esac
+echo "$SUPERLOOP_ROLE $(date +%s%N)" > "$SUPERLOOP_LOOP_DIR/$f"
 case $SUPERLOOP_ROLE in
 tester) [ -f fixed ] || cp "`+n.path("proposal.json")+`" "$SUPERLOOP_LOOP_DIR/recovery.json" ;;
 reviewer) [ ! -f fixed ] || echo '<promise>DONE</promise>' ;;
@@ -114,16 +118,31 @@ func (n *testEnv) asksOfInterrupted(what, out string) {
 	}
 }
 
-// checkBroken asserts that the command ran at most once each time that it was
-// recorded that it would, and at least once.
+// checkBroken asserts ranAsRecorded, and that the loop has completed.
 func (n *testEnv) checkBroken(what string) {
+	n.t.Helper()
+	n.ranAsRecorded(what, 1)
+	replay, err := local.Fold(n.path("repo/.superloop/loops/l/events.jsonl"))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	ids, _ := n.executions()
+	s := replay.State
+	if s.Status != loop.Completed || s.Recoveries.Used != len(ids) || s.Recovery != nil || s.Human != nil {
+		n.t.Fatalf("%s: %s, %d recoveries used of %d begun, %+v", what, s.Status, s.Recoveries.Used, len(ids), s.Recovery)
+	}
+}
+
+// ranAsRecorded asserts that the command ran at most once each time that it was
+// recorded that it would, and at least so many times, and that its proposal was taken.
+func (n *testEnv) ranAsRecorded(what string, least int) {
 	n.t.Helper()
 	rep, err := journal.Verify(n.path("repo/.superloop/loops/l/events.jsonl"))
 	if err != nil || rep.FirstBad != nil {
 		n.t.Fatalf("%s: the journal: %v %v", what, err, rep.FirstBad)
 	}
 	ids, outcomes := n.executions()
-	if ran := n.ran(); ran < 1 || ran > len(ids) {
+	if ran := n.ran(); ran < least || ran > len(ids) {
 		n.t.Fatalf("%s: the command ran %d times, and %d times it was recorded that it would", what, ran, len(ids))
 	}
 	slices.Sort(ids)
@@ -135,14 +154,6 @@ func (n *testEnv) checkBroken(what string) {
 			n.t.Fatalf("%s: execution %s has %d outcomes", what, id, count)
 		}
 	}
-	replay, err := local.Fold(n.path("repo/.superloop/loops/l/events.jsonl"))
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	s := replay.State
-	if s.Status != loop.Completed || s.Recoveries.Used != len(ids) || s.Recovery != nil || s.Human != nil {
-		n.t.Fatalf("%s: %s, %d recoveries used of %d begun, %+v", what, s.Status, s.Recoveries.Used, len(ids), s.Recovery)
-	}
 	if _, err := os.Stat(n.path("repo/.superloop/loops/l/recovery.json")); err == nil {
 		n.t.Fatalf("%s: the proposal lies there still", what)
 	}
@@ -153,6 +164,9 @@ func (n *testEnv) checkBroken(what string) {
 func remediationEnv(t *testing.T) *testEnv {
 	n := brokenEnv(t)
 	n.write("agent.sh", `cat > /dev/null
+echo x > made
+case $SUPERLOOP_ROLE in planner) f=plan.md ;; implementer) f=implementer.md ;; tester) f=test-report.md ;; *) f=review.md ;; esac
+echo "$SUPERLOOP_ROLE $(date +%s%N)" > "$SUPERLOOP_LOOP_DIR/$f"
 [ "$SUPERLOOP_ROLE" != reviewer ] || [ ! -f fixed ] || echo '<promise>DONE</promise>'
 `)
 	n.write("repo/locked", "")
@@ -226,10 +240,10 @@ func killThroughout(t *testing.T, testEnv func(*testing.T) *testEnv) {
 		n.superloop([]string{"SUPERLOOP_TEST_FAULT=" + fault + "=kill"}, "run", "--exit-on-escalation")
 		n.finishBroken(what)
 	}
-	for k := 1; k <= appends; k += stride(19, 1) {
+	for k := 1; k <= appends; k += testkit.Sample(19, 1, 1) {
 		kill(fmt.Sprintf("events:append@%d", k), fmt.Sprintf("killed before write %d of events", k))
 	}
-	for k := 1; k <= len(all); k += stride(len(all), 9) {
+	for k := 1; k <= len(all); k += testkit.Sample(len(all), 9, 1) {
 		kill(fmt.Sprintf("*@%d", k), fmt.Sprintf("killed at step %d, %s", k, all[k-1]))
 	}
 }
@@ -298,7 +312,7 @@ func TestFullDiskInARecovery(t *testing.T) {
 		seen[step] = true
 		own := strings.HasPrefix(step, "events:") || strings.HasPrefix(step, "proposal") || strings.HasPrefix(step, "recovery") || strings.HasPrefix(step, "undo")
 		for _, what := range []string{"enospc", "eio", "short"} {
-			if n := stride(16, 1); what != "enospc" && !(own && slow()) || !own && !slow() || len(seen)%n != 0 {
+			if n := testkit.Sample(16, 1, 1); what != "enospc" && !(own && slow()) || !own && !slow() || len(seen)%n != 0 {
 				continue
 			}
 			n := brokenEnv(t)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/internal/testkit"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/journal"
 )
@@ -40,7 +41,11 @@ const threeIterations = `{
 
 func newTestEnv(t testing.TB, approval bool) *testEnv {
 	t.Helper()
-	root := t.TempDir()
+	return newTestEnvAt(t, t.TempDir(), approval)
+}
+
+func newTestEnvAt(t testing.TB, root string, approval bool) *testEnv {
+	t.Helper()
 	n := &testEnv{t: t, root: root}
 	n.env = append(os.Environ(), "XDG_STATE_HOME="+filepath.Join(root, "state"), "HOME="+root,
 		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.invalid",
@@ -261,20 +266,7 @@ func killBeforeEvents(t *testing.T, step, least int, make func(*testing.T) *test
 }
 
 // slow reports whether the long sweeps are asked for; .ci/run does.
-func slow() bool { return os.Getenv("SUPERLOOP_SLOW_TESTS") != "" }
-
-// stride is how many places of a sweep are passed over: usual in go test, ci
-// where SUPERLOOP_SLOW_TESTS is set as .ci/run sets it, none where it is "all",
-// which takes an hour.
-func stride(usual, ci int) int {
-	switch os.Getenv("SUPERLOOP_SLOW_TESTS") {
-	case "":
-		return usual
-	case "all":
-		return 1
-	}
-	return ci
-}
+func slow() bool { return testkit.Sample(0, 1, 1) > 0 }
 
 // TestKillAtEveryRecordedStep kills the supervisor with SIGKILL right before
 // each event is written, one night each, and runs it again: the same end, no
@@ -293,8 +285,8 @@ func TestKillAtEveryRecordedStep(t *testing.T) {
 			if appends < 40 {
 				t.Fatalf("only %d writes of events in three iterations", appends)
 			}
-			for k := 1; k <= appends; k += stride(3, 1) {
-				if !slow() && (approval && k < appends-8 || !approval && k%4 != 1) {
+			for k := 1; k <= appends; k += testkit.Sample(3, 1, 1) {
+				if !slow() && (approval && k < appends-5 || !approval && k%8 != 1) {
 					continue // with approval the same as without
 				}
 				n := newTestEnv(t, approval)
@@ -314,7 +306,7 @@ func TestKillAtEveryRecordedStep(t *testing.T) {
 func TestKillAtEveryWrite(t *testing.T) {
 	t.Parallel()
 	all := steps(t, false)
-	for k := 1; k <= len(all); k += stride(400, 11) {
+	for k := 1; k <= len(all); k += testkit.Sample(700, 11, 1) {
 		n := newTestEnv(t, false)
 		what := fmt.Sprintf("killed at step %d, %s", k, all[k-1])
 		// Writes in the background move by a few steps from night to night, so the
@@ -337,7 +329,7 @@ func TestFullAndBrokenDisk(t *testing.T) {
 		seen[step] = true
 		truth := strings.HasPrefix(step, "events:")
 		for i, what := range []string{"enospc", "eio", "short"} {
-			if n := stride(41, 2); (len(seen)+i)%n != 0 && !(truth && (slow() || i == 0 && len(seen)%2 == 0)) {
+			if n := testkit.Sample(61, 2, 1); (len(seen)+i)%n != 0 && !(truth && (slow() || i == 0 && len(seen)%4 == 0)) {
 				continue
 			}
 			n := newTestEnv(t, false)

@@ -56,6 +56,7 @@ Its build is broken by what is installed. No agent is allowed to mend that.
 	if err := demo.Make(c.Context, a.disk, demo.Options{Dir: dir, Exe: exe, Escalate: c.Bool("escalate")}); err != nil {
 		return err
 	}
+	a.repoFlag = dir // the commands that are hinted at name it: the operator is elsewhere
 	cfg, err := a.config(dir)
 	if err != nil {
 		return err
@@ -130,7 +131,7 @@ func (d *demoDesk) answer(event json.RawMessage) error {
 	var asked struct {
 		ID string `json:"escalation_id"`
 	}
-	if err := json.Unmarshal(event, &asked); err != nil {
+	if err := text.Decode(event, &asked); err != nil {
 		return err
 	}
 	paths, err := d.app.paths(d.dir, demo.LoopID)

@@ -44,8 +44,8 @@ func namedTests(t *testing.T, text string) int {
 	}
 	scripts := regexp.MustCompile("`([a-z0-9_-]+\\.txtar)`").FindAllStringSubmatch(text, -1)
 	for _, n := range scripts {
-		if _, err := os.Stat(filepath.Join("testdata", "script", n[1])); err != nil {
-			t.Error(err)
+		if found, err := filepath.Glob(filepath.Join("testdata", "*", n[1])); err != nil || len(found) != 1 {
+			t.Errorf("%s is there %d times", n[1], len(found))
 		}
 	}
 	return len(tests) + len(scripts)

@@ -94,6 +94,7 @@ func (a *app) everything(c *cli.Context) error {
 	}
 	all, text := []doctor.Result{}, doctor.Writer(a.stdout)
 	healthy, err := doctor.Examine(c.Context, checks, func(r doctor.Result) {
+		r.Fix = a.here(r.Fix)
 		all = append(all, r)
 		if !c.Bool("json") {
 			text(r)

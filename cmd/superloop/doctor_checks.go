@@ -92,8 +92,8 @@ type checkedDir struct {
 
 // checkedDirs returns the directories in which the loops work: the top of the repository's work tree, or a loop's own
 // work tree, if it is configured and exists already.
-func (a *app) checkedDirs(ctx context.Context, paths layout.Paths, loops []config.Loop) (out []checkedDir) {
-	top := doctor.WorkDir(ctx, paths.Repo)
+func (a *app) checkedDirs(paths layout.Paths, loops []config.Loop) (out []checkedDir) {
+	top := doctor.WorkDir(paths.Repo)
 	for _, l := range loops {
 		dir, own := top, filepath.Join(paths.Super, "worktrees", l.ID)
 		if info, err := os.Stat(own); l.Git.Worktree && err == nil && info.IsDir() {
@@ -122,7 +122,7 @@ func (a *app) checkRows(ctx context.Context, paths layout.Paths, cfg *config.Con
 	look := effectfailures.LookOf(cfg, loops, health, cooldown.New(a.disk, paths.Cooldowns()), without(cfg.SecretNames()), time.Now())
 	look.Path = a.env("PATH")
 	retired = slices.DeleteFunc(slices.Clone(orEmpty(learned.Checks)), failures.Prevention.Active)
-	return lookAt(ctx, a.checkedDirs(ctx, paths, loops), learned, look), retired, nil
+	return lookAt(ctx, a.checkedDirs(paths, loops), learned, look), retired, nil
 }
 
 // lookAt runs the checks of every directory. It runs each check once per directory, even if several loops ask for it.

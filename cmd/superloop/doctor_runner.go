@@ -15,6 +15,7 @@ import (
 
 	"github.com/superloop/superloop/cmd/superloop/internal/doctor"
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
+	"github.com/superloop/superloop/internal/gitcmd"
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop"
@@ -42,7 +43,7 @@ func (a *app) smokeRunners(c *cli.Context) error {
 	if c.Bool("live") {
 		fmt.Fprintf(a.stderr, "--live sends one short prompt to %s: this costs tokens, or counts against a subscription.\n", count(len(runners), "runner"))
 	}
-	workDir := doctor.WorkDir(c.Context, repo)
+	workDir := doctor.WorkDir(repo)
 	examiner := &preflight.Examiner{Verify: doctor.Prove}
 	fine, all := true, []smoke{}
 	for _, r := range runners {
@@ -224,7 +225,7 @@ func (a *app) try(ctx context.Context, r preflight.Request, path string) (*live,
 	if err := write(prompt, livePrompt); err != nil {
 		return nil, err
 	}
-	if _, err := (proc.Tool{Dir: work}).Run(ctx, "git", "init", "-q"); err != nil {
+	if _, err := gitcmd.Scratch(ctx, work, "init", "-q"); err != nil {
 		return nil, fmt.Errorf("making the scratch repository: %w", err)
 	}
 	turn := preflight.Turn{Role: "implementer"}

@@ -17,6 +17,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
+	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop/journal"
 	"github.com/superloop/superloop/loop/layout"
@@ -87,7 +88,7 @@ func (a *app) events(c *cli.Context) error {
 			return err
 		}
 		_, err := fmt.Fprintf(a.stdout, "%6d %s %3d  %-20s %s\n", ev.Seq, ev.Timestamp.Local().Format("01-02 15:04:05.000"),
-			ev.Iteration, ev.Event, render.Describe(ev))
+			ev.Iteration, ev.Event, render.DescribeFor(ev, a.here))
 		return err
 	}
 	from := c.Int64("from")
@@ -199,7 +200,7 @@ func newestLog(p layout.Paths, role string, iteration int) (string, error) {
 // copyFrom prints a file from offset *at to its end and moves *at there. A file that is shorter than *at was begun
 // anew, so copyFrom prints all of it.
 func (a *app) copyFrom(file string, at *int64) error {
-	f, err := os.Open(file)
+	f, _, err := door.Open(file)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,11 @@ import (
 	"io"
 	"strings"
 
+	"github.com/urfave/cli/v2"
+
 	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/internal/pattern"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/journal"
 	"github.com/superloop/superloop/loop/local"
@@ -111,12 +115,18 @@ func classify(err error) *fault {
 	_, corrupt := errors.AsType[*journal.CorruptError](err)
 	_, tampered := errors.AsType[*journal.TamperedError](err)
 	_, changed := errors.AsType[*durable.ChangedError](err)
+	lost, isLost := errors.AsType[*worktree.LostError](err)
 	f := &fault{code: exitFailed, err: err}
 	switch {
 	case isHeld:
 		f.code, f.hint = exitHeld, fmt.Sprintf("superloop status --loop %[1]s   (or `superloop cancel --loop %[1]s` to end it)", held.LoopID)
 	case isConfig:
 		f.code, f.hint = exitConfig, cfg.Hint()
+	case isLost:
+		f.code, f.hint = exitHuman, strings.TrimPrefix(lost.Fix+", then: superloop run", ", then: ")
+		if errors.Is(err, worktree.ErrNotRepo) {
+			f.code = exitConfig
+		}
 	case errors.Is(err, worktree.ErrNotRepo):
 		f.code, f.hint = exitConfig, "git init"
 	case tampered:
@@ -129,11 +139,14 @@ func classify(err error) *fault {
 		f.hint = "df -h ."
 	case errors.Is(err, context.Canceled):
 		f.code = exitInterrupted
+	default:
+		f.hint = "superloop doctor"
 	}
 	return f
 }
 
-// tell prints a fault: as text with the hint on a line of its own, or with asJSON as one JSON object.
+// tell prints a fault: as text with the hint on a line of its own, or with asJSON as one JSON object. An error may quote
+// what an agent has written, so the text has no control characters.
 func tell(w io.Writer, f *fault, asJSON bool) {
 	if f.quiet {
 		return
@@ -155,8 +168,62 @@ func tell(w io.Writer, f *fault, asJSON bool) {
 			return
 		}
 	}
-	fmt.Fprintf(w, "superloop: %s\n", strings.TrimRight(f.Error(), "\n"))
+	fmt.Fprintf(w, "superloop: %s\n", strings.TrimRight(text.Plain(f.Error()), "\n"))
 	if f.hint != "" {
 		fmt.Fprintf(w, "hint: %s\n", f.hint)
 	}
+}
+
+// ownCommand matches a command of superloop in a hint, with up to two words of its verb.
+var ownCommand = pattern.Lazy(`\bsuperloop ([a-z-]+)( [a-z-]+)?`)
+
+// here returns a hint whose superloop commands work where the operator has typed this one. The operator may have named
+// the repository with --repo. Then here adds the flag, as it was typed, to each command that takes it and does not have
+// it. Every hint that superloop prints goes through here.
+func (a *app) here(hint string) string {
+	if a.repoFlag == "" {
+		return hint
+	}
+	var out strings.Builder
+	for {
+		at := ownCommand().FindStringSubmatchIndex(hint)
+		if at == nil {
+			return out.String() + hint
+		}
+		verb, sub := hint[at[2]:at[3]], ""
+		if at[4] >= 0 {
+			sub = strings.TrimSpace(hint[at[4]:at[5]])
+		}
+		end, takes := at[3], false
+		for _, cmd := range a.commands() {
+			if cmd.Name != verb {
+				continue
+			}
+			takes = hasRepo(cmd)
+			for _, s := range cmd.Subcommands {
+				if s.Name == sub {
+					end, takes = at[5], hasRepo(s)
+				}
+			}
+		}
+		out.WriteString(hint[:end])
+		rest := hint[end:]
+		next := rest
+		if i := strings.Index(rest, "superloop "); i >= 0 {
+			next = rest[:i]
+		}
+		if takes && !strings.Contains(next, " --repo ") {
+			out.WriteString(" --repo " + text.Word(a.repoFlag))
+		}
+		hint = rest
+	}
+}
+
+func hasRepo(cmd *cli.Command) bool {
+	for _, f := range cmd.Flags {
+		if f.Names()[0] == "repo" {
+			return true
+		}
+	}
+	return false
 }

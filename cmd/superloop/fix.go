@@ -256,14 +256,14 @@ func (w *walker) print(out fixed) {
 			"dry_run": "\nnothing was tried: --dry-run", "failed": "\nsuperloop can do nothing about it by itself: nothing was tried"}[out.Status])
 		return
 	}
-	fmt.Fprint(p, plan.Describe(*w.ch, w.a.width()))
+	fmt.Fprint(p, w.a.chainText(*w.ch))
 	for _, x := range out.Waiting {
 		fmt.Fprintf(p, "waits for an operator: %s   (%s)\n", render.Cut(render.Clean(x.Command), 200), render.Clean(x.Why))
 	}
 	if w.asks {
-		fmt.Fprintf(p, "next: superloop fix --yes -- %s   (runs them without asking; or choose one, as above)\n", text.Paste(out.Command))
+		fmt.Fprint(p, w.a.here(fmt.Sprintf("next: superloop fix --yes -- %s   (runs them without asking; or choose one, as above)\n", text.Paste(out.Command))))
 	}
 	if len(out.Undo) > 0 {
-		fmt.Fprintf(p, "to take it back: superloop chain undo %s\n", w.ch.ID)
+		fmt.Fprint(p, w.a.here(fmt.Sprintf("to take it back: superloop chain undo %s\n", w.ch.ID)))
 	}
 }

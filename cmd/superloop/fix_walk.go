@@ -20,6 +20,7 @@ import (
 	"github.com/superloop/superloop/recovery/action"
 	rules "github.com/superloop/superloop/recovery/classify"
 	"github.com/superloop/superloop/recovery/execute"
+	"github.com/superloop/superloop/recovery/inputs"
 	"github.com/superloop/superloop/recovery/learn"
 	"github.com/superloop/superloop/recovery/plan"
 	"github.com/superloop/superloop/recovery/plan/walk"
@@ -34,7 +35,7 @@ const maxLooks = 5
 // executor returns the executor that judges and runs remedies in the same way as in a loop.
 func (w *walker) executor() *execute.Executor {
 	return &execute.Executor{
-		Repo: w.paths.Repo, StateDir: w.paths.State, Baseline: filepath.Join(fixDir(w.paths), "guard.json"),
+		Repo: w.paths.Repo, StateDir: w.paths.State, Ledger: inputs.Ledger{Disk: w.a.disk, Dir: w.paths.Common(), Repo: w.paths.Repo},
 		Disk: w.a.disk, Undo: undo.Store{Disk: w.a.disk, Dir: w.paths.Undo(), Repo: w.paths.Repo},
 		Learned: learn.Store{Disk: w.a.disk, Path: w.paths.Learned()},
 		Sandbox: execute.Spawned{Spawner: w.spawner}, Environ: os.Environ(),
@@ -70,13 +71,19 @@ func (w *walker) budget() recovery.Budget { return recovery.Budget{Used: w.used,
 func (w *walker) Judge(m plan.Move) (action.Decision, string) {
 	if !w.pinned {
 		w.pinned = true
-		_ = w.x.Pin(w.ctx, false) // after an error the judgement of a command that reads files says why
+		_ = w.x.Pin(w.ctx, filepath.Join(fixDir(w.paths), "lock"), !w.ranBefore()) // after an error the judgement of a command that reads files says why
 	}
 	j, err := w.x.Judge(w.ctx, m.Action(), w.budget())
 	if err != nil {
 		return w.refused(m, action.Deny, err.Error())
 	}
 	return w.gate(m, j)
+}
+
+// ranBefore reports whether a loop has run in the repository, so that agents may have written its files.
+func (w *walker) ranBefore() bool {
+	_, err := os.Lstat(filepath.Join(w.paths.Common(), "loops"))
+	return err == nil
 }
 
 // gate returns action.Auto for a remedy that may run: because its judgement says so, because of --yes, because the
@@ -298,6 +305,9 @@ func (w *walker) close() error {
 	if w.spawner != nil {
 		err = w.spawner.Close()
 	}
+	if w.x != nil {
+		err = errors.Join(err, w.x.Unpin(context.WithoutCancel(w.ctx)))
+	}
 	if w.lock != nil {
 		err = errors.Join(err, w.lock.Unlock())
 	}
@@ -359,13 +369,17 @@ func (w *walker) Verify(context.Context) (walk.Outcome, error) {
 	return walk.Outcome{Text: fmt.Sprintf("exit code %d", shellCode(w.last)), Failure: f, Options: options}, err
 }
 
-// runCommand runs the command that the chain is to make pass.
+// runCommand runs the command that the chain is to make pass. It is the operator's own, so nothing confines it.
 func (w *walker) runCommand() (rules.Input, error) {
-	in, res, err := w.a.runPlainly(w.ctx, w.spawner, w.command, w.dir, w.c.Duration("timeout"))
+	s, err := proc.Start(proc.OnHost(""))
+	if err != nil {
+		return rules.Input{}, fmt.Errorf("running %s: %w", said(w.command), err)
+	}
+	in, res, err := w.a.runPlainly(w.ctx, s, w.command, w.dir, w.c.Duration("timeout"))
 	if err == nil {
 		w.last = res
 	}
-	return in, err
+	return in, errors.Join(err, s.Close())
 }
 
 // look classifies the failure of a command and returns the options against it. It returns no options if the code is at

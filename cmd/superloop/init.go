@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,9 +11,9 @@ import (
 
 	"github.com/superloop/superloop/cmd/superloop/internal/project"
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
+	"github.com/superloop/superloop/internal/gitcmd"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/layout"
-	"github.com/superloop/superloop/loop/worktree"
 	"github.com/superloop/superloop/roles"
 )
 
@@ -21,82 +22,64 @@ func (a *app) init(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := worktree.Open(c.Context, repo); err != nil {
+	if _, err := gitcmd.Top(repo); err != nil {
 		return err
 	}
-	id := c.String("loop")
-	facts := project.Look(repo, lookPath(a.env))
-	choice := project.Choice{LoopID: id, Test: facts.Test, Runners: facts.Agents}
-	if c.IsSet("runner") {
-		choice.Runners = c.StringSlice("runner")
+	path := configFile(repo)
+	if _, err := os.Lstat(path); err == nil && !c.Bool("force") {
+		return failf(exitFailed, "superloop validate   (or superloop init --force)", "%s exists already; nothing is changed", path)
 	}
-	if c.IsSet("test") {
-		choice.Test = c.String("test")
-	}
-	guessed := len(choice.Runners) == 0
-	if guessed {
-		choice.Runners = []string{"claude"}
-	}
-	data, err := project.Config(choice)
+	p, err := a.planInit(c, repo)
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(repo, ".superloop", "config.json")
-	if _, err := config.LoadBytes(path, data); err != nil {
+	if _, err := config.LoadBytes(path, p.config); err != nil {
 		return err // for instance because the loop id is invalid
 	}
-	files, err := a.initFiles(c, id, data)
-	if err != nil {
-		return err
-	}
-	var written, kept []string
-	for _, f := range files {
-		full := filepath.Join(repo, f.path)
-		if _, err := os.Lstat(full); err == nil && !c.Bool("force") {
-			if full == path {
-				return failf(exitFailed, "superloop validate   (or superloop init --force)", "%s exists already", path)
-			}
-			kept = append(kept, f.path)
-			continue
+	asJSON := c.Bool("json")
+	if c.Bool("dry-run") {
+		if asJSON {
+			return render.JSON(a.stdout, p.facts(repo, true))
 		}
+		return a.told(c, nil, "%s%sno file is written: superloop init without --dry-run writes them\n", p.text("would write", repo), p.config)
+	}
+	if in := ttyOf(a.stdin); in != nil && ttyOf(a.stdout) != nil && !c.Bool("yes") && !asJSON {
+		fmt.Fprintf(a.stdout, "%s%s", p.text("will write", repo), p.config)
+		yes, err := a.ask(c.Context, in, "write "+count(len(p.missing(repo)), "file"))
+		if err != nil {
+			return err
+		}
+		if !yes {
+			return failf(exitFailed, "superloop init --yes", "nothing is written")
+		}
+	}
+	facts, text := p.facts(repo, false), p.text("wrote", repo) // which files exist already is known only before
+	for _, f := range p.missing(repo) {
+		full := filepath.Join(repo, f.path)
 		if err := a.disk.MkdirAll("init", filepath.Dir(full), 0o755); err != nil {
 			return err
 		}
 		if err := a.disk.WriteFile("init", full, f.data, 0o644); err != nil {
 			return err
 		}
-		written = append(written, f.path)
 	}
-	if c.Bool("json") {
-		return render.JSON(a.stdout, map[string]any{"found": facts, "runners": choice.Runners, "test": choice.Test,
-			"written": orEmpty(written), "kept": orEmpty(kept)})
+	if asJSON {
+		return render.JSON(a.stdout, facts)
 	}
-	w := a.stdout
-	say := func(name, value string) { fmt.Fprintf(w, "%-16s %s\n", name, value) }
-	if guessed {
-		say("agent", "none found on PATH; the configuration names claude, put your own CLI there")
-	} else {
-		say("agent", strings.Join(choice.Runners, ", "))
-	}
-	if facts.Manager != "" {
-		say("package manager", facts.Manager)
-	}
-	switch {
-	case choice.Test == "":
-		say("tests", "no test command found: tests are disabled, set loops[0].tests")
-	case c.IsSet("test"):
-		say("tests", choice.Test)
-	default:
-		say("tests", fmt.Sprintf("%s   (from %s)", choice.Test, facts.From))
-	}
-	for _, f := range written {
-		say("wrote", f)
-	}
-	for _, f := range kept {
-		say("kept", f)
-	}
-	fmt.Fprintf(w, "next: write what the loop is to build into .superloop/specs/%s.md, then: superloop doctor && superloop run --loop %s\n", id, id)
-	return nil
+	_, err = fmt.Fprintf(a.stdout, "%snext: %s\n", text, a.here(fmt.Sprintf(
+		"write what the loop is to build into .superloop/specs/%[1]s.md, then: superloop doctor && superloop run --loop %[1]s", p.choice.LoopID)))
+	return err
+}
+
+// initPlan is what init has found, and what it is going to write.
+type initPlan struct {
+	found   project.Facts
+	choice  project.Choice
+	guessed bool // no agent CLI was found
+	given   bool // the operator has named the tests
+	force   bool
+	config  []byte
+	files   []initFile
 }
 
 type initFile struct {
@@ -104,35 +87,139 @@ type initFile struct {
 	data []byte
 }
 
-// initFiles returns the files of a new repository. The configuration is the first one, so init stops there if it
-// exists, and touches no other file.
-func (a *app) initFiles(c *cli.Context, id string, cfg []byte) ([]initFile, error) {
-	files := []initFile{
-		{".superloop/config.json", cfg},
-		{".superloop/specs/" + id + ".md", fmt.Appendf(nil, specTemplate, id)},
+// planInit looks at the repository and makes the files of a configuration. It writes nothing.
+func (a *app) planInit(c *cli.Context, repo string) (initPlan, error) {
+	found, err := project.Look(repo, lookPath(a.env))
+	if err != nil {
+		return initPlan{}, err
+	}
+	p := initPlan{found: found, force: c.Bool("force"), given: c.IsSet("test"),
+		choice: project.Choice{LoopID: c.String("loop"), Checks: found.Checks, Installs: found.Installs, Managers: found.Managers, Runners: found.Agents}}
+	for _, t := range found.Tests {
+		p.choice.Tests = append(p.choice.Tests, t.Command)
+	}
+	if p.given {
+		p.choice.Tests = c.StringSlice("test")
+	}
+	if c.IsSet("runner") {
+		p.choice.Runners = c.StringSlice("runner")
+	}
+	if p.guessed = len(p.choice.Runners) == 0; p.guessed {
+		p.choice.Runners = []string{"claude"}
+	}
+	if p.config, err = project.Config(p.choice); err != nil {
+		return initPlan{}, err
+	}
+	p.files = []initFile{
+		{".superloop/config.json", p.config},
+		{".superloop/specs/" + p.choice.LoopID + ".md", config.SpecTemplate(p.choice.LoopID)},
 		{".superloop/.gitignore", []byte(layout.Gitignore)},
 	}
 	if c.Bool("roles") {
 		for _, role := range roles.All() {
 			text, err := roles.Embedded(role)
 			if err != nil {
-				return nil, err
+				return initPlan{}, err
 			}
-			files = append(files, initFile{".superloop/roles/" + role + ".md", []byte(text)})
+			p.files = append(p.files, initFile{".superloop/roles/" + role + ".md", []byte(text)})
 		}
 	}
-	return files, nil
+	return p, nil
 }
 
-const specTemplate = `# %s
+// missing returns the files that init writes: those that do not exist, or with --force all of them.
+func (p initPlan) missing(repo string) []initFile {
+	var list []initFile
+	for _, f := range p.files {
+		if _, err := os.Lstat(filepath.Join(repo, f.path)); err != nil || p.force {
+			list = append(list, f)
+		}
+	}
+	return list
+}
 
-What is to be built, and how a reviewer can tell that it is done. The agents read this file in every iteration.
+// kept returns the files that exist and that init leaves as they are.
+func (p initPlan) kept(repo string) []string {
+	kept := []string{}
+	if p.force {
+		return kept
+	}
+	for _, f := range p.files {
+		if _, err := os.Lstat(filepath.Join(repo, f.path)); err == nil {
+			kept = append(kept, f.path)
+		}
+	}
+	return kept
+}
 
-## Goal
+// facts returns the output of --json.
+func (p initPlan) facts(repo string, dry bool) map[string]any {
+	written := []string{}
+	for _, f := range p.missing(repo) {
+		written = append(written, f.path)
+	}
+	facts := map[string]any{"found": p.found, "runners": p.choice.Runners, "test": strings.Join(p.choice.Tests, "; "), "tests": orEmpty(p.choice.Tests),
+		"recovery": orEmpty(p.choice.Installs), "left_out": p.leftOut(), "written": written, "kept": p.kept(repo)}
+	if dry {
+		facts["written"], facts["would_write"], facts["config"] = []string{}, written, json.RawMessage(p.config)
+	}
+	return facts
+}
 
-One paragraph.
+// leftOut returns sentences about what the configuration leaves off, with the keys that turn it on.
+func (p initPlan) leftOut() []string {
+	list := append([]string{}, p.found.Notes...)
+	if len(p.choice.Tests) == 0 {
+		list = append(list, "tests: no test command was found, so you approve each completion; put a command into loops[0].tests.commands, with the mode every")
+	}
+	if len(p.choice.Checks) > 0 {
+		list = append(list, "validation: "+strings.Join(p.choice.Checks, "; ")+"; loops[0].validation.enabled runs them before a completion")
+	}
+	if len(p.choice.Installs) == 0 {
+		list = append(list, "recovery.auto_approve: no install was found that superloop knows, so nothing runs without you")
+	}
+	return append(list,
+		"max_cost_usd: nothing bounds the money; loops[0].max_cost_usd does",
+		"webhooks: nobody is told when the loop needs you; webhooks.on_escalation takes a URL")
+}
 
-## Done when
-
-- [ ] Each thing that must be true, one per line.
-`
+// text says what was found, what the configuration leaves off, and which files are written. verb stands before these
+// files.
+func (p initPlan) text(verb, repo string) string {
+	var w strings.Builder
+	say := func(name, format string, args ...any) {
+		fmt.Fprintf(&w, "%-16s %s\n", name, fmt.Sprintf(format, args...))
+	}
+	if p.guessed {
+		say("agent", "none found on PATH; the configuration names claude, put your own CLI there")
+	} else {
+		say("agent", "%s", strings.Join(p.choice.Runners, ", "))
+	}
+	if len(p.found.Managers) > 0 {
+		say("package manager", "%s", strings.Join(p.found.Managers, ", "))
+	}
+	for i, t := range p.choice.Tests {
+		if p.given {
+			say("tests", "%s", t)
+		} else {
+			say("tests", "%s   (from %s)", t, p.found.Tests[i].From)
+		}
+	}
+	if len(p.choice.Tests) == 0 {
+		say("tests", "no test command found: tests are disabled, and you approve the completion")
+	}
+	for _, command := range p.choice.Installs {
+		say("recovery", "%s   (runs without asking)", command)
+	}
+	say("recovery", "superloop asks you about every other command")
+	for _, s := range p.leftOut() {
+		say("left out", "%s", s)
+	}
+	for _, f := range p.missing(repo) {
+		say(verb, "%s", f.path)
+	}
+	for _, f := range p.kept(repo) {
+		say("kept", "%s", f)
+	}
+	return w.String()
+}

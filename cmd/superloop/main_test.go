@@ -4,7 +4,9 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -14,7 +16,10 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/loop/local"
+	"github.com/superloop/superloop/recovery/places"
+	"github.com/superloop/superloop/recovery/steering"
 )
 
 // TestMain makes this test binary the real program under two names: as
@@ -22,6 +27,11 @@ import (
 // and commands with.
 func TestMain(m *testing.M) {
 	local.Main()
+	// A superloop of a test lives for a fraction of a second, of which garbage collections would take a sixth.
+	if err := os.Setenv("GOGC", "400"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
 	// Most of a test's time is spent waiting for processes and for the disk.
 	if n := runtime.GOMAXPROCS(0); n < 4 && !raceEnabled {
 		if err := flag.Set("test.parallel", "4"); err != nil { // one on the command line wins
@@ -29,7 +39,37 @@ func TestMain(m *testing.M) {
 			os.Exit(2)
 		}
 	}
-	testscript.Main(m, map[string]func(){"superloop": superloopMain})
+	if len(os.Args) > 1 && strings.HasPrefix(os.Args[1], "-test.") { // not the superloop of a script
+		if err := os.Setenv("PATH", existing(os.Getenv("PATH"))); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(2)
+		}
+	}
+	testscript.Main(tidy{m}, map[string]func(){"superloop": superloopMain, "plant": plantMain})
+}
+
+// existing returns the directories of a PATH that exist. A superloop that a test kills leaves the links behind that keep
+// the others free, in the home directory of whoever runs the tests.
+func existing(path string) string {
+	return strings.Join(slices.DeleteFunc(filepath.SplitList(path), func(dir string) bool {
+		_, err := os.Stat(dir)
+		return err != nil
+	}), string(filepath.ListSeparator))
+}
+
+// tidy removes such links from directories of the system, which belong to the user of user.sh.
+type tidy struct{ *testing.M }
+
+func (t tidy) Run() int {
+	code := t.M.Run()
+	for _, e := range places.Entries() {
+		for _, path := range e.Holds {
+			if to, err := os.Readlink(path); filepath.IsAbs(path) && err == nil && to == steering.Free {
+				_ = os.Remove(path) // as little as without it
+			}
+		}
+	}
+	return code
 }
 
 func superloopMain() {
@@ -38,6 +78,9 @@ func superloopMain() {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(99)
+	}
+	if dir := os.Getenv("SUPERLOOP_TEST_TRUSTED"); dir != "" { // user.sh, in which the system's files are the user's
+		proc.TrustInTests(dir)
 	}
 	a := newApp(disk, os.Stdin, os.Stdout, os.Stderr)
 	if api := os.Getenv("SUPERLOOP_TEST_SLACK"); api != "" { // a Slack of the test, on this machine

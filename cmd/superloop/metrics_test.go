@@ -139,7 +139,7 @@ func TestMetricsOfARun(t *testing.T) {
 	n.write("agent.sh", gatedAgent)
 	n.write("repo/.superloop/config.json", fmt.Sprintf(`{
   "runners": {"gated": {"command": ["sh", %q, %q]}},
-  "loops": [{"id": "l", "spec_file": ".superloop/specs/l.md", "max_iterations": 3, "completion_promise": "DONE",
+  "loops": [{"id": "l", "spec_file": ".superloop/specs/l.md", "max_iterations": 3, "completion_promise": "DONE", "completion": {"allow_ungated": true},
     "roles": ["implementer", "reviewer"], "retry": {"attempts": 3, "backoff_seconds": 0}}]
 }`, n.path("agent.sh"), n.path("gate")))
 	if err := syscall.Mkfifo(n.path("gate"), 0o600); err != nil {

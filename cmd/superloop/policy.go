@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -47,7 +46,7 @@ func (a *app) policies(c *cli.Context) (*policyFile, *config.Config, error) {
 	}
 	f := &policyFile{path: relTo(repo, configFile(repo))}
 	// The document only gives lines and columns. The values come from the configuration, which has been checked.
-	if data, err := os.ReadFile(cfg.Path); err == nil {
+	if data, err := config.Read(cfg.Path); err == nil {
 		f.doc, _ = schemas.Read(schemas.Config, data)
 	}
 	top := recovery.Section{Raw: cfg.Recovery, Pointer: "/recovery"}
@@ -353,6 +352,6 @@ func (a *app) policySuggest(c *cli.Context) error {
 		}
 		fmt.Fprintf(a.stdout, "%s\n    %s\n", text.Display(string(entry)), s.Why)
 	}
-	fmt.Fprintln(a.stdout, "next: copy what you want into recovery.auto_approve of .superloop/config.json, then: superloop policy lint")
+	fmt.Fprintln(a.stdout, a.here("next: copy what you want into recovery.auto_approve of .superloop/config.json, then: superloop policy lint"))
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/internal/batch"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/internal/workdir"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/action"
@@ -142,7 +143,7 @@ func into(keys map[string]json.RawMessage, key string, dst any) error {
 	if loneSurrogate(raw) {
 		return fmt.Errorf("%q holds half of a surrogate pair, which is no character", key)
 	}
-	if err := json.Unmarshal(raw, dst); err != nil {
+	if err := text.Decode(raw, dst); err != nil {
 		return fmt.Errorf("%q is not what it should be: %w", key, err)
 	}
 	return nil
@@ -162,7 +163,7 @@ func strictObject(line []byte, names ...string) (map[string]json.RawMessage, err
 		var raw json.RawMessage
 		token, err := dec.Token()
 		if err == nil {
-			err = dec.Decode(&raw)
+			err = text.Reason(dec.Decode(&raw))
 		}
 		switch {
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):

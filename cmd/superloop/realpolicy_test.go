@@ -10,7 +10,7 @@ import (
 )
 
 // twoCLIs are roles that either of two CLIs may do, claude first.
-const twoCLIs = `{"id": "l", "spec_file": ".superloop/specs/l.md", "max_iterations": 2, "completion_promise": "GREETED",
+const twoCLIs = `{"id": "l", "spec_file": ".superloop/specs/l.md", "max_iterations": 2, "completion_promise": "GREETED", "completion": {"allow_ungated": true},
 	"roles": {"implementer": {"runners": [{"runner": "claude", "model": "claude-sonnet-4-5"}, {"runner": "codex", "model": "gpt-5.2-codex"}]},
 		"reviewer": {"runners": [{"runner": "claude", "model": "claude-sonnet-4-5"}, {"runner": "codex", "model": "gpt-5.2-codex"}]}}}`
 

@@ -83,6 +83,9 @@ if (!out.includes("total = 1")) throw new Error(out)
 	}
 	n.write("proposal.json", string(proposal))
 	n.write("agent.sh", `cat > /dev/null
+echo x > made
+case $SUPERLOOP_ROLE in planner) f=plan.md ;; implementer) f=implementer.md ;; tester) f=test-report.md ;; *) f=review.md ;; esac
+echo "$SUPERLOOP_ROLE $SUPERLOOP_ITERATION" > "$SUPERLOOP_LOOP_DIR/$f"
 case $SUPERLOOP_ROLE in
 tester) node test.js 2> /dev/null || cp "`+n.path("proposal.json")+`" "$SUPERLOOP_LOOP_DIR/recovery.json" ;;
 reviewer) echo '<promise>DONE</promise>' ;;

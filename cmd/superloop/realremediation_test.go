@@ -19,6 +19,9 @@ import (
 func remediated(t *testing.T, recovery, tests string) *testEnv {
 	n := newTestEnv(t, false)
 	n.write("agent.sh", `cat > /dev/null
+echo x > made
+case $SUPERLOOP_ROLE in planner) f=plan.md ;; implementer) f=implementer.md ;; tester) f=test-report.md ;; *) f=review.md ;; esac
+echo "$SUPERLOOP_ROLE $SUPERLOOP_ITERATION" > "$SUPERLOOP_LOOP_DIR/$f"
 [ "$SUPERLOOP_ROLE" != reviewer ] || echo '<promise>DONE</promise>'
 `)
 	n.write("repo/.superloop/config.json", fmt.Sprintf(`{

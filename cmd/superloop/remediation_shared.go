@@ -120,7 +120,7 @@ func (a *app) tellProblems(problems catalog.Problems) {
 		fmt.Fprintf(a.stderr, "superloop: left out: %s\n", text.Display(p.String()))
 	}
 	if len(wrong) > 0 {
-		fmt.Fprintln(a.stderr, "hint: superloop classify --lint")
+		fmt.Fprintln(a.stderr, "hint: "+a.here("superloop classify --lint"))
 	}
 }
 
@@ -222,6 +222,7 @@ func (k *aid) explain(ctx context.Context, in rules.Input) (render.Classificatio
 		return render.Classification{}, remedy.Plan{}, err
 	}
 	s := remedy.Situation{Dir: k.repo, FailedCommand: in.Command}
+	_, s.Listed = k.policy.Listed(in.Command)
 	if k.score != nil {
 		s.Score = k.score(f.Signature)
 	}

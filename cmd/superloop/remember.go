@@ -63,7 +63,7 @@ func (a *app) rememberable(c *cli.Context, rec escalation.Record, req escalation
 		return nil, err
 	}
 	r.mode = info.Mode().Perm()
-	if r.was, err = os.ReadFile(r.config); err != nil {
+	if r.was, err = config.Read(r.config); err != nil {
 		return nil, err
 	}
 	own := fmt.Sprintf("/loops/%d/recovery", slices.IndexFunc(t.file.Loops, func(l config.Loop) bool { return l.ID == rec.Question.Loop }))
@@ -84,7 +84,7 @@ func (a *app) rememberable(c *cli.Context, rec escalation.Record, req escalation
 // remember trusts the longer list first, and then writes it to the file. A supervisor that reads the file between the
 // two steps finds fewer rights than the trusted ones, which it accepts. It never finds more.
 func (a *app) remember(r *remembering, by string) error {
-	now, err := os.ReadFile(r.config)
+	now, err := config.Read(r.config)
 	if err != nil {
 		return err
 	}

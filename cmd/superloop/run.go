@@ -17,11 +17,11 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/superloop/superloop/cmd/superloop/internal/doctor"
 	"github.com/superloop/superloop/cmd/superloop/internal/metrics"
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/internal/proc"
-	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/local"
@@ -64,9 +64,20 @@ func (a *app) run(c *cli.Context) error {
 	if problems := cfg.Check(repo, lookPath(a.env)); len(problems) > 0 {
 		return &config.Error{Path: cfg.Path, Problems: problems}
 	}
+	ids := loop.Map(todo, func(l config.Loop) string { return l.ID })
+	if problems := cfg.CanComplete(repo, ids...); len(problems) > 0 {
+		return &config.Error{Path: cfg.Path, Problems: problems}
+	}
 	_, lacking := a.channels(cfg)
 	for _, p := range append(warnings(cfg), lacking...) {
-		fmt.Fprintf(a.stderr, "warning: %s\n", p)
+		if p.Code != config.CodeNoBound || c.Bool("json") { // else it is among what is off
+			fmt.Fprintf(a.stderr, "warning: %s\n", p)
+		}
+	}
+	if !c.Bool("json") {
+		for _, o := range doctor.SwitchedOff(cfg, todo, c.Bool("unprotected")) {
+			fmt.Fprintf(a.stderr, "off: %s\n", o)
+		}
 	}
 	stop, err := a.serveMetrics(metricsAt, repo, todo)
 	if err != nil {
@@ -167,9 +178,9 @@ func (a *app) progress(asJSON bool) render.Progress {
 		return render.NewJSONL(a.stdout)
 	}
 	if f := ttyOf(a.stderr); f != nil && a.env("TERM") != "dumb" && a.env("CI") == "" {
-		return render.NewLive(a.stderr, func() int { return columns(f) })
+		return render.NewLive(a.stderr, func() int { return columns(f) }, a.here)
 	}
-	return render.NewLines(a.stderr)
+	return render.NewLines(a.stderr, a.here)
 }
 
 // logger returns the supervisor's own log, which --verbose prints to stderr. It is for operators who build superloop or
@@ -191,13 +202,10 @@ func (a *app) verdict(ctx context.Context, s loop.State, cfg *config.Config, rep
 		talk = io.Discard
 	}
 	flags := " --loop " + s.LoopID
-	if wd, err := os.Getwd(); err != nil || wd != repo {
-		flags = " --repo " + text.Paste(repo) + flags
-	}
 	say := func(code int, what, next string) error {
 		fmt.Fprintf(talk, "%s: %s\n", s.LoopID, what)
 		if next != "" {
-			fmt.Fprintf(talk, "next: %s\n", next)
+			fmt.Fprintf(talk, "next: %s\n", a.here(next))
 		}
 		if code == exitOK {
 			return nil
@@ -215,7 +223,11 @@ func (a *app) verdict(ctx context.Context, s loop.State, cfg *config.Config, rep
 	}
 	switch s.Status {
 	case loop.Completed:
-		return say(exitOK, fmt.Sprintf("completed in %s, %s of work", count(s.Iteration, "iteration"), render.Duration(msec(s.ActiveMS))),
+		done := fmt.Sprintf("completed in %s, %s of work", count(s.Iteration, "iteration"), render.Duration(msec(s.ActiveMS)))
+		if s.Detail != "" {
+			done += "; " + s.Detail
+		}
+		return say(exitOK, done,
 			"superloop events"+flags+"   (superloop run --fresh"+flags+" starts it anew)")
 	case loop.AwaitingHuman:
 		next := "superloop kick" + flags

@@ -139,7 +139,7 @@ func TestRunners(t *testing.T) {
 	if err := os.WriteFile(paths.Health(), []byte("no JSON"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, out := n.superloop(nil, "runners"); code != exitFailed || !strings.Contains(out, "is damaged") {
+	if code, out := n.superloop(nil, "runners"); code != exitFailed || !strings.Contains(out, "to put it aside type: mv ") {
 		t.Errorf("of a damaged file: %d: %s", code, out)
 	}
 }

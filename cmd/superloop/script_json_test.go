@@ -199,10 +199,14 @@ func jsonFile(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// condition knows [bare]: testdata/bare.sh works here.
+// condition knows [bare]: testdata/bare.sh works here; and [user]: an ordinary
+// user gets namespaces here.
 func condition(name string) (bool, error) {
-	if name != "bare" {
-		return false, fmt.Errorf("there is no condition %q", name)
+	switch name {
+	case "bare":
+		return exec.Command("sh", "testdata/bare.sh", "true").Run() == nil, nil
+	case "user":
+		return exec.Command("sh", "testdata/user.sh", "unshare", "--user", "--map-current-user", "--pid", "--fork", "--mount-proc", "true").Run() == nil, nil
 	}
-	return exec.Command("sh", "testdata/bare.sh", "true").Run() == nil, nil
+	return false, fmt.Errorf("there is no condition %q", name)
 }

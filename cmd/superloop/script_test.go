@@ -26,7 +26,7 @@ const goodAgent = `{
   "version": 1,
   "turns": [
     {"role": "implementer", "steps": [{"append": {"path": "made", "content": "{iteration}\n"}}, {"report": "made"}]},
-    {"role": "reviewer", "steps": [{"report": "fine"}, {"last_message": "All is done. <promise>DONE</promise>"}]}
+    {"role": "reviewer", "steps": [{"report": "fine in {iteration} of {run}"}, {"last_message": "All is done. <promise>DONE</promise>"}]}
   ],
   "default": [{"report": "{role} looked"}]
 }`
@@ -35,8 +35,21 @@ const goodAgent = `{
 // in a home, a state directory and a repository of its own.
 func TestScript(t *testing.T) {
 	t.Parallel()
+	playScripts(t, "testdata/script")
+}
+
+// TestLongScript plays testdata/long, each of which takes some seconds of processor time.
+func TestLongScript(t *testing.T) {
+	t.Parallel()
+	if !slow() {
+		t.Skip("set SUPERLOOP_SLOW_TESTS=1, as .ci/run does")
+	}
+	playScripts(t, "testdata/long")
+}
+
+func playScripts(t *testing.T, dir string) {
 	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata/script",
+		Dir:                 dir,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup:               setupScript,
@@ -64,7 +77,7 @@ func setupScript(env *testscript.Env) error {
 		"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1",
 		"GIT_AUTHOR_NAME": "Ann", "GIT_AUTHOR_EMAIL": "ann@example.invalid",
 		"GIT_COMMITTER_NAME": "Ann", "GIT_COMMITTER_EMAIL": "ann@example.invalid",
-		"USER": "ann", "LC_ALL": "C",
+		"USER": "ann", "LC_ALL": "C", "GOGC": os.Getenv("GOGC"),
 	} {
 		env.Setenv(key, value)
 	}
@@ -73,7 +86,7 @@ func setupScript(env *testscript.Env) error {
 		return err
 	}
 	env.Setenv("EXAMPLES", examples)
-	for _, name := range []string{"agent.sh", "bare.sh"} {
+	for _, name := range []string{"agent.sh", "bare.sh", "user.sh"} {
 		text, err := os.ReadFile(filepath.Join("testdata", name))
 		if err == nil {
 			err = os.WriteFile(filepath.Join(env.WorkDir, name), text, 0o755)

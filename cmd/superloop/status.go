@@ -106,7 +106,7 @@ func (a *app) standings(loops []place) ([]standing, error) {
 		}
 		s := standing{View: view, Question: a.questionOf(p, view)}
 		s.Supervisor, _ = a.supervisor(p.Paths)
-		s.Next = next(s, decided(p, view))
+		s.Next = a.here(next(s, decided(p, view)))
 		all = append(all, s)
 	}
 	return all, nil

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"slices"
 	"strings"
@@ -32,16 +33,16 @@ func (a *app) undo(c *cli.Context) error {
 		return failf(exitUsage, "superloop undo --list --loop "+id, "--recovery %d: recoveries are counted from 1", n)
 	}
 	store := undo.Store{Disk: a.disk, Dir: p.Undo()}
-	all, err := store.List()
-	if err != nil {
-		return err
-	}
+	all, unread := store.List()
 	sets := setsOf(all, id, n)
 	if c.Bool("list") {
 		if c.Bool("json") {
-			return render.JSON(a.stdout, map[string]any{"loop_id": id, "sets": sets})
+			return cmp.Or(render.JSON(a.stdout, map[string]any{"loop_id": id, "sets": sets}), unread)
 		}
-		return printSets(a.stdout, id, sets)
+		return cmp.Or(printSets(a.stdout, id, sets), unread)
+	}
+	if len(sets) == 0 && unread != nil {
+		return unread
 	}
 	if len(sets) == 0 {
 		what := "a recovery"
@@ -58,7 +59,7 @@ func (a *app) undo(c *cli.Context) error {
 	if err := a.idle(p); err != nil {
 		return err
 	}
-	report, err := store.Restore(c.Context, set.ID, undo.Options{Force: c.Bool("force")})
+	report, err := restoreTries(c.Context, store, sets, undo.Options{Force: c.Bool("force")})
 	if told := a.tellUndo(c.Bool("json"), id, set, report); told != nil {
 		return told
 	}
@@ -68,6 +69,35 @@ func (a *app) undo(c *cli.Context) error {
 // setsOf returns the undo sets of a loop, the oldest first. If n is not 0, it returns only those of recovery n.
 func setsOf(all []undo.Kept, id string, n int) []undo.Kept {
 	return orEmpty(slices.DeleteFunc(slices.Clone(all), func(k undo.Kept) bool { return k.Label.Loop != id || n != 0 && k.Label.Recovery != n }))
+}
+
+// restoreTries restores the recovery of the last of sets. Each try of a recovery has a set of its own. restoreTries
+// restores the last try first, and stops at a try that it cannot restore completely. A second call restores what is
+// still missing.
+func restoreTries(ctx context.Context, store undo.Store, sets []undo.Kept, o undo.Options) (whole undo.Report, err error) {
+	last := sets[len(sets)-1].Label
+	sets = slices.DeleteFunc(slices.Clone(sets), func(s undo.Kept) bool { return s.Label.Run != last.Run || s.Label.Recovery != last.Recovery })
+	for set := range lastFirst(sets) {
+		var r undo.Report
+		r, err = store.Restore(ctx, set.ID, o)
+		whole.Add(r)
+		if err != nil || !r.Complete() {
+			break
+		}
+	}
+	return whole, err
+}
+
+// lastFirst yields the sets that were kept one after the other, in the order in which they are restored. It leaves out
+// those that have been restored, except for the first one, whose set holds how everything was.
+func lastFirst(sets []undo.Kept) iter.Seq[undo.Kept] {
+	return func(yield func(undo.Kept) bool) {
+		for i, set := range slices.Backward(sets) {
+			if (i == 0 || !set.Restored) && !yield(set) {
+				return
+			}
+		}
+	}
 }
 
 // idle fails while a supervisor has agents or commands at work in the work tree. A supervisor that waits for an

@@ -195,4 +195,30 @@ func TestUndoVerb(t *testing.T) {
 	}
 	code, stdout, _ = call()
 	is(code, exitOK, stdout, "nothing had to be put back")
+
+	// A recovery that was tried twice is undone to its first beginning, once and for all.
+	for _, try := range []string{"first", "second"} {
+		kept, err := store.Keep(t.Context(), undo.Request{Caps: undo.DefaultCaps(), Time: time.Now(), Label: undo.Label{Loop: "l", Run: "r2", Recovery: 1},
+			Targets: undo.Targets{Paths: []undo.Target{{Path: "dist"}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		write("dist/app.js", try)
+		if try == "first" {
+			continue // superloop was killed while it ran
+		}
+		if err := store.Seal(t.Context(), kept.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	code, stdout, stderr = call()
+	is(code, exitFailed, stdout, "recovery 1 of run r2", "put back:\n  dist\n", "it is not known whether the command or somebody else changed it")
+	is(code, exitFailed, stderr, "superloop undo --loop l --recovery 1 --force")
+	code, stdout, _ = call("--force")
+	is(code, exitOK, stdout, "recovery 1 of run r2", "put back:\n  dist\n", "moved beside")
+	if text, err := os.ReadFile(filepath.Join(repo, "dist/app.js")); err != nil || string(text) != "1" {
+		t.Errorf("%q %v", text, err)
+	}
+	code, stdout, _ = call()
+	is(code, exitOK, stdout, "nothing had to be put back")
 }

@@ -111,7 +111,7 @@ func (a *app) verifyTool(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	s, err := proc.Start(proc.Options{})
+	s, err := proc.Start(proc.OnHost("")) // the tool must work for the operator
 	if err != nil {
 		return fmt.Errorf("verifying %s: %w", names[0], err)
 	}

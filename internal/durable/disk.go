@@ -26,7 +26,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -354,25 +353,4 @@ func (d Disk) MkdirAll(op, path string, perm fs.FileMode) error {
 // Mkdir creates one directory. A power cut may undo it. Steps: mkdir.
 func (d Disk) Mkdir(op, path string, perm fs.FileMode) error {
 	return d.do(op, "mkdir", path, func() error { return os.Mkdir(path, perm) })
-}
-
-// Open opens a regular file for reading. It has the rules of opening for writing: it follows no link and never blocks.
-func Open(path string) (*os.File, error) { return OS().open("file", "open", path, os.O_RDONLY, 0) }
-
-// Read reads a whole file, under the rules of Open. A file of more than limit bytes is an error. For an empty file Read
-// returns a non-nil slice.
-func Read(path string, limit int64) ([]byte, error) {
-	f, err := Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(data)) > limit {
-		err = fmt.Errorf("it has more than %d bytes", limit)
-	}
-	if err != nil {
-		return nil, fail("file", "read", path, err)
-	}
-	return data, nil
 }

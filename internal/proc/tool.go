@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -113,16 +112,4 @@ func (l *limited) Write(p []byte) (int, error) {
 		return n, ErrTooMuchOutput
 	}
 	return n, nil
-}
-
-// Git runs git in dir such that git executes no program that the configuration of the repository names: no file system
-// monitor, no hook, and no fetch of missing objects. git replaces no object by another. Of the environment variables of
-// git only those for its configuration are passed on. git may print 256 MiB. See Tool.Run for the error.
-func Git(ctx context.Context, dir string, stdin []byte, args ...string) ([]byte, error) {
-	env := slices.DeleteFunc(os.Environ(), func(e string) bool {
-		return strings.HasPrefix(e, "GIT_") && !strings.HasPrefix(e, "GIT_CONFIG_") && !strings.HasPrefix(e, "GIT_CEILING")
-	})
-	env = append(env, "GIT_NO_REPLACE_OBJECTS=1", "GIT_NO_LAZY_FETCH=1", "GIT_ALLOW_PROTOCOL=none")
-	argv := append([]string{"git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"}, args...)
-	return Tool{Dir: dir, Env: env, Stdin: stdin, Limit: 256 << 20}.Run(ctx, argv...)
 }

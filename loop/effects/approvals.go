@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/superloop/superloop/escalation"
+	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/gate"
 	"github.com/superloop/superloop/recovery/failures"
@@ -27,7 +26,7 @@ type Approvals struct {
 	Journal  Journal
 	Executor Executor // judges the command in the question
 	Outbox   *Outbox
-	Tree     Looker // Tree tells whether the work tree still is the one whose completion the operator is to approve
+	Tree     Watcher // Tree tells whether the work tree still is the one whose completion the operator is to approve
 	// Runners tells who can go on with a role after the operator's answer.
 	Runners interface {
 		Candidates(s loop.State, role string) []failures.Candidate
@@ -311,23 +310,24 @@ func (a *Approvals) completionAnswered(ctx context.Context, s loop.State, rec es
 	if method == loop.MethodReject {
 		f.Status = "rejected"
 	} else {
-		tree, err := a.Tree.Look(ctx, s)
+		look, was := a.Tree.Files, s.Approval.Files
+		if was == "" {
+			look, was = func(ctx context.Context) (string, error) { return a.Tree.Look(ctx, s) }, s.Approval.Tree
+		}
+		now, err := look(ctx)
 		if err != nil {
 			return nil, err
 		}
-		f.TreeChanged = tree != s.Approval.Tree || method == loop.MethodManual
+		f.TreeChanged = now != was || now == loop.UnseenFiles || method == loop.MethodManual
 	}
 	return f, a.recordDecision(rec.Answer.At, f)
 }
 
 // recordDecision writes the decision into the files that operators read. The event in the journal is the record.
 func (a *Approvals) recordDecision(at time.Time, f loop.ApprovalDecided) error {
-	data, err := os.ReadFile(a.Paths.File("approval.json"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
+	data, err := door.ReadJSON(a.Paths.File("approval.json"), door.MaxReport)
 	if err != nil {
-		return err
+		return nil // the view is gone, or somebody has put something else there
 	}
 	was, err := gate.ParseApproval(data)
 	if err != nil {

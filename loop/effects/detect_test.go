@@ -106,6 +106,11 @@ func TestNobodyResponds(t *testing.T) {
 			t.Errorf("%+v", f)
 		}
 		w.agent = func(context.Context, proc.Spec) (proc.Result, error) { return exited(0, ""), nil }
+		w.silent = true
+		if f := w.perform(w.effect("reviewer")); f.Outcome != loop.OutcomeUnfit || f.Failure != nil || !strings.Contains(f.Error, `(review.md); "respond": {"insist": []} asks for none`) {
+			t.Errorf("no report: %+v", f)
+		}
+		w.silent = false
 		if f := w.perform(w.effect("planner")); f.Outcome != "ok" || exists(w.roles.Snapshots.Store().Path) {
 			t.Errorf("%+v", f)
 		}
@@ -125,7 +130,10 @@ func TestInsists(t *testing.T) {
 	}{
 		"several runners, no report":   {"implementer", nil, nil, "", failures.KindMissing, ""},
 		"several runners, report":      {"implementer", nil, nil, "new", "", ""},
-		"one runner, no report":        {"planner", nil, nil, "", "", ""},
+		"one runner, no report":        {"planner", nil, nil, "", failures.KindMissing, ""},
+		"an empty report":              {"planner", nil, nil, " \n", failures.KindEmpty, ""},
+		"one runner, report":           {"planner", nil, nil, "new", "", ""},
+		"the same but for blanks":      {"planner", []string{config.InsistDifference}, lastReport("982d9e3eb996f559"), "  text\n\n", failures.KindSame, ""},
 		"a proposal instead":           {"implementer", nil, func(w *roleWorld) { w.lies = true }, "", "", ""},
 		"insists on nothing":           {"implementer", []string{}, nil, "", "", ""},
 		"the same report":              {"planner", []string{config.InsistDifference}, lastReport("982d9e3eb996f559"), "text", failures.KindSame, ""},
@@ -141,7 +149,7 @@ func TestInsists(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			inRoleWorld(t, func(t *testing.T, w *roleWorld) {
-				w.set.Loop.Respond.Insist = c.insist
+				w.silent, w.set.Loop.Respond.Insist = true, c.insist
 				if c.prep != nil {
 					c.prep(w)
 				}

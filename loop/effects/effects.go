@@ -66,6 +66,8 @@ type Host struct {
 	// Said receives the last line that a role, the tests or the validation printed. nil means that nobody listens.
 	Said func(who, line string)
 	Log  *zap.Logger
+	// Moved is told what was in the way of a file and was moved aside. nil means that nobody listens.
+	Moved func(path, to string)
 }
 
 // Env returns the environment from which agents, tests and commands start.
@@ -117,6 +119,30 @@ func WithHurry(ctx context.Context, hurry <-chan struct{}) context.Context {
 func Hurry(ctx context.Context) <-chan struct{} {
 	hurry, _ := ctx.Value(hurryKey{}).(<-chan struct{})
 	return hurry
+}
+
+// lingerTime is how long a Linger goes on.
+const lingerTime = 3 * time.Second
+
+// Linger returns a context for short work that belongs to the fact which the supervisor records before it leaves. It
+// ends three seconds after ctx, or when the hurry of ctx begins, so that work which turns out to be long, such as hashing
+// large files, keeps no supervisor from leaving. The caller calls stop when the work is done.
+func Linger(ctx context.Context) (lingers context.Context, stop func()) {
+	lingers, stop = context.WithCancel(context.WithoutCancel(ctx))
+	go func() {
+		select {
+		case <-lingers.Done():
+			return
+		case <-ctx.Done():
+		}
+		select {
+		case <-lingers.Done():
+		case <-Hurry(ctx):
+		case <-time.After(lingerTime):
+		}
+		stop()
+	}()
+	return lingers, stop
 }
 
 // Request describes the run of an agent or of a command: its role, its run, its iteration and its directories.

@@ -1,8 +1,10 @@
 package effects
 
 import (
+	"context"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/superloop/superloop/loop"
@@ -80,4 +82,38 @@ func TestShort(t *testing.T) {
 	if at := recStart; !earlier(at, at.Add(1)).Equal(at) || !earlier(at.Add(1), at).Equal(at) {
 		t.Error("the later one")
 	}
+}
+
+// Short work is finished after the supervisor has to leave; long work ends three seconds later, or with the hurry.
+func TestLinger(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, leave := context.WithCancel(t.Context())
+		lingers, stop := Linger(ctx)
+		defer stop()
+		begun := time.Now()
+		time.Sleep(time.Minute)
+		if lingers.Err() != nil {
+			t.Fatal("it ended while nobody had to leave")
+		}
+		leave()
+		<-lingers.Done()
+		if took := time.Since(begun) - time.Minute; took != 3*time.Second {
+			t.Errorf("it went on for %v", took)
+		}
+		hurry := make(chan struct{})
+		ctx, leave = context.WithCancel(WithHurry(t.Context(), hurry))
+		hurried, stop2 := Linger(ctx)
+		defer stop2()
+		leave()
+		time.Sleep(time.Second)
+		if hurried.Err() != nil {
+			t.Fatal("it ended at once")
+		}
+		close(hurry)
+		synctest.Wait()
+		if hurried.Err() == nil {
+			t.Error("it goes on in a hurry")
+		}
+	})
 }

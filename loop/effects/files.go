@@ -9,8 +9,6 @@ import (
 	"strings"
 	"syscall"
 
-	"go.uber.org/zap"
-
 	"github.com/superloop/superloop/internal/durable"
 )
 
@@ -49,13 +47,19 @@ func (h *Host) File(op, path string) (*durable.File, error) {
 	if err := h.Dir(op, filepath.Dir(path)); err != nil {
 		return nil, err
 	}
-	if info, err := os.Lstat(path); err == nil && !plain(info) {
-		if err := h.setAside(op, path); err != nil {
-			return nil, err
-		}
+	if err := h.clear(op, path); err != nil {
+		return nil, err
 	}
 	f, err := h.Disk.Create(op, path, 0o644)
 	return f, h.Full(err)
+}
+
+// clear moves aside what is at path, unless it is a regular file that has no other name.
+func (h *Host) clear(op, path string) error {
+	if info, err := os.Lstat(path); err == nil && !plain(info) {
+		return h.setAside(op, path)
+	}
+	return nil
 }
 
 // plain reports whether a file is a regular file with exactly one name (hard link).
@@ -64,10 +68,13 @@ func plain(info fs.FileInfo) bool {
 	return info.Mode().IsRegular() && (!ok || st.Nlink == 1)
 }
 
+// setAside moves what is at path to a free name beside it.
 func (h *Host) setAside(op, path string) error {
-	to := path + ".foreign-" + h.Clock().UTC().Format("20060102T150405.000000000")
-	h.Log.Warn("something that superloop did not make is in its way; it is moved aside", zap.String("path", path), zap.String("to", to))
-	return h.Full(h.Disk.Rename(op, path, to))
+	to, err := h.Disk.MoveFree(op, path, path+".foreign-"+h.Clock().UTC().Format("20060102T150405.000000000"))
+	if err == nil && h.Moved != nil {
+		h.Moved(path, to)
+	}
+	return h.Full(err)
 }
 
 // Create writes a file that belongs to one attempt. The write need not be atomic: if a crash interrupts the attempt,
@@ -88,8 +95,11 @@ func (h *Host) Write(name string, data []byte) error {
 	return h.Full(h.Disk.WriteProjection(op, h.Paths.File(name), data, 0o644))
 }
 
-// Append appends whole lines to one of the loop's files.
+// Append appends whole lines to one of the loop's files. The file is a regular one that has no other name.
 func (h *Host) Append(op, name string, lines []byte) error {
+	if err := h.clear(op, h.Paths.File(name)); err != nil {
+		return err
+	}
 	w, err := h.Disk.OpenAppend(op, h.Paths.File(name), 0o644)
 	if err == nil {
 		err = errors.Join(w.Append(lines), w.Close())

@@ -7,21 +7,19 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
-	"os"
 	"strings"
 
 	"go.uber.org/zap"
 
+	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/gate"
-	"github.com/superloop/superloop/roles"
 	"github.com/superloop/superloop/roles/agent"
 )
 
 // Gates performs Report and the gates that run no command: CheckPromise, CheckChecklists, CheckPrerequisites,
-// CollectEvidence and CheckStuck. They read a bounded amount, so Gates finishes an effect even if ctx has ended.
+// CollectEvidence, CheckTree and CheckStuck. When ctx ends, Gates has three seconds to finish the effect.
 type Gates struct {
 	*Host
 	Tree *Tree
@@ -31,11 +29,13 @@ type Gates struct {
 func (g *Gates) Perform(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
 	perform := map[loop.EffectKind]func(context.Context, loop.Effect, loop.State) (loop.Fact, error){
 		loop.CheckPromise: g.checkPromise, loop.CheckChecklists: g.checkChecklists, loop.CheckPrerequisites: g.checkPrerequisites,
-		loop.CollectEvidence: g.collectEvidence, loop.CheckStuck: g.checkStuck, loop.Report: g.report}[e.Kind]
+		loop.CollectEvidence: g.collectEvidence, loop.CheckTree: g.checkTree, loop.CheckStuck: g.checkStuck, loop.Report: g.report}[e.Kind]
 	if perform == nil {
 		return nil, fmt.Errorf("%q is no effect of the gates", e.Kind)
 	}
-	return perform(context.WithoutCancel(ctx), e, s)
+	ctx, stop := Linger(ctx)
+	defer stop()
+	return perform(ctx, e, s)
 }
 
 // lastMessage returns the last message of the newest attempt of the promise role in this iteration, or "" if there is
@@ -46,8 +46,8 @@ func (h *Host) lastMessage(s loop.State) (string, error) {
 	if !ok {
 		return "", nil
 	}
-	text, _, err := roles.ReadRegular(h.RoleFiles(s.Iteration, role, r.Attempt).Last, agent.MaxMessage/2, agent.MaxMessage/2)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, roles.ErrNotRegular) {
+	text, _, err := door.Ends(h.RoleFiles(s.Iteration, role, r.Attempt).Last, agent.MaxMessage/2, agent.MaxMessage/2)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, door.ErrNotRegular) {
 		return "", nil
 	}
 	if err != nil {
@@ -73,8 +73,37 @@ func (g *Gates) checkPromise(ctx context.Context, e loop.Effect, s loop.State) (
 	if err != nil {
 		return nil, err
 	}
-	return loop.PromiseChecked{Of: loop.To(e), Expected: p.Expected, Text: p.Text, Matched: p.Matched, Tree: tree,
-		TreeChanged: s.TestsTree != "" && s.TestsTree != tree}, nil
+	f := loop.PromiseChecked{Of: loop.To(e), Expected: p.Expected, Text: p.Text, Matched: p.Matched, Tree: tree,
+		TreeChanged: s.TestsTree != "" && s.TestsTree != tree}
+	if !p.Matched {
+		return f, nil
+	}
+	if f.Files, err = g.Tree.Files(ctx); err != nil {
+		return nil, err
+	}
+	if s.TestsFiles != "" {
+		if f.TreeChanged = f.Files != s.TestsFiles; f.TreeChanged {
+			f.Paths = g.Tree.touched(s)
+		}
+	}
+	c := s.Plan.Completion
+	if c == nil {
+		return f, nil
+	}
+	if c.Change || c.TestChange || s.Baseline != "" {
+		done, err := g.Tree.work(ctx)
+		if err != nil {
+			return nil, err
+		}
+		f.TestChange = done.tests
+		if c.Change {
+			f.Change, f.Changed = done.verdict, done.changed
+		}
+	}
+	if len(c.Reports) > 0 {
+		f.Reports = g.reports(s)
+	}
+	return f, err
 }
 
 // byRoot splits the paths of a gate by the directory that they are relative to, and calls look for each directory. The
@@ -169,13 +198,13 @@ func (g *Gates) checkStuck(ctx context.Context, e loop.Effect, s loop.State) (lo
 	if err != nil {
 		return nil, err
 	}
-	data, err := os.ReadFile(g.Paths.File("stuck.json"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+	var prev gate.StuckState
+	data, err := door.ReadJSON(g.Paths.File("stuck.json"), door.MaxReport)
+	if err == nil {
+		prev, err = gate.ParseStuck(data)
 	}
-	prev, err := gate.ParseStuck(data)
 	if err != nil || prev.RunID != s.RunID {
-		prev = gate.StuckState{} // the file is missing, or belongs to another run
+		prev = gate.StuckState{} // the file is missing, is no state, or belongs to another run
 	}
 	prev.Streak = s.Stuck.Count      // the count of the journal, which nobody can edit
 	prev.Iteration = s.Iteration - 1 // a check that was not recorded has not counted
@@ -243,6 +272,12 @@ func (g *Gates) WriteReports(ctx context.Context, s loop.State) (string, error) 
 // An iteration that is reported again is the last one in the file.
 const timelineTail = 8 << 10
 
+// Bounds of what superloop reads back, in bytes. A longer file is not what superloop wrote, and is begun anew.
+const (
+	maxTimeline = 4 << 20
+	maxSummary  = 8 << 20
+)
+
 // writeTimeline appends the iteration's line to timeline.md. It rewrites the whole file if the line is in the file
 // already, or if it cannot append: the file is missing, its last line is torn, or it is a link or has a second name.
 func (g *Gates) writeTimeline(s loop.State, line string) error {
@@ -255,9 +290,15 @@ func (g *Gates) writeTimeline(s loop.State, line string) error {
 	if alone && bytes.HasSuffix(tail, []byte("\n")) && !bytes.Contains(tail, key) {
 		return g.Append("timeline", "timeline.md", []byte(line))
 	}
-	old, _, err := readEnd(path, math.MaxInt64)
+	old, _, err := readEnd(path, maxTimeline+1)
 	if err != nil {
 		return err
+	}
+	if len(old) > maxTimeline {
+		if err := g.setAside("timeline", path); err != nil {
+			return err
+		}
+		old = nil
 	}
 	if len(old) == 0 {
 		old = []byte(gate.TimelineHeader(g.LoopID))
@@ -274,8 +315,8 @@ func (g *Gates) writeTimeline(s loop.State, line string) error {
 // readEnd reads at most n bytes of the end of a regular file. alone reports whether the file has one name only. If
 // there is no regular file, readEnd returns no bytes and no error.
 func readEnd(path string, n int64) (end []byte, alone bool, err error) {
-	f, info, err := roles.OpenRegular(path)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, roles.ErrNotRegular) {
+	f, info, err := door.Open(path)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, door.ErrNotRegular) {
 		return nil, false, nil
 	}
 	if err != nil {
@@ -307,11 +348,14 @@ func (g *Gates) writeRunSummary(ctx context.Context, s loop.State, n gate.Iterat
 	if n.Promise, err = g.promise(s); err != nil {
 		return err
 	}
-	prev, err := os.ReadFile(g.Paths.File("run-summary.json"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	prev, err := door.ReadJSON(g.Paths.File("run-summary.json"), maxSummary)
+	if errors.Is(err, fs.ErrNotExist) {
+		prev, err = nil, nil
 	}
-	data, err := gate.AddRunEntry(prev, n)
+	var data []byte
+	if err == nil {
+		data, err = gate.AddRunEntry(prev, n)
+	}
 	if err != nil {
 		g.Log.Warn("run-summary.json could not be read and is begun anew", zap.Error(err))
 		if data, err = gate.AddRunEntry(nil, n); err != nil {

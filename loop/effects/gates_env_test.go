@@ -47,6 +47,7 @@ type gateWorld struct {
 	factErr error
 	lookErr error
 	lookSig string
+	files   string // what Files and AfterTests give
 	turns   []gateTurn
 	specs   []proc.Spec
 }
@@ -57,6 +58,7 @@ type gateTurn struct {
 	res  proc.Result
 	err  error
 	took time.Duration
+	do   func(spec proc.Spec) // what the command does, if it is not nil
 }
 
 func newGateWorld(t *testing.T) *gateWorld {
@@ -110,6 +112,24 @@ func (w *gateWorld) Look(_ context.Context, s loop.State) (string, error) {
 	return w.lookSig, w.lookErr
 }
 
+func (w *gateWorld) TestsWrote(_ context.Context, s loop.State) error {
+	w.log = append(w.log, "look at what the tests of "+s.RunID+" wrote")
+	return w.lookErr
+}
+
+func (w *gateWorld) Files(context.Context) (string, error) { return w.files, w.lookErr }
+
+func (w *gateWorld) BeforeTests(context.Context) error { w.log = append(w.log, "before"); return nil }
+
+func (w *gateWorld) Before(context.Context) error { w.log = append(w.log, "before"); return nil }
+
+func (w *gateWorld) After(context.Context, loop.State) (string, error) {
+	w.log = append(w.log, "after")
+	return w.files, nil
+}
+
+func (w *gateWorld) AfterTests(context.Context) (string, error) { return w.files, nil }
+
 func (w *gateWorld) Learned(_ context.Context, s loop.State, result string) {
 	w.log = append(w.log, "learned "+result+" of "+s.RunID)
 }
@@ -123,6 +143,9 @@ func (w *gateWorld) Run(ctx context.Context, spec proc.Spec) (proc.Result, error
 	turn := gateTurn{res: proc.Result{Ended: proc.Exited}}
 	if len(w.turns) > 0 {
 		turn, w.turns = w.turns[0], w.turns[1:]
+	}
+	if turn.do != nil {
+		turn.do(spec)
 	}
 	_, _ = io.WriteString(spec.Log, turn.out)
 	spec.Stdout([]byte(turn.out))

@@ -51,6 +51,7 @@ type recHost struct {
 	logged     *observer.ObservedLogs
 
 	tree     string // what Look gives
+	files    string // what Files gives
 	treeErr  error
 	whole    bool
 	believed []string // roles whose runners were believed in again
@@ -87,6 +88,7 @@ func newRecHost(t *testing.T) *recHost {
 	r := &recHost{t: t, now: recStart, logged: logged, tree: "tree-1", fail: map[string]error{}, config: &config.Config{}}
 	r.config.Recovery = []byte(`{"auto_approve": ["make deps"]}`)
 	r.Host = &Host{LoopID: "l", Paths: paths, Log: zap.New(core), Clock: func() time.Time { return r.now },
+		Moved:    func(path, to string) { zap.New(core).Warn("moved", zap.String("path", path), zap.String("to", to)) },
 		Settings: func() Settings { return Settings{Config: r.config, Next: r.next} }}
 	r.Disk = durable.OS().WithFault(func(op string) error {
 		r.mu.Lock()
@@ -110,6 +112,12 @@ func newRecHost(t *testing.T) *recHost {
 
 // Look is the tree; Candidates and Believed are about the runners.
 func (r *recHost) Look(context.Context, loop.State) (string, error) { return r.tree, r.treeErr }
+
+func (r *recHost) Files(context.Context) (string, error)             { return r.files, r.treeErr }
+func (r *recHost) BeforeTests(context.Context) error                 { return r.treeErr }
+func (r *recHost) Before(context.Context) error                      { return r.treeErr }
+func (r *recHost) After(context.Context, loop.State) (string, error) { return "", r.treeErr }
+func (r *recHost) AfterTests(context.Context) (string, error)        { return "", r.treeErr }
 
 func (r *recHost) Candidates(_ loop.State, role string) []failures.Candidate {
 	return []failures.Candidate{{Agent: failures.Agent{Runner: "for-" + role}, Fit: true}}
@@ -138,7 +146,7 @@ func (r *recHost) git() {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		r.t.Fatalf("%v: %s", err, out)
 	}
-	repo, err := worktree.Open(r.t.Context(), r.Paths.Repo)
+	repo, err := worktree.Open(r.t.Context(), r.Paths.Repo, r.Paths.Git())
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -303,6 +311,7 @@ type recExecutor struct {
 	err      error           // before anything
 	run      func(execute.Order)
 	learned  []learn.Outcome
+	trusted  int
 }
 
 func (x *recExecutor) Judge(_ context.Context, a action.Action, b recovery.Budget) (execute.Judgement, error) {
@@ -352,6 +361,8 @@ func (x *recExecutor) Execute(ctx context.Context, o execute.Order) (execute.Out
 	out.Now = now
 	return out, nil
 }
+
+func (x *recExecutor) Trust(_ context.Context, _ execute.Judgement) error { x.trusted++; return nil }
 
 func (x *recExecutor) Learn(_ context.Context, o learn.Outcome) { x.learned = append(x.learned, o) }
 

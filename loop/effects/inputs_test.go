@@ -11,6 +11,7 @@ import (
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/recovery/execute"
+	"github.com/superloop/superloop/recovery/inputs"
 	"github.com/superloop/superloop/recovery/learn"
 	"github.com/superloop/superloop/recovery/sandbox"
 	"github.com/superloop/superloop/recovery/undo"
@@ -37,7 +38,7 @@ func recReal(t *testing.T) (*recHost, *execute.Executor) {
 	t.Helper()
 	r := newRecHost(t)
 	r.put(filepath.Join(r.Paths.Repo, "Makefile"), "deps:\n\ttrue\n")
-	x := &execute.Executor{Repo: r.Paths.Repo, StateDir: r.Paths.State, Baseline: r.Paths.Guard(), Tmp: t.TempDir(), Disk: r.Disk,
+	x := &execute.Executor{Repo: r.Paths.Repo, StateDir: r.Paths.State, Ledger: inputs.Ledger{Disk: r.Disk, Dir: r.Paths.Common(), Repo: r.Paths.Repo}, Tmp: t.TempDir(), Disk: r.Disk,
 		Undo:    undo.Store{Disk: r.Disk, Dir: r.Paths.Undo(), Repo: r.Paths.Repo},
 		Learned: learn.Store{Disk: r.Disk, Path: r.Paths.Learned()}, Sandbox: recSandbox{r}, Environ: []string{"PATH=/usr/bin:/bin", "HOME=/nowhere"},
 		Policies: r.policies.InForce, Now: r.Clock, Warn: func(string, error) {}}
@@ -59,7 +60,7 @@ func TestInputsThatCannotBeRead(t *testing.T) {
 			t.Parallel()
 			r, x := recReal(t)
 			if c.baseline != "" {
-				r.put(r.Paths.Guard(), c.baseline)
+				r.put(filepath.Join(r.Paths.Common(), "inputs", "trusted"), c.baseline)
 			}
 			got, err := r.perform(recTaking(r, recListed))
 			f := recAs[loop.Proposed](t, got, err)
@@ -72,7 +73,7 @@ func TestInputsThatCannotBeRead(t *testing.T) {
 				t.Errorf("%+v", q.Command)
 			}
 			if c.pinned {
-				r.noErr(x.Pin(t.Context(), true))
+				r.noErr(x.Pin(t.Context(), r.Paths.Lock(), true))
 			}
 			got, err = r.perform(s)
 			if c.runs {
@@ -90,7 +91,7 @@ func TestInputsThatCannotBeRead(t *testing.T) {
 func TestInputsThatChange(t *testing.T) {
 	t.Parallel()
 	r, x := recReal(t)
-	r.noErr(x.Pin(t.Context(), true))
+	r.noErr(x.Pin(t.Context(), r.Paths.Lock(), true))
 	got, err := r.perform(recTaking(r, recListed))
 	f := recAs[loop.Proposed](t, got, err)
 	if f.Verdict != string(action.Auto) || f.InputsDigest == "" {
@@ -107,4 +108,22 @@ func TestInputsThatChange(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 	r.wantSteps("")
+}
+
+// What an operator has approved after a look at the difference is asked about once.
+func TestApprovedInputsAreTrusted(t *testing.T) {
+	t.Parallel()
+	r, x := recReal(t)
+	r.noErr(x.Pin(t.Context(), r.Paths.Lock(), true))
+	r.put(filepath.Join(r.Paths.Repo, "Makefile"), "deps:\n\tfalse\n")
+	for _, want := range []action.Decision{action.Human, action.Auto} {
+		got, err := r.perform(recTaking(r, recListed))
+		if f := recAs[loop.Proposed](t, got, err); f.Verdict != string(want) {
+			t.Fatalf("%+v, want %s", f, want)
+		}
+		if want == action.Human {
+			got, err = r.perform(recHumanFor(r, "make deps"))
+			recAs[loop.Executed](t, got, err)
+		}
+	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/escalation/notify"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
 )
@@ -288,7 +289,7 @@ func TestHeld(t *testing.T) {
 		}
 		want := notify.Message{ID: "held/0123456789abcdef", Kind: notify.ConfigChangeHeld, Loop: "l", Repo: r.Paths.Repo, Iteration: 4, Type: "policy_change", Status: "held", Digest: "0123456789abcdef",
 			Created: recStart, Reason: "config.json would allow more than was trusted (2 changes); that is not in force",
-			Actions: notify.Actions{Approve: "superloop config trust --repo " + r.Paths.Repo + " --digest 01234567", Manual: "superloop config diff --repo " + r.Paths.Repo}}
+			Actions: notify.Actions{Approve: "superloop config trust --repo " + text.Paste(r.Paths.Repo) + " --digest 01234567", Manual: "superloop config diff --repo " + text.Paste(r.Paths.Repo)}}
 		if !reflect.DeepEqual(got[0], want) || !strings.HasSuffix(got[1].Actions.Approve, " --digest 012") {
 			t.Errorf("%+v\nwant %+v", got, want)
 		}

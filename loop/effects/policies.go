@@ -46,9 +46,12 @@ func PlanOf(c *config.Config, l config.Loop) loop.Plan {
 		Evidence:             l.Evidence.Enabled,
 		RequireEvidence:      l.Evidence.Enabled && l.Evidence.RequireOnCompletion,
 		Approval:             l.Approval.Enabled && l.Approval.RequireOnCompletion,
+		Final:                l.Gates.Final == config.FinalCheckout && l.Tests.Mode != config.TestsDisabled,
 		Attempts:             l.Retry.Attempts, BackoffMS: l.Retry.Backoff.Milliseconds(),
 		MaxCostUSD: l.MaxCostUSD, MaxTokens: l.MaxTokens,
 	}
+	p.Completion = &loop.Completion{Ungated: !l.Gated() && !l.Completion.AllowUngated, Change: l.Completion.RequireChange, Reports: reportersOf(p, l.Completion.RequireReports),
+		Baseline: l.Completion.TestsBaseline && l.Tests.Mode != config.TestsDisabled && len(l.Tests.Commands) > 0, TestChange: l.Completion.RequireTestChange}
 	// A validation without commands and without static checks is skipped. The loader of the configuration has warned of
 	// it.
 	if v := l.Validation; v.Enabled && (len(v.Commands) > 0 || v.Preflight != nil) {

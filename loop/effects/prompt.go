@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/gate"
 	"github.com/superloop/superloop/recovery"
@@ -147,7 +148,7 @@ func (p *Prompts) specFile() string {
 
 func (p *Prompts) lastAttempt(e loop.Effect, s loop.State, last loop.RoleResult) *roles.Attempt {
 	files := p.RoleFiles(s.Iteration, e.Role, last.Attempt)
-	tail, _, _ := roles.ReadRegular(files.Log, 0, 2048) // "" if the role printed nothing, or its log is gone
+	tail, _, _ := door.Ends(files.Log, 0, 2048) // "" if the role printed nothing, or its log is gone
 	return &roles.Attempt{Ended: last.Outcome, Code: last.ExitCode, Tail: tail, Signal: last.Signal, After: ms(last.DurationMS)}
 }
 
@@ -162,7 +163,7 @@ func (p *Prompts) tests(s loop.State) *roles.Tests {
 	}
 	t.File = p.Paths.File("test-output.txt")
 	if t.Status != gate.StatusOK {
-		t.Output, _, _ = roles.ReadRegular(t.File, 8<<10, 8<<10)
+		t.Output, _, _ = door.Ends(t.File, 8<<10, 8<<10)
 	}
 	return &t
 }
@@ -171,7 +172,9 @@ func (p *Prompts) tests(s loop.State) *roles.Tests {
 func NamedGates(g loop.Gates) [][2]string {
 	var out [][2]string
 	for _, x := range [][2]string{{"promise", g.Promise}, {"tests", g.Tests}, {"validation", g.Validation},
-		{"prerequisites", g.Prerequisites}, {"checklist", g.Checklist}, {"evidence", g.Evidence}, {"approval", g.Approval}} {
+		{"prerequisites", g.Prerequisites}, {"checklist", g.Checklist}, {"evidence", g.Evidence}, {"approval", g.Approval}, {"change", g.Change},
+		{"test_change", g.TestChange},
+		{"reports", g.Reports}, {"tree", g.Tree}, {"final", g.Final}} {
 		if x[1] != "" {
 			out = append(out, x)
 		}

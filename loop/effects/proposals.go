@@ -19,11 +19,13 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/recovery/execute"
+	"github.com/superloop/superloop/roles/agent"
 	"github.com/superloop/superloop/schemas"
 )
 
@@ -81,7 +83,7 @@ func (r *Recoveries) takenFiles() ([]string, error) {
 	}
 	var out []string
 	for _, e := range entries {
-		if n := e.Name(); strings.HasPrefix(n, "recovery-") && strings.HasSuffix(n, ".json") {
+		if n := e.Name(); e.Type().IsRegular() && strings.HasPrefix(n, "recovery-") && strings.HasSuffix(n, ".json") {
 			out = append(out, filepath.Join(r.Paths.Private, n))
 		}
 	}
@@ -99,9 +101,9 @@ func (r *Recoveries) found() (recovery.Taken, error) {
 	if lerr != nil || len(left) != 1 {
 		return t, errors.Join(lerr, err)
 	}
-	data, rerr := os.ReadFile(left[0])
-	if rerr != nil {
-		return t, rerr
+	data, rerr := door.Read(left[0], int64(schemas.Recovery.Limit()))
+	if rerr != nil { // it is not what superloop wrote there
+		return t, fmt.Errorf("%w: %w", fs.ErrNotExist, rerr)
 	}
 	return recovery.Taken{Data: data, Digest: sha(data), Path: left[0]}, nil
 }
@@ -144,9 +146,10 @@ func (r *Recoveries) take(ctx context.Context, e loop.Effect, s loop.State) (loo
 		return r.invalid(s, t, loop.ProposalInvalid{Of: loop.To(e), Role: e.Role, Digest: t.Digest, Command: p.Recovery.Command, Rule: j.Rule, Reason: j.Reason,
 			Problems: []loop.Problem{{Pointer: at, Code: j.Rule, Message: j.Reason}}})
 	}
+	secrets := agent.Secrets(r.Env(), nil)
 	f := loop.Proposed{Of: loop.To(e), N: s.Recoveries.Proposed + 1, Source: cmp.Or(e.Role, loop.SourceSuperloop), Role: e.Role, Digest: t.Digest, Category: p.Category,
-		Severity: p.Severity, RootCause: p.Diagnosis.RootCause, Pattern: p.Diagnosis.ErrorPattern,
-		Evidence: p.Diagnosis.Evidence, Action: p.Recovery, Else: p.Fallback, Notes: p.Notes}
+		Severity: p.Severity, RootCause: secrets.String(p.Diagnosis.RootCause), Pattern: p.Diagnosis.ErrorPattern,
+		Evidence: loop.Map(p.Diagnosis.Evidence, secrets.String), Action: p.Recovery, Else: p.Fallback, Notes: p.Notes}
 	f.PatternSeen = r.PatternSeen(f.Pattern)
 	setVerdict(&f, j)
 	if f.File, err = r.archive(s, t, f.Verdict, f.Reason, &j); err != nil {
@@ -182,7 +185,7 @@ type archived struct {
 	Decision  any             `json:"decision,omitempty"`
 	Changes   string          `json:"changed_inputs,omitempty"`
 	Problems  any             `json:"problems,omitempty"`
-	Proposal  json.RawMessage `json:"proposal,omitempty"` // if it is valid JSON; else Text or Base64 holds it
+	Proposal  json.RawMessage `json:"proposal,omitempty"` // if it is valid JSON, not nested too deep; else Text or Base64 holds it
 	Text      string          `json:"text,omitempty"`
 	Base64    string          `json:"base64,omitempty"`
 }
@@ -198,7 +201,7 @@ func (r *Recoveries) archive(s loop.State, t recovery.Taken, verdict, reason str
 		a.Problems = t.Problems
 	}
 	switch {
-	case json.Valid(t.Data):
+	case door.Shallow(t.Data) && json.Valid(t.Data):
 		a.Proposal = t.Data
 	case utf8.Valid(t.Data):
 		a.Text = string(t.Data)
@@ -232,7 +235,7 @@ func (r *Recoveries) Sight(ctx context.Context, s loop.State) loop.Fact {
 	}
 	data, err := recovery.ReadProposal(r.Paths.Loop)
 	seen := fmt.Sprint(p.ID, " ", sha(data)) // the same bytes in another attempt are another proposal
-	if err != nil || r.sighted == seen || !json.Valid(data) {
+	if err != nil || r.sighted == seen || !door.Shallow(data) || !json.Valid(data) {
 		return nil // a file that is not valid JSON is most often still being written
 	}
 	f := loop.Seen{Sighting: loop.Sighting{Role: p.Role, Verdict: string(action.Invalid)}, Digest: sha(data)}

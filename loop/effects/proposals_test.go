@@ -108,6 +108,18 @@ func TestTakeCutsTheTimeout(t *testing.T) {
 	}
 }
 
+// What the tester says about the cause is recorded without a token that it quotes. The command stays as it is.
+func TestTakeMasksTheDiagnosis(t *testing.T) {
+	t.Parallel()
+	token := "gh" + "p_aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zaB3dE5"
+	r := newRecHost(t)
+	text := strings.NewReplacer("a mismatch", "push with "+token, "Host x", "said "+token).Replace(recProposal)
+	got, err := r.perform(recTaking(r, text))
+	if f := recAs[loop.Proposed](t, got, err); f.RootCause != "push with <secret>" || f.Evidence[0] != "test-output.txt:3: said <secret>" || f.Command != "npm ci" {
+		t.Errorf("%+v", f)
+	}
+}
+
 func TestTakeInvalid(t *testing.T) {
 	t.Parallel()
 	link := func(r *recHost) {
@@ -226,10 +238,6 @@ func TestTakeInTrouble(t *testing.T) {
 			r.noErr(os.Rename(r.Paths.Private, r.Paths.Private+"-"))
 			r.put(r.Paths.Private, "")
 		}, syscall.ENOTDIR},
-		"what was taken cannot be read": {recProposal, func(r *recHost, _ *loop.State) {
-			r.noErr(os.Remove(r.Paths.File(recovery.ProposalFile)))
-			r.noErr(os.Mkdir(filepath.Join(r.Paths.Private, "recovery-1.json"), 0o755))
-		}, syscall.EISDIR},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -276,5 +284,39 @@ func TestTheTimeInTheArchiveNeverGoesBack(t *testing.T) {
 	got, err := r.perform(s)
 	if k := r.kept(recAs[loop.Proposed](t, got, err).File); !k.TakenAt.Equal(s.UpdatedAt) {
 		t.Error(k.TakenAt)
+	}
+}
+
+// TestTakenIsNotWhatWasWritten: what lies at the place of a proposal that was taken ends no run.
+func TestTakenIsNotWhatWasWritten(t *testing.T) {
+	t.Parallel()
+	for name, put := range map[string]func(r *recHost, path string){
+		"a directory": func(r *recHost, path string) { r.noErr(os.Mkdir(path, 0o755)) },
+		"too large":   func(r *recHost, path string) { r.put(path, strings.Repeat(" ", 1<<20)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRecHost(t)
+			s := recTaking(r, recProposal)
+			r.noErr(os.Remove(r.Paths.File(recovery.ProposalFile)))
+			put(r, filepath.Join(r.Paths.Private, "recovery-1.json"))
+			got, err := r.perform(s)
+			recAs[loop.ProposalStale](t, got, err)
+		})
+	}
+}
+
+// TestADeepProposalIsInvalid: it is kept as text, because an indented copy would need the square of its depth.
+func TestADeepProposalIsInvalid(t *testing.T) {
+	t.Parallel()
+	r := newRecHost(t)
+	s := recTaking(r, strings.Repeat(`{"a":`, 10_000)+"1"+strings.Repeat("}", 10_000))
+	got, err := r.perform(s)
+	f := recAs[loop.ProposalInvalid](t, got, err)
+	if len(f.Problems) == 0 || f.Problems[0].Code != "too_deep" {
+		t.Errorf("%+v", f.Problems)
+	}
+	if kept := r.read(filepath.Join(r.Paths.Repo, f.File)); len(kept) > 200<<10 {
+		t.Errorf("its record has %d bytes", len(kept))
 	}
 }

@@ -24,6 +24,7 @@ type Executor interface {
 	Judge(context.Context, action.Action, recovery.Budget) (execute.Judgement, error)
 	Execute(context.Context, execute.Order) (execute.Outcome, error)
 	Learn(context.Context, learn.Outcome)
+	Trust(context.Context, execute.Judgement) error
 }
 
 // Recoveries performs the effects of a recovery: TakeProposal, JudgeAttempt and ExecuteRecovery.
@@ -218,6 +219,9 @@ func (a *Approvals) begin(ctx context.Context, r *loop.RecoveryState, now execut
 		return "the approval lapsed before it could begin", nil
 	case isError[*escalation.StateError](err):
 		return "the approval was begun already and has no outcome", nil
+	}
+	if err == nil && rec.Answer != nil && rec.Answer.Edit == nil && rec.Question.Command.GuardDiff == now.Diff {
+		a.Warn("what the approved command reads stays a question", a.Executor.Trust(ctx, now))
 	}
 	return "", a.Full(err)
 }

@@ -219,9 +219,9 @@ func TestRunSummary(t *testing.T) {
 	gateEqual(t, "begun anew", entries(), 1)
 	gateMust(t, os.Remove(w.host.Paths.File("run-summary.json")))
 	gateMust(t, os.Mkdir(w.host.Paths.File("run-summary.json"), 0o755))
-	if _, err := w.gates().WriteReports(t.Context(), w.state); !errors.Is(err, syscall.EISDIR) {
-		t.Errorf("what cannot be read is not overwritten: %v", err)
-	}
+	w.host.Disk = w.host.Disk.Clearing(func(string, string) {}, w.host.Paths.Super)
+	w.reportFully()
+	gateEqual(t, "begun anew beside a directory", entries(), 1)
 }
 
 func TestReportsThatAreAddedOnAFullDisk(t *testing.T) {

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/escalation"
+	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/recovery/failures"
-	"github.com/superloop/superloop/roles"
 )
 
 const maxGuardDiff = 32 << 10 // bounds the diff of changed inputs in a question, in bytes; the archive has all of it
@@ -94,7 +94,7 @@ func (a *Approvals) aboutFailure(s loop.State, q *escalation.Question) {
 	}
 	if resp.Policy != nil && h.Role != loop.TestsTask && h.Type == failures.TypeRole {
 		log := a.RoleFiles(s.Iteration, h.Role, s.Roles[h.Role].Attempt).Log
-		if tail, _, err := roles.ReadRegular(log, 0, maxTail); err == nil && strings.TrimSpace(tail) != "" {
+		if tail, _, err := door.Ends(log, 0, maxTail); err == nil && strings.TrimSpace(tail) != "" {
 			fmt.Fprintf(&b, "The end of what it printed (%s):\n%s\n", a.Paths.Rel(log), strings.TrimSpace(tail))
 		}
 	}
@@ -124,6 +124,9 @@ func otherOptions(s loop.State, but string) []escalation.Option {
 // tell what was done.
 func (a *Approvals) aboutCompletion(s loop.State, q *escalation.Question) {
 	q.Reason = fmt.Sprintf("All gates of iteration %d pass. Is the loop done?", s.Iteration)
+	if note := s.Unseen(); note != "" {
+		q.Reason += " Look at the work yourself: " + note + "."
+	}
 	q.Rule = ""
 	q.Manual = ""
 	var b strings.Builder

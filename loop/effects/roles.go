@@ -2,8 +2,6 @@ package effects
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +16,7 @@ import (
 	"github.com/superloop/superloop/recovery/failures"
 	"github.com/superloop/superloop/roles"
 	"github.com/superloop/superloop/roles/agent"
+	"github.com/superloop/superloop/roles/agent/class"
 )
 
 // RoleFiles holds the paths of the files of one attempt of a role: its prompt, its log, and its last message.
@@ -98,8 +97,16 @@ func (r *Roles) Perform(ctx context.Context, e loop.Effect, s loop.State) (loop.
 		return nil, err
 	}
 	// The old last message must not be mistaken for the last message of this attempt.
+	if err := r.clear("last-message", files.Last); err != nil {
+		return nil, err
+	}
 	if err := r.Disk.Remove("last-message", files.Last); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, r.Full(err)
+	}
+	if file, ok := roles.Deliverable(e.Role); ok {
+		if err := r.Disk.Clear("report", r.Paths.File(file)); err != nil {
+			return nil, r.Full(err)
+		}
 	}
 	stamp := roles.StampOf(r.Paths.Loop, e.Role)
 	if s, err = r.Journal.Fact(r.startOf(e, role, req, files)); err != nil {
@@ -113,7 +120,7 @@ func (r *Roles) Perform(ctx context.Context, e loop.Effect, s loop.State) (loop.
 	role.Timeout, capped = capTimeout(role.Timeout, e.LimitMS)
 	r.Runners.began(s, who)
 	x := run{role: role, who: who}
-	if role.Name == roles.Implementer && slices.Contains(r.insists(role), config.InsistChange) {
+	if role.Name == roles.Implementer && slices.Contains(r.insists(), config.InsistChange) {
 		x.tree = r.treeNow(ctx, s)
 	}
 	started := r.Now(s)
@@ -132,10 +139,17 @@ func (r *Roles) Perform(ctx context.Context, e loop.Effect, s loop.State) (loop.
 	f.LogFile, f.LastFile = r.Paths.Rel(files.Log), r.Paths.Rel(files.Last)
 	if out := roles.Check(r.Paths.Loop, e.Role, stamp); out.File != "" {
 		f.OutputFile, f.Output = out.File, string(out.Status)
+		if out.Status == roles.Fresh {
+			f.Digest = reportDigest(r.Paths.File(out.File))
+		}
 	}
 	f.Proposal = r.Proposals.Lies(s)
 	x.known, x.classifyUS = r.Failures.ClassifyRole(ctx, e, s, f, files.Log)
-	r.detect(ctx, s, &f, x)
+	if lost := r.Repo.Lost(); lost != nil && f.Outcome != loop.OutcomeInterrupted {
+		f.Outcome, f.Class, f.Error, f.Fix = loop.OutcomeError, string(class.Repository), lost.Error(), lost.Fix
+	} else {
+		r.detect(ctx, s, &f, x)
+	}
 	if f.Outcome == loop.OutcomeOK {
 		r.Snapshots.Keep(s)
 		r.Failures.Overrule(ctx, s, f)
@@ -181,14 +195,11 @@ func totalsOf(told json.RawMessage) *agent.Totals {
 
 // insists returns the conditions that a turn must meet besides its end without an error. A turn that does not meet them
 // has failed.
-func (r *Roles) insists(role config.Role) []string {
+func (r *Roles) insists() []string {
 	if list := r.Settings().Loop.Respond.Insist; list != nil {
 		return list
 	}
-	if len(role.Runners) > 1 {
-		return []string{config.InsistReport}
-	}
-	return nil
+	return []string{config.InsistReport}
 }
 
 // treeNow returns the signature of the work tree, or "" if git cannot tell it.
@@ -210,10 +221,7 @@ type run struct {
 
 // detect decides whether a run has failed and how, and puts the failure into the fact of the run.
 func (r *Roles) detect(ctx context.Context, s loop.State, f *loop.RoleEnded, x run) {
-	if s.Plan.Respond == nil {
-		return
-	}
-	must := r.insists(x.role)
+	must := r.insists()
 	asked := func(what string) bool {
 		return slices.Contains(must, what) && f.Outcome == loop.OutcomeOK && !f.Proposal
 	}
@@ -224,10 +232,6 @@ func (r *Roles) detect(ctx context.Context, s loop.State, f *loop.RoleEnded, x r
 		o.Until = f.Limit.Until
 	}
 	if asked(config.InsistDifference) && f.Output == string(roles.Fresh) {
-		if text, _, err := roles.ReadRegular(r.Paths.File(f.OutputFile), maxReport, 0); err == nil {
-			sum := sha256.Sum256([]byte(text))
-			f.Digest = hex.EncodeToString(sum[:8])
-		}
 		o.MustDiffer, o.Digest, o.LastDigest = true, f.Digest, s.LastRoles[f.Role].Digest
 	}
 	if asked(config.InsistChange) && x.tree != "" {
@@ -235,7 +239,13 @@ func (r *Roles) detect(ctx context.Context, s loop.State, f *loop.RoleEnded, x r
 	}
 	ev, failed := failures.Detect(o, classify.Signature)
 	if failed && f.Outcome == loop.OutcomeOK {
+		if o.MustReport && f.Output != string(roles.Fresh) && r.Settings().Loop.Respond.Insist == nil {
+			ev.Why += " (" + f.OutputFile + `); "respond": {"insist": []} asks for none`
+		}
 		f.Outcome, f.Error, f.Category = loop.OutcomeUnfit, ev.Why, string(ev.Kind)
+	}
+	if s.Plan.Respond == nil {
+		return // the machine only runs the role again
 	}
 	if failed {
 		f.Failure = &loop.FailureFact{Event: ev, ClassifyUS: x.classifyUS}
@@ -278,5 +288,3 @@ func (r *Roles) whyEverywhere(ctx context.Context, s loop.State, f *loop.RoleEnd
 		}
 	}
 }
-
-const maxReport = 1 << 20 // bounds how many bytes of a report are compared with the last report

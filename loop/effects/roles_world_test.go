@@ -23,6 +23,7 @@ import (
 	"github.com/superloop/superloop/loop/worktree"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/failures"
+	"github.com/superloop/superloop/roles"
 	"github.com/superloop/superloop/roles/agent/cooldown"
 )
 
@@ -41,6 +42,7 @@ type roleWorld struct {
 	sweepErr, factErr, treeErr error
 	environment                loop.Fact
 	lies                       bool
+	silent                     bool // the agent leaves no report by itself
 	classified                 *failures.Classified
 	facts                      failures.Facts
 	trees                      []string // signatures, one for each look
@@ -103,6 +105,13 @@ func (w *roleWorld) called(what string) { w.calls = append(w.calls, what) }
 func (w *roleWorld) Run(ctx context.Context, spec proc.Spec) (proc.Result, error) {
 	w.called("run")
 	w.spec = spec
+	for _, kv := range spec.Env {
+		if role, is := strings.CutPrefix(kv, "SUPERLOOP_ROLE="); is && !w.silent {
+			if file, ok := roles.Deliverable(role); ok {
+				w.write(w.host.Paths.File(file), role+"'s report\n")
+			}
+		}
+	}
 	return w.agent(ctx, spec)
 }
 

@@ -13,26 +13,42 @@ import (
 	"strings"
 	"time"
 
+	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/internal/pattern"
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/gate"
-	"github.com/superloop/superloop/roles"
 	"github.com/superloop/superloop/roles/agent"
 )
 
-// Tests performs RunTests and RunValidation.
+// Tests performs RunTests, RunValidation and RunFinal.
 type Tests struct {
 	*Host
 	Journal Journal
-	Tree    Looker
+	Tree    TestedTree
 	Learner Learner
 }
 
-// Looker takes a snapshot of the work tree and gives its signature.
+// Looker takes a snapshot of what git would commit, and gives its signature.
 type Looker interface {
 	Look(ctx context.Context, s loop.State) (string, error)
+}
+
+// Watcher is a Looker that also looks at all files that tests can read. See Tree.
+type Watcher interface {
+	Looker
+	Files(ctx context.Context) (string, error)
+	BeforeTests(ctx context.Context) error
+	Before(ctx context.Context) error
+	After(ctx context.Context, s loop.State) (string, error)
+	AfterTests(ctx context.Context) (string, error)
+}
+
+// TestedTree is a work tree that also notes what the tests before the first role wrote.
+type TestedTree interface {
+	Watcher
+	TestsWrote(ctx context.Context, s loop.State) error
 }
 
 // Learner notes the result of the tests for the recovery that has just ended: loop.Verified, loop.Ineffective,
@@ -41,13 +57,15 @@ type Learner interface {
 	Learned(ctx context.Context, s loop.State, result string)
 }
 
-// Perform performs RunTests or RunValidation.
+// Perform performs RunTests, RunValidation or RunFinal.
 func (t *Tests) Perform(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
 	switch e.Kind {
 	case loop.RunTests:
 		return t.run(ctx, e, s)
 	case loop.RunValidation:
 		return t.validate(ctx, e)
+	case loop.RunFinal:
+		return t.final(ctx, e)
 	}
 	return nil, fmt.Errorf("%q is no effect of the tests", e.Kind)
 }
@@ -65,6 +83,12 @@ func (t *Tests) run(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact
 		return nil, err
 	}
 	started := t.Now(s)
+	if e.Reason == loop.ReasonBaseline {
+		return t.baseline(ctx, e, s)
+	}
+	if err := t.Tree.BeforeTests(ctx); err != nil {
+		return nil, err
+	}
 	results, interrupted, err := t.commands(ctx, s, "tests", "test-output.txt", tests.Commands, tests.Timeout, e.LimitMS)
 	if err != nil {
 		return nil, err
@@ -85,14 +109,36 @@ func (t *Tests) run(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact
 	if err := t.Write("test-status.json", verdict.StatusJSON(t.Now(s))); err != nil {
 		return nil, err
 	}
-	f.Tree, err = t.Tree.Look(ctx, s)
+	if f.Tree, err = t.Tree.Look(ctx, s); err == nil && f.Status == gate.StatusOK { // red tests complete nothing
+		f.Files, err = t.Tree.AfterTests(ctx)
+	}
 	return f, err
+}
+
+// baseline runs all test commands before the first role, and returns whether they passed. Their output is not in the
+// files of the tests, which roles read.
+func (t *Tests) baseline(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
+	tests, started := t.Settings().Loop.Tests, t.Now(s)
+	results, interrupted, err := t.commands(ctx, s, "tests", "tests-baseline.txt", tests.Commands, tests.Timeout, e.LimitMS)
+	if err != nil {
+		return nil, err
+	}
+	verdict := gate.TestStatus(results)
+	f := loop.TestsBaseline{Of: loop.To(e), DurationMS: t.Now(s).Sub(started).Milliseconds(), Interrupted: interrupted}
+	if interrupted {
+		return f, nil
+	}
+	f.Status, f.ExitCode, f.Failed = loop.BaselineRed, verdict.ExitCode, verdict.Failed
+	if verdict.Status() == gate.StatusOK {
+		f.Status = loop.BaselineGreen
+	}
+	return f, t.Tree.TestsWrote(ctx, s)
 }
 
 // PatternSeen reports whether the error_pattern of a proposal occurs in the last output of the tests. It returns nil if
 // it cannot tell.
 func (h *Host) PatternSeen(pattern string) *bool {
-	out, _, err := roles.ReadRegular(h.Paths.File("test-output.txt"), 1<<20, 1<<20)
+	out, _, err := door.Ends(h.Paths.File("test-output.txt"), 1<<20, 1<<20)
 	if err != nil {
 		return nil
 	}
@@ -115,6 +161,12 @@ func (t *Tests) validate(ctx context.Context, e loop.Effect) (loop.Fact, error) 
 		}
 		pre = &res
 	}
+	watched := s.TestsFiles != "" && len(v.Commands) > 0
+	if watched {
+		if err := t.Tree.Before(ctx); err != nil {
+			return nil, err
+		}
+	}
 	results, interrupted, err := t.commands(ctx, s, "validation", "validation-output.txt", v.Commands, v.Timeout, e.LimitMS)
 	if err != nil {
 		return nil, err
@@ -127,6 +179,11 @@ func (t *Tests) validate(ctx context.Context, e loop.Effect) (loop.Fact, error) 
 	verdict := gate.Validation(pre, results)
 	f.Status, f.OK, f.Details = verdict.Status(), verdict.OK, strings.Join(verdict.Failed, "; ")
 	f.Results = t.Paths.Rel(t.Paths.File("validation-results.json"))
+	if watched {
+		if f.Files, err = t.Tree.After(ctx, s); err != nil {
+			return nil, err
+		}
+	}
 	at := t.Now(s)
 	if err := t.Write("validation-results.json", verdict.ResultsJSON(t.LoopID, s.Iteration, at)); err != nil {
 		return nil, err
@@ -270,7 +327,7 @@ func (h *Host) commands(ctx context.Context, s loop.State, who, file string, cmd
 		return nil, false, fmt.Errorf("running the %s: %w", who, err)
 	}
 	begun := h.Clock()
-	end := &printed{w: out}
+	end, secrets := &printed{w: out}, agent.Secrets(h.Env(), nil)
 	for _, cmd := range cmds {
 		limit := leftMS
 		if limit > 0 {
@@ -279,16 +336,20 @@ func (h *Host) commands(ctx context.Context, s loop.State, who, file string, cmd
 		bound, _ := capTimeout(timeout, limit)
 		fmt.Fprintf(end, "$ %s\n", cmd)
 		from := end.n
-		feed, said := agent.Follow(h.Says(who), nil)
+		feed, said := agent.Follow(h.Says(who), secrets)
+		masked := secrets.Writer(end)
 		res, runErr := h.Runner.Run(ctx, proc.Spec{Argv: []string{shell, "-c", cmd}, Dir: h.Repo.Top, Env: env, Timeout: bound,
-			Grace: commandGrace, Hurry: Hurry(ctx), Log: end, LogLimit: commandLog, Stdout: feed, Stderr: feed, Marker: Mark(s.RunID)})
+			Grace: commandGrace, Hurry: Hurry(ctx), Log: masked, LogLimit: commandLog, Stdout: feed, Stderr: feed, Marker: Mark(s.RunID)})
 		said()
+		if err := masked.Close(); err != nil {
+			return nil, false, err
+		}
 		if res.Ended == proc.Killed {
 			fmt.Fprintf(end, "%sinterrupted\n", end.newline())
 			return results, true, nil
 		}
 		r := gate.CommandResult{From: from, To: end.n, Command: cmd, ExitCode: res.Code, Signal: res.Signal, TimedOut: res.Ended == proc.TimedOut,
-			Duration: res.Duration, Output: []byte(res.Stdout.Text() + res.Stderr.Text())}
+			Duration: res.Duration, Output: []byte(secrets.String(res.Stdout.Text() + res.Stderr.Text()))}
 		if res.Ended == proc.NotStarted && res.Err != nil {
 			runErr = res.Err
 		}

@@ -42,7 +42,7 @@ func TestRunTests(t *testing.T) {
 	gateMust(t, err)
 	of := loop.Of{EffectID: "e1"}
 	gateEqual(t, "the facts before", w.facts, []loop.Fact{loop.TestsStarted{Of: of, Mode: "every", Commands: w.set.Loop.Tests.Commands, Reason: loop.ReasonIteration}})
-	gateEqual(t, "the order", w.log, []string{"tests_start", "run make a", "run make b", "run make c", "look at r2"})
+	gateEqual(t, "the order", w.log, []string{"tests_start", "before", "run make a", "run make b", "run make c", "look at r2"})
 	out := "$ make a\nfine\nexit_code: 0\n\n$ make b\nError: no\nexit_code: 3\n\n$ make c\nexit_code: 5\n\n"
 	gateEqual(t, "the output", w.file("test-output.txt"), out)
 	from := int64(strings.Index(out, "Error"))
@@ -72,6 +72,37 @@ func TestRunTests(t *testing.T) {
 		for _, kv := range []string{"SUPERLOOP_LOOP_DIR=" + w.host.Paths.Loop, Mark("r2"), "SUPERLOOP_ROLE=tests", "SUPERLOOP_ITERATION=3", "SUPERLOOP_ATTEMPT=1"} {
 			if !slices.Contains(spec.Env, kv) {
 				t.Errorf("%s is not in %q", kv, spec.Env)
+			}
+		}
+	}
+}
+
+// The tests before the first role leave the files of the tests alone, and say what they wrote.
+func TestRunTestsBeforeTheFirstRole(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		res  proc.Result
+		want loop.TestsBaseline
+		log  []string
+	}{
+		{exitedWith(0), loop.TestsBaseline{Status: loop.BaselineGreen, DurationMS: 2000}, []string{"tests_start", "run a", "look at what the tests of r1 wrote"}},
+		{exitedWith(4), loop.TestsBaseline{Status: loop.BaselineRed, ExitCode: 4, Failed: "a", DurationMS: 2000}, []string{"tests_start", "run a", "look at what the tests of r1 wrote"}},
+		{proc.Result{Ended: proc.Killed}, loop.TestsBaseline{DurationMS: 2000, Interrupted: true}, []string{"tests_start", "run a"}},
+	} {
+		w := newGateWorld(t)
+		w.set.Loop.Tests = config.Tests{Commands: []string{"a"}}
+		w.turns = []gateTurn{{out: "said\n", res: c.res, took: 2 * time.Second}}
+		fact, err := w.tests().Perform(t.Context(), runTests(loop.ReasonBaseline), w.state)
+		gateMust(t, err)
+		c.want.Of = loop.Of{EffectID: "e1"}
+		gateEqual(t, "the outcome", fact, loop.Fact(c.want))
+		gateEqual(t, "the order", w.log, c.log)
+		if out := w.file("tests-baseline.txt"); !strings.HasPrefix(out, "$ a\nsaid\n") {
+			t.Errorf("the output is %q", out)
+		}
+		for _, name := range []string{"test-output.txt", "test-status.json"} {
+			if exists(w.host.Paths.File(name)) {
+				t.Errorf("%s is there", name)
 			}
 		}
 	}
@@ -155,7 +186,7 @@ func TestInterruptedTests(t *testing.T) {
 	gateMust(t, err)
 	gateEqual(t, "the outcome", fact, loop.Fact(loop.TestsEnded{Of: loop.Of{EffectID: "e1"}, Rerun: true, Status: "skipped", Details: "interrupted",
 		Reason: loop.ReasonRecovery, Interrupted: true}))
-	gateEqual(t, "the order", w.log, []string{"tests_rerun_start", "run a", "run b"})
+	gateEqual(t, "the order", w.log, []string{"tests_rerun_start", "before", "run a", "run b"})
 	gateEqual(t, "the output", w.file("test-output.txt"), "$ a\n1\nexit_code: 0\n\n$ b\n2\ninterrupted\n")
 	gateEqual(t, "test-status.json", w.file("test-status.json"), "")
 }
@@ -186,7 +217,7 @@ func TestTestsAfterARecovery(t *testing.T) {
 		fact, err := w.tests().Perform(t.Context(), runTests(c.reason), w.state)
 		gateMust(t, err)
 		f := fact.(loop.TestsEnded)
-		want := []string{loop.TestsStarted{Rerun: c.rerun}.Event(), "run a"}
+		want := []string{loop.TestsStarted{Rerun: c.rerun}.Event(), "before", "run a"}
 		got := ""
 		if f.Verification != nil {
 			got = f.Verification.Result

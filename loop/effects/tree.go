@@ -8,9 +8,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"go.uber.org/zap"
 
+	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/loop/worktree"
@@ -26,15 +29,18 @@ type Tree struct {
 	known bool              // first and last are set
 	last  worktree.Snapshot // the newest snapshot
 	sig   string            // the signature of last
+	seen  sight
 }
 
-// Look takes a snapshot and returns its signature. It does so even if ctx has ended: a snapshot takes little time, and
-// belongs to the fact that the supervisor records before it leaves.
+// Look takes a snapshot and returns its signature. It has three seconds for this when ctx has ended: the snapshot belongs
+// to the fact that the supervisor records before it leaves.
 func (t *Tree) Look(ctx context.Context, s loop.State) (string, error) {
+	ctx, stop := Linger(ctx)
+	defer stop()
 	if err := t.load(ctx, s); err != nil {
 		return "", err
 	}
-	snap, err := t.Repo.SnapshotSince(context.WithoutCancel(ctx), t.last)
+	snap, err := t.Repo.SnapshotSince(ctx, t.last)
 	if err != nil {
 		return "", fmt.Errorf("looking at the work tree: %w", err)
 	}
@@ -96,7 +102,7 @@ func (t *Tree) prune(used ...string) error {
 		keep[b.Tree] = true
 	}
 	for _, e := range entries {
-		if keep[e.Name()] {
+		if keep[e.Name()] || e.IsDir() { // superloop makes no directory there
 			continue
 		}
 		if err := t.Disk.Remove("trees", filepath.Join(t.Paths.Trees(), e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -109,7 +115,8 @@ func (t *Tree) prune(used ...string) error {
 // First takes the snapshot before the first role and returns its signature. It also notes the uncommitted changes that
 // the operator had made by then.
 func (t *Tree) First(ctx context.Context) (string, error) {
-	ctx = context.WithoutCancel(ctx) // as in Look
+	ctx, stop := Linger(ctx)
+	defer stop()
 	snap, err := t.Repo.Snapshot(ctx)
 	if err != nil {
 		return "", fmt.Errorf("looking at the work tree: %w", err)
@@ -123,35 +130,97 @@ func (t *Tree) First(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	data, err := json.Marshal(baseline{Tree: sig, Dirty: dirty})
-	if err != nil {
-		return "", err
-	}
-	if err := t.Disk.WriteFile("baseline", t.Paths.Baseline(), append(data, '\n'), 0o600); err != nil {
-		return "", t.Full(err)
-	}
-	return sig, nil
+	return sig, t.note(baseline{Tree: sig, Dirty: dirty})
 }
 
-// baseline names the operator's uncommitted changes at the start of the loop. The loop must not commit them.
+// TestsWrote takes a snapshot after the tests before the first role, and notes the paths that they have changed. Such a
+// path is no work of the loop when the tests change it again.
+func (t *Tree) TestsWrote(ctx context.Context, s loop.State) error {
+	if _, err := t.Look(ctx, s); err != nil {
+		return err
+	}
+	b, err := t.baseline()
+	if err != nil {
+		return err
+	}
+	b.Wrote = worktree.Diff(t.first, t.last)
+	if len(b.Wrote) > maxWrote {
+		b.Wrote = nil
+	}
+	return t.note(b)
+}
+
+// maxWrote bounds the paths that TestsWrote notes. Of tests that change more it notes none.
+const maxWrote = 10_000
+
+// baseline names the operator's uncommitted changes at the start of the loop, which the loop must not commit, and the
+// paths that the tests before the first role wrote.
 type baseline struct {
 	Tree  string   `json:"tree"`
 	Dirty []string `json:"dirty"`
+	Wrote []string `json:"tests_wrote,omitempty"`
 }
+
+func (t *Tree) note(b baseline) error {
+	data, err := json.Marshal(b)
+	if err != nil {
+		return err
+	}
+	return t.Full(t.Disk.WriteFile("baseline", t.Paths.Baseline(), append(data, '\n'), 0o600))
+}
+
+const maxBaseline = 16 << 20 // bytes
 
 // baseline reads the file that First wrote. It returns an empty baseline if there is none.
 func (t *Tree) baseline() (b baseline, err error) {
-	data, err := os.ReadFile(t.Paths.Baseline())
+	err = door.ReadState(t.Paths.Baseline(), maxBaseline, "what an operator had changed before the loop began", "the next commit takes that in", &b)
 	if errors.Is(err, fs.ErrNotExist) {
 		return b, nil
 	}
+	return b, err
+}
+
+// work is what the loop has done since the run began, outside of the ignore list, the spec, the checklists, and what the
+// tests before the first role had written.
+type work struct {
+	verdict string // loop.Gates.Change
+	changed int    // how many paths differ between the tree before the first role and the newest snapshot
+	tests   string // loop.Gates.TestChange
+}
+
+// work returns the work of the run. The spec and the checklists say what is to be done, so a change of them is no work.
+func (t *Tree) work(ctx context.Context) (work, error) {
+	lost := work{verdict: loop.ChangeUnknown, tests: loop.ChangeUnknown}
+	b, err := t.baseline()
 	if err != nil {
-		return b, err
+		return lost, nil //nolint:nilerr // WhyMissing says what an operator does about a lost file
 	}
-	if err := json.Unmarshal(data, &b); err != nil {
-		return b, fmt.Errorf("reading %s: %w", t.Paths.Baseline(), err)
+	then, err := worktree.Load(t.Paths.Tree(b.Tree))
+	if b.Tree == "" || err != nil {
+		return lost, nil //nolint:nilerr // as above
 	}
-	return b, nil
+	l := t.Settings().Loop
+	ignore := append(slices.Clone(l.Stuck.Ignore), "/.superloop/**")
+	for _, glob := range l.Checklists {
+		ignore = append(ignore, "/"+strings.TrimPrefix(glob, "./"))
+	}
+	paths, _, err := worktree.Filter(worktree.Diff(then, t.last), ignore)
+	if err != nil {
+		return work{}, err
+	}
+	paths = slices.DeleteFunc(paths, func(p string) bool { return p == l.SpecFile || slices.Contains(b.Wrote, p) })
+	if len(paths) == 0 {
+		return work{verdict: loop.ChangeNone, tests: loop.ChangeNone}, nil
+	}
+	done := work{verdict: loop.ChangeOK, changed: len(paths), tests: loop.ChangeNone}
+	if slices.ContainsFunc(paths, t.holdsTests) {
+		done.tests = loop.ChangeOK
+	}
+	real, err := t.Repo.BeyondSpace(ctx, then, t.last, paths)
+	if !real {
+		done.verdict, done.tests = loop.ChangeSpace, loop.ChangeNone
+	}
+	return done, err
 }
 
 // load loads the snapshot that was taken before the iteration of s.
@@ -169,7 +238,7 @@ func (t *Tree) load(ctx context.Context, s loop.State) error {
 		// The file is lost, or a power failure has damaged it. The gate then compares the iteration with the current
 		// tree. The worst effect is that the loop looks idle once.
 		t.Log.Warn("the snapshot before this iteration is gone", zap.Error(err))
-		if first, err = t.Repo.Snapshot(context.WithoutCancel(ctx)); err != nil {
+		if first, err = t.Repo.Snapshot(ctx); err != nil {
 			return fmt.Errorf("looking at the work tree: %w", err)
 		}
 	}
@@ -194,12 +263,19 @@ func (t *Tree) notOurs(ctx context.Context, s loop.State) ([]string, error) {
 	return worktree.Unchanged(then, t.last, b.Dirty), nil
 }
 
+// maxIgnore bounds .superloop/.gitignore, in bytes. git reads all of it into memory.
+const maxIgnore = 1 << 20
+
 // Ignore makes git ignore the files that superloop writes, because they grow with every iteration. It leaves an
-// existing .superloop/.gitignore as it is.
+// existing .superloop/.gitignore as it is, unless the file is larger than maxIgnore.
 func (t *Tree) Ignore() error {
 	file := filepath.Join(t.Paths.Super, ".gitignore")
-	if exists(file) {
+	if info, err := os.Lstat(file); err == nil && (!info.Mode().IsRegular() || info.Size() <= maxIgnore) {
 		return nil
+	} else if err == nil {
+		if err := t.setAside("gitignore", file); err != nil {
+			return err
+		}
 	}
 	return t.Full(t.Disk.WriteFile("gitignore", file, []byte(layout.Gitignore), 0o644))
 }

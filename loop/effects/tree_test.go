@@ -27,7 +27,7 @@ func newGitWorld(t *testing.T) *gateWorld {
 	w.put("a.txt", "one\n")
 	w.git("add", "a.txt")
 	w.git("commit", "-q", "-m", "first")
-	repo, err := worktree.OpenEnv(t.Context(), w.host.Paths.Repo, w.host.Environ)
+	repo, err := worktree.OpenEnv(t.Context(), w.host.Paths.Repo, w.host.Paths.Git(), w.host.Environ)
 	gateMust(t, err)
 	w.host.Repo = repo
 	return w
@@ -294,8 +294,10 @@ func TestCheckPromise(t *testing.T) {
 		w.state.TestsTree = tests
 		fact, err := g.Perform(t.Context(), loop.Effect{ID: "e1", Kind: loop.CheckPromise}, w.state)
 		gateMust(t, err)
+		files, err := g.Tree.Files(t.Context())
+		gateMust(t, err)
 		gateEqual(t, "tests of "+tests, fact, loop.Fact(loop.PromiseChecked{Of: loop.Of{EffectID: "e1"}, Expected: "DONE", Text: &done, Matched: true,
-			Tree: first, TreeChanged: changed}))
+			Tree: first, TreeChanged: changed, Files: files}))
 	}
 	gateMust(t, os.RemoveAll(filepath.Join(w.host.Paths.Repo, ".git")))
 	w.state.Tree = "another"
@@ -307,6 +309,119 @@ func TestCheckPromise(t *testing.T) {
 		}
 		g.Tree, w.state.Stuck.Tree = &Tree{Host: w.host}, "gone"
 	}
+}
+
+// Work is what differs from the tree before the first role, whatever was committed since, and not the list of things to do.
+func TestWork(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change  func(w *gateWorld)
+		want    string
+		changed int
+	}{
+		"nothing":              {func(*gateWorld) {}, loop.ChangeNone, 0},
+		"undone":               {func(w *gateWorld) { w.put("a.txt", "two\n"); w.put("a.txt", "one\n") }, loop.ChangeNone, 0},
+		"ignored":              {func(w *gateWorld) { w.put("x.log", "new\n") }, loop.ChangeNone, 0},
+		"the spec":             {func(w *gateWorld) { w.put("docs/spec.md", "build nothing\n") }, loop.ChangeNone, 0},
+		"a box is ticked":      {func(w *gateWorld) { w.put("tasks/one/todo.md", "- [x] all\n") }, loop.ChangeNone, 0},
+		"superloop's own":      {func(w *gateWorld) { w.put(".superloop/specs/x.md", "new\n") }, loop.ChangeNone, 0},
+		"blanks":               {func(w *gateWorld) { w.put("a.txt", "\none  \n") }, loop.ChangeSpace, 1},
+		"a word":               {func(w *gateWorld) { w.put("a.txt", "two\n") }, loop.ChangeOK, 1},
+		"what tests wrote":     {func(w *gateWorld) { w.put("out.txt", "3\n") }, loop.ChangeNone, 0},
+		"committed":            {func(w *gateWorld) { w.put("b.txt", "new\n"); w.git("add", "."); w.git("commit", "-q", "-m", "b") }, loop.ChangeOK, 1},
+		"the tree is lost":     {func(w *gateWorld) { w.put("a.txt", "two\n"); gateMust(w.t, os.RemoveAll(w.host.Paths.Trees())) }, loop.ChangeUnknown, 0},
+		"the baseline is lost": {func(w *gateWorld) { w.put("a.txt", "two\n"); gateMust(w.t, os.Remove(w.host.Paths.Baseline())) }, loop.ChangeUnknown, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newGitWorld(t)
+			w.set.Loop.Stuck.Ignore, w.set.Loop.SpecFile, w.set.Loop.Checklists = []string{"*.log"}, "docs/spec.md", []string{"tasks/**/*.md"}
+			w.state.Plan.Completion = &loop.Completion{Change: true}
+			w.begin(&Tree{Host: w.host})
+			w.put("out.txt", "1\n")
+			gateMust(t, (&Tree{Host: w.host}).TestsWrote(t.Context(), w.state))
+			w.put("out.txt", "2\n")
+			w.says("<promise>DONE</promise>")
+			// An iteration has passed, and superloop was started anew.
+			w.put("c.log", "x")
+			tree := &Tree{Host: w.host}
+			w.state.Stuck.Tree = w.look(tree)
+			gateMust(t, tree.keep(w.state))
+			c.change(w)
+			g := &Gates{Host: w.host, Tree: &Tree{Host: w.host}}
+			fact, err := g.Perform(t.Context(), loop.Effect{ID: "e1", Kind: loop.CheckPromise}, w.state)
+			gateMust(t, err)
+			f := fact.(loop.PromiseChecked)
+			if f.Change != c.want || f.Changed != c.changed {
+				t.Errorf("%s, %d changed; want %s, %d", f.Change, f.Changed, c.want, c.changed)
+			}
+			if want := map[bool]string{true: loop.ChangeUnknown, false: loop.ChangeNone}[c.want == loop.ChangeUnknown]; f.TestChange != want {
+				t.Errorf("tests: %s; want %s", f.TestChange, want)
+			}
+			if c.want == loop.ChangeOK {
+				w.put("a_test.go", "package a\n")
+				fact, err := g.Perform(t.Context(), loop.Effect{ID: "e1", Kind: loop.CheckPromise}, w.state)
+				if f := fact.(loop.PromiseChecked); err != nil || f.TestChange != loop.ChangeOK {
+					t.Errorf("with a test: %s, %v", f.TestChange, err)
+				}
+			}
+			w.says("not yet")
+			fact, err = g.Perform(t.Context(), loop.Effect{ID: "e1", Kind: loop.CheckPromise}, w.state)
+			if f := fact.(loop.PromiseChecked); err != nil || f.Change != "" {
+				t.Errorf("without a promise: %q, %v", f.Change, err)
+			}
+		})
+	}
+}
+
+// A promise needs a review of its own iteration, and no earlier one over again.
+func TestReports(t *testing.T) {
+	t.Parallel()
+	w := newGitWorld(t)
+	g := w.gates()
+	w.begin(g.Tree)
+	w.says("<promise>DONE</promise>")
+	put := func(file, text string) {
+		t.Helper()
+		path := w.host.Paths.File(file)
+		gateMust(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		gateMust(t, os.WriteFile(path, []byte(text), 0o644))
+	}
+	put("archive/run-1/review.md", "All of  it\n\nis done\n")
+	put("archive/run-1/plan.md", "do this\n")
+	put("archive/notes", "a file of a human\n")
+	w.state.Plan.Roles = []string{"planner", "reviewer"}
+	w.state.Plan.Completion = &loop.Completion{Reports: reportersOf(w.state.Plan, []string{"plan", "implementer", "test-report", "review"})}
+	last := w.state.Roles["reviewer"]
+	for _, c := range []struct {
+		name, plan, review, output, want string
+		earlier                          []string
+	}{
+		{"both are new", "a plan", "fine", "fresh", "ok", nil},
+		{"a plan of an earlier run", "do this", "fine", "fresh", "plan.md:repeated", nil},
+		{"a review of an earlier run", "a plan", "All of it is\tdone", "fresh", "review.md:repeated", nil},
+		{"a review of an earlier iteration", "a plan", "fine ", "fresh", "review.md:repeated", []string{}},
+		{"an old review", "a plan", "other", "stale", "review.md:stale", nil},
+		{"no review", "a plan", "other", "missing", "review.md:missing", nil},
+		{"emptied since", "a plan", " \n", "fresh", "review.md:empty", nil},
+	} {
+		put("plan.md", c.plan)
+		put("review.md", c.review)
+		w.state.Reports = nil
+		if c.earlier != nil {
+			w.state.Reports = []string{reportDigest(w.host.Paths.File("review.md"))}
+		}
+		last.Output = c.output
+		w.state.Roles = map[string]loop.RoleResult{"planner": {Attempt: 1, Output: "fresh"}, "reviewer": last}
+		fact, err := g.Perform(t.Context(), loop.Effect{ID: "e1", Kind: loop.CheckPromise}, w.state)
+		gateMust(t, err)
+		gateEqual(t, c.name, fact.(loop.PromiseChecked).Reports, c.want)
+	}
+	w.state.Plan.Completion.Reports = reportersOf(loop.Plan{Roles: []string{"planner", "tester"}}, []string{"review"})
+	gateEqual(t, "who promises", w.state.Plan.Completion.Reports, []string{"tester"})
+	fact, err := g.Perform(t.Context(), loop.Effect{ID: "e1", Kind: loop.CheckPromise}, w.state)
+	gateMust(t, err)
+	gateEqual(t, "a role that did not run", fact.(loop.PromiseChecked).Reports, "test-report.md:missing")
 }
 
 func TestTreesOnAFullDisk(t *testing.T) {
@@ -393,6 +508,11 @@ func TestIgnore(t *testing.T) {
 	data, err = os.ReadFile(file)
 	gateMust(t, err)
 	gateEqual(t, "what a human has written", string(data), "mine")
+	gateMust(t, os.Truncate(file, maxIgnore+1))
+	gateMust(t, tree.Ignore())
+	data, err = os.ReadFile(file)
+	gateMust(t, err)
+	gateEqual(t, "instead of a megabyte", string(data), layout.Gitignore)
 	gateMust(t, os.Remove(file))
 	gateMust(t, os.Symlink("/nowhere", file))
 	gateMust(t, tree.Ignore())

@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"time"
 
 	"github.com/superloop/superloop/internal/proc"
@@ -164,12 +162,6 @@ func (t *Turns) price(s loop.State, f *loop.RoleEnded, account agent.Account, re
 func (t *Turns) KeepLastMessage(path string, res agent.Result) error {
 	if res.From == roles.FromFile || res.FinalMessage == "" {
 		return nil
-	}
-	if res.MessageProblem != "" {
-		// The agent left a pipe, a link or a directory at the path of the last message. Rename moves it out of the way.
-		if err := t.Disk.Rename("last-message", path, path+".foreign"); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return t.Full(err)
-		}
 	}
 	return t.Create("last-message", path, res.FinalMessage)
 }

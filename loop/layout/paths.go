@@ -116,7 +116,6 @@ func (p Paths) Control() string        { return p.private("control") }
 func (p Paths) Trees() string          { return p.private("trees") }
 func (p Paths) Tree(sig string) string { return filepath.Join(p.Trees(), sig) }
 func (p Paths) Baseline() string       { return p.private("baseline.json") }
-func (p Paths) Guard() string          { return p.private("guard.json") }
 func (p Paths) Git() string            { return p.private("git") } // what git takes instead of the repository's configuration
 func (p Paths) Commit() string         { return p.private("commit.json") }
 func (p Paths) Repository() string     { return p.private("repository") } // the path of the git directory with which the loop began

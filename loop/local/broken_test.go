@@ -3,6 +3,7 @@ package local
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/internal/testkit"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/control"
 	"github.com/superloop/superloop/loop/journal"
@@ -53,7 +55,7 @@ var courses = map[string]course{
 		w.ends(w.run(ctx), loop.Paused, loop.ReasonInterrupted)
 		w.on = nil
 		w.agent("touch fixed; " + agentDone)
-		if err := os.Remove(w.paths.Guard()); err != nil {
+		if err := os.RemoveAll(filepath.Join(w.paths.Common(), "inputs")); err != nil {
 			t.Fatal(err)
 		}
 		w.write(w.under(w.paths.Trees(), "old"), "")
@@ -80,6 +82,7 @@ var dispensable = map[string]string{
 	"lock":      "a lock holds without the name of its holder",
 	"head":      "the journal is whole without the anchor beside it",
 	"learned":   "what helped is learned anew",
+	"ended":     "what the run has changed stays a question",
 	"undo":      "the command runs, and its record says that it cannot be undone",
 	"undo-mark": "", "undo-parent": "", "undo-manifest": "", "undo-ref": "", "undo-seal": "",
 }
@@ -90,8 +93,8 @@ var dispensable = map[string]string{
 // its end and its journal is whole.
 func TestEachOperationOnTheDiskMayFail(t *testing.T) {
 	t.Parallel()
-	for name, c := range courses {
-		t.Run(name, func(t *testing.T) {
+	for course, c := range courses {
+		t.Run(course, func(t *testing.T) {
 			t.Parallel()
 			clean := c.begin(t)
 			clean.mu.Lock()
@@ -112,7 +115,11 @@ func TestEachOperationOnTheDiskMayFail(t *testing.T) {
 			if len(steps) < 12 {
 				t.Fatalf("only %d operations: %v", len(steps), steps)
 			}
-			for name, op := range steps {
+			for n, name := range slices.Sorted(maps.Keys(steps)) {
+				op := steps[name]
+				if sample := testkit.Sample(3, 1, 1); (n+len(course))%sample != 0 && !strings.HasPrefix(name, "events") {
+					continue // in another course, or in .ci/run
+				}
 				t.Run(name, func(t *testing.T) {
 					t.Parallel()
 					w := c.begin(t)

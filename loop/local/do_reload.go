@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"os"
 	"reflect"
 
 	"github.com/superloop/superloop/internal/proc"
@@ -12,10 +13,11 @@ import (
 	"github.com/superloop/superloop/loop/effects"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/sandbox"
+	"github.com/superloop/superloop/recovery/steering"
 )
 
-// protect finds out whether this system can keep agents from the configuration, from the private state and from the
-// files that superloop writes for people. From then on d.host.Runner starts agents with that protection.
+// protect finds out whether this system can keep agents from the configuration, from the private state, from the files
+// that superloop writes for people, and from what steers other programs outside of the repository. From then on d.host.Runner starts agents with that protection.
 func (d *driver) protect(ctx context.Context) {
 	own := sandbox.Protection{ReadOnly: []string{d.paths.Super}, Writable: []string{d.paths.Loop}, Hidden: []string{d.paths.State}}
 	if d.repo.Top != d.paths.Repo {
@@ -24,12 +26,19 @@ func (d *driver) protect(ctx context.Context) {
 	for _, name := range []string{"events.jsonl", "lock", "proposals"} {
 		own.ReadOnly = append(own.ReadOnly, d.paths.File(name))
 	}
-	d.host.Runner, d.protection = d.spawner, sandbox.ProtectionReport{Level: sandbox.ProtectNone, Notes: []string{"switched off by --unprotected"}}
+	d.host.Runner, d.protection = d.spawner, sandbox.ProtectionReport{Level: sandbox.ProtectNone, Tree: d.spawner.Level(), Notes: []string{"switched off by --unprotected"}}
 	if d.o.Unprotected {
 		return
 	}
 	d.host.Warn("agents may look into the supervisor's memory", proc.Undumpable())
+	d.surroundings.Close()
+	d.surroundings = steering.NewKeeper(steering.Home{Env: d.host.Env(), Work: []string{d.paths.Repo, d.repo.Top},
+		Needed: []string{d.paths.State, os.TempDir()}, Paths: d.o.Config.Protect.Paths, Allow: d.o.Config.Opened()}, d.o.Disk)
+	own.Around = d.surroundings.Around
 	d.host.Runner, d.protection = sandbox.Protect(ctx, d.spawner, own)
+	if d.protection.Level == sandbox.ProtectNone {
+		d.surroundings.Close() // nothing holds the links
+	}
 }
 
 // startConfig compares the configuration with the pin, puts the trusted part in force, and begins to watch the file.
@@ -62,8 +71,12 @@ func (d *driver) adopt() {
 	if !ok {
 		return // watch never removes a running loop from a configuration; the old one stays
 	}
+	was := d.o.Config.Protect
 	d.o.Config, d.loop = next, l
 	d.outbox.Configure()
+	if !reflect.DeepEqual(was, next.Protect) {
+		d.protect(d.life)
+	}
 }
 
 // checkConfig takes in a changed configuration. during is the role that runs at that time, "" for none.

@@ -8,6 +8,7 @@ import (
 	"github.com/superloop/superloop/loop/effects"
 	effectfailures "github.com/superloop/superloop/loop/effects/failures"
 	"github.com/superloop/superloop/recovery/execute"
+	"github.com/superloop/superloop/recovery/inputs"
 	"github.com/superloop/superloop/recovery/learn"
 	"github.com/superloop/superloop/recovery/sandbox"
 	"github.com/superloop/superloop/recovery/undo"
@@ -40,8 +41,9 @@ func (d *driver) equip() {
 	p.tree = &effects.Tree{Host: h}
 	rules := effectfailures.NewRules(d.life, h.Repo.Top, sandbox.Secrets(h.Env()))
 	p.snapshots = &effects.Snapshots{Host: h}
-	p.executor = &execute.Executor{Repo: h.Repo.Top, StateDir: d.paths.State, Baseline: d.paths.Guard(), Disk: d.o.Disk,
-		Undo: undo.Store{Disk: d.o.Disk, Dir: d.paths.Undo(), Repo: h.Repo.Top}, Learned: learn.Store{Disk: d.o.Disk, Path: d.paths.Learned()},
+	p.executor = &execute.Executor{Repo: h.Repo.Top, StateDir: d.paths.State, Disk: d.o.Disk,
+		Ledger: inputs.Ledger{Disk: d.o.Disk, Dir: d.paths.Common(), Repo: d.paths.Repo},
+		Undo:   undo.Store{Disk: d.o.Disk, Dir: d.paths.Undo(), Repo: h.Repo.Top}, Learned: learn.Store{Disk: d.o.Disk, Path: d.paths.Learned()},
 		Sandbox: execute.Spawned{Spawner: d.spawner}, Environ: h.Env(), Marker: effects.Mark(d.state.RunID), Policies: policies.InForce,
 		AcceptLoose: d.o.AcceptLoose, Now: d.o.Now, Warn: func(what string, err error) { d.log.Warn(what, zap.Error(err)) }}
 	turns := &effects.Turns{Host: h, Runners: p.runners}
@@ -63,9 +65,9 @@ func (p *performers) performer(kind loop.EffectKind) effects.Performer {
 	switch kind {
 	case loop.RunRole:
 		return p.roles
-	case loop.RunTests, loop.RunValidation:
+	case loop.RunTests, loop.RunValidation, loop.RunFinal:
 		return p.tests
-	case loop.CheckPromise, loop.CheckChecklists, loop.CheckPrerequisites, loop.CollectEvidence, loop.CheckStuck, loop.Report:
+	case loop.CheckPromise, loop.CheckChecklists, loop.CheckPrerequisites, loop.CollectEvidence, loop.CheckTree, loop.CheckStuck, loop.Report:
 		return p.gates
 	case loop.Commit:
 		return p.commits

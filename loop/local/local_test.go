@@ -136,7 +136,14 @@ func (w *world) under(dir, name string) string {
 	return rel
 }
 
-func (w *world) agent(text string) { w.write("agent.sh", "cat > /dev/null\n"+text+"\n") }
+// agentWorks is what every agent does first: it changes a file and leaves its report.
+const agentWorks = `cat > /dev/null
+echo "$SUPERLOOP_ROLE $SUPERLOOP_ITERATION" >> work.txt
+case $SUPERLOOP_ROLE in planner) f=plan.md ;; implementer) f=implementer.md ;; tester) f=test-report.md ;; *) f=review.md ;; esac
+echo "$SUPERLOOP_ROLE in iteration $SUPERLOOP_ITERATION" > "$SUPERLOOP_LOOP_DIR/$f"
+`
+
+func (w *world) agent(text string) { w.write("agent.sh", agentWorks+text+"\n") }
 
 // configText is a configuration of the loop l. A key that is given replaces that of the same name.
 func (w *world) configText(loopKeys string, topKeys ...string) string {
@@ -150,7 +157,7 @@ func (w *world) configText(loopKeys string, topKeys ...string) string {
 		}
 		return out
 	}
-	l := merge(`{"id": "l", "spec_file": "spec.md", "completion_promise": "DONE", "max_iterations": 3, "roles": ["planner", "reviewer"]}`, loopKeys)
+	l := merge(`{"id": "l", "spec_file": "spec.md", "completion_promise": "DONE", "completion": {"allow_ungated": true}, "max_iterations": 3, "roles": ["planner", "reviewer"]}`, loopKeys)
 	top := merge(fmt.Sprintf(`{"runners": {"sh": {"command": ["sh", %q]}}, "recovery": {"enabled": false}}`, filepath.Join(w.top, "agent.sh")), strings.Join(topKeys, ","))
 	top["loops"] = []any{l}
 	data, err := json.MarshalIndent(top, "", " ")

@@ -11,7 +11,9 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/control"
@@ -107,13 +109,15 @@ func eventsOf(lines []loop.Line) []journal.Event {
 // superloop writes it at once.
 const viewInterval = 100 * time.Millisecond
 
+const maxView = 4 << 20 // bounds a state.json, in bytes
+
 // ReadView reads state.json. If that file is gone, damaged or older than the journal's end, ReadView computes the view
 // from the journal. For a loop that never ran, the error is fs.ErrNotExist.
 func ReadView(p layout.Paths) (loop.View, error) {
 	var v loop.View
-	data, err := os.ReadFile(p.File("state.json"))
+	data, err := door.ReadJSON(p.File("state.json"), maxView)
 	if err == nil {
-		err = json.Unmarshal(data, &v)
+		err = text.Decode(data, &v)
 	}
 	if !exists(p.Events()) {
 		return v, err
@@ -159,7 +163,7 @@ func encodeView(v any) ([]byte, error) {
 
 func (d *driver) repoView(s loop.State, index int) loop.RepoView {
 	var v loop.RepoView
-	if data, err := os.ReadFile(filepath.Join(d.paths.Super, "state.json")); err == nil {
+	if data, err := door.ReadJSON(filepath.Join(d.paths.Super, "state.json"), maxView); err == nil {
 		_ = json.Unmarshal(data, &v) // a view that cannot be read is replaced
 	}
 	if v.Loops == nil {

@@ -11,12 +11,13 @@ import (
 	mathrand "math/rand/v2"
 	"os"
 	"path/filepath"
-	"strings"
+	"syscall"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/superloop/superloop/internal/dirwatch"
+	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/loop"
@@ -54,16 +55,25 @@ func open(ctx context.Context, o Options) (_ *driver, err error) {
 	if err != nil {
 		return nil, err
 	}
-	repo, err := worktree.Open(ctx, paths.Repo)
+	defer func() { err = notDirectory(err, paths.Private) }()
+	mended, err := worktree.MendHead(paths.Repo)
 	if err != nil {
 		return nil, err
 	}
-	host := &effects.Host{LoopID: o.LoopID, Paths: paths, Repo: repo, Disk: o.Disk, Environ: o.Environ, Fast: o.Fast, Clock: o.Now, Random: o.Random, Log: o.Log.With(zap.String("component", "loop"))}
-	if o.Observer != nil {
-		host.Said = o.Observer.Said
+	repo, err := worktree.Open(ctx, paths.Repo, paths.Git())
+	if err != nil {
+		return nil, err
 	}
-	d := &driver{o: o, host: host, loop: cfg, paths: paths, repo: repo, log: o.Log.With(zap.String("component", "loop"))}
-	host.Settings = d.settings
+	d := &driver{o: o, loop: cfg, paths: paths, repo: repo, log: o.Log.With(zap.String("component", "loop"))}
+	repo.OnMoved(d.movedAside)
+	o.Disk = o.Disk.Clearing(d.movedAside, paths.Super, paths.State)
+	d.o.Disk = o.Disk
+	d.noteHealed(mended)
+	d.host = &effects.Host{LoopID: o.LoopID, Paths: paths, Repo: repo, Disk: o.Disk, Environ: o.Environ, Fast: o.Fast, Clock: o.Now, Random: o.Random, Log: o.Log.With(zap.String("component", "loop"))}
+	if o.Observer != nil {
+		d.host.Said = o.Observer.Said
+	}
+	d.host.Settings, d.host.Moved = d.settings, d.movedAside
 	d.equip()
 	defer func() {
 		if err != nil {
@@ -104,16 +114,18 @@ func open(ctx context.Context, o Options) (_ *driver, err error) {
 	return d, nil
 }
 
-// setAside renames a journal that somebody has changed, and the anchor that shows the change, so that a fresh start is
-// possible. Both files are kept.
-func (d *driver) setAside() error {
-	suffix := ".tampered-" + d.o.Now().UTC().Format("20060102T150405.000Z")
-	for _, path := range []string{d.paths.Events(), d.paths.Head()} {
-		if err := d.o.Disk.Rename("tampered", path, path+suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
+// notDirectory returns what lies in the place of the private directory, or of one above it, if err follows from it.
+func notDirectory(err error, dir string) error {
+	if !errors.Is(err, syscall.ENOTDIR) && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for at := dir; at != filepath.Dir(at); at = filepath.Dir(at) {
+		info, serr := os.Stat(at)
+		if exists(at) && (serr == nil && !info.IsDir() || errors.Is(serr, fs.ErrNotExist)) { // also a link that leads nowhere
+			return &door.StateError{What: "the private state", Path: at, Err: errors.New("it is not a directory"), Without: "superloop begins anew"}
 		}
 	}
-	return nil
+	return err
 }
 
 // lock takes both locks of the loop. The private lock lies where agents at level L1 cannot delete it. A supervisor with
@@ -157,10 +169,24 @@ func (d *driver) takeUp(ctx context.Context) (err error) {
 		d.putViews()
 		return d.settle()
 	}
-	if d.spawner, err = proc.Start(proc.Options{Level: d.o.Containment}); err != nil {
+	// What the run leaves is looked at when its processes are gone, so this cleanup comes before that of the spawner.
+	d.cleanup = append(d.cleanup, func() {
+		d.host.Warn("changes of files that listed commands read stay questions", d.executor.Unpin(context.WithoutCancel(ctx)))
+	})
+	hold := proc.Options{Level: d.o.Containment}
+	if d.o.Unprotected {
+		hold = proc.OnHost(d.o.Containment)
+	}
+	if d.spawner, err = proc.Start(hold); err != nil {
 		return fmt.Errorf("starting the process that runs agents: %w", err)
 	}
 	d.cleanup = append(d.cleanup, func() { _ = d.spawner.Close() })
+	if err := d.sameRepository(fresh); err != nil {
+		return err
+	}
+	if err := d.heal(ctx, d.repo); err != nil {
+		return err
+	}
 	if err := d.enterWorktree(ctx); err != nil {
 		return err
 	}
@@ -168,6 +194,7 @@ func (d *driver) takeUp(ctx context.Context) (err error) {
 	if err := d.tree.Ignore(); err != nil {
 		return err
 	}
+	d.cleanup = append(d.cleanup, func() { d.surroundings.Close() })
 	d.protect(ctx)
 	news, err := d.startConfig(ctx)
 	if err != nil {
@@ -176,10 +203,14 @@ func (d *driver) takeUp(ctx context.Context) (err error) {
 	d.proposals = d.watches.Dir(life, d.paths.Loop, func(path string) bool { return filepath.Base(path) == recovery.ProposalFile })
 	d.cleanup = append(d.cleanup, d.outbox.Close)
 	d.outbox.Configure()
+	// A loop without recovery begins here, too: what its agents change is not the operator's.
+	if err := d.executor.Pin(ctx, d.paths.Lock(), d.state.Version == 0); err != nil {
+		return d.host.Full(err)
+	}
 	if fresh {
 		err = d.start(ctx)
 	} else {
-		err = d.resume(ctx)
+		err = d.resume()
 	}
 	if err != nil {
 		return err
@@ -218,18 +249,12 @@ func (d *driver) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	plan := effects.PlanOf(d.settings().Next, d.loop)
-	if plan.Recovery {
-		if err := d.pin(ctx); err != nil {
-			return err
-		}
-	}
-	return d.step(loop.Started{Plan: plan, Version: d.o.Version, PID: os.Getpid(),
+	return d.step(loop.Started{Plan: effects.PlanOf(d.settings().Next, d.loop), Version: d.o.Version, PID: os.Getpid(),
 		SpecFile: d.loop.SpecFile, Tree: tree, Containment: string(d.spawner.Level()), Rules: loop.CurrentRules})
 }
 
 // resume continues the loop where the journal ends.
-func (d *driver) resume(ctx context.Context) error {
+func (d *driver) resume() error {
 	f := loop.Resumed{Plan: effects.PlanOf(d.settings().Next, d.loop), Version: d.o.Version, PID: os.Getpid(), Status: d.state.Status,
 		Containment: string(d.spawner.Level()), Rules: loop.CurrentRules}
 	if p := d.state.Pending; p != nil && d.state.Begun && p.Kind != loop.AskHuman {
@@ -242,45 +267,7 @@ func (d *driver) resume(ctx context.Context) error {
 		return err
 	}
 	d.restarted = d.state.Human != nil && d.state.Human.Type == loop.EscalationRunner
-	if d.state.Plan.Recovery && !exists(d.paths.Guard()) {
-		if err := d.pin(ctx); err != nil {
-			return err
-		}
-	}
 	return d.tree.Prune(d.state)
-}
-
-// pin takes the baseline of the files that listed commands read (pinned inputs). superloop compares later changes with
-// it.
-func (d *driver) pin(ctx context.Context) error {
-	return d.host.Full(d.executor.Pin(ctx, d.state.Version == 0))
-}
-
-// archive moves the files of the last run to archive/<run id> before a fresh start. The journal stays, and the new run
-// appends to it.
-func (d *driver) archive() error {
-	if err := d.approvals.Withdraw("the loop begins anew"); err != nil {
-		return err
-	}
-	entries, err := os.ReadDir(d.paths.Loop)
-	if err != nil {
-		return err
-	}
-	to := filepath.Join(d.paths.Loop, "archive", d.state.RunID)
-	if err := d.o.Disk.MkdirAll("archive", to, 0o755); err != nil {
-		return d.host.Full(err)
-	}
-	for _, e := range entries {
-		switch name := e.Name(); {
-		case name == "archive", name == "lock", name == "state.json", name == "usage.jsonl":
-		case strings.HasPrefix(name, "events.jsonl"):
-		default:
-			if err := d.o.Disk.Rename("archive", filepath.Join(d.paths.Loop, name), filepath.Join(to, name)); err != nil {
-				return d.host.Full(err)
-			}
-		}
-	}
-	return nil
 }
 
 // enterWorktree makes the loop's own git work tree and works there, if the configuration asks for one.
@@ -303,5 +290,5 @@ func (d *driver) enterWorktree(ctx context.Context) error {
 		return fmt.Errorf("making the loop's own work tree: %w", err)
 	}
 	d.repo, d.host.Repo = repo, repo
-	return nil
+	return d.heal(ctx, repo)
 }

@@ -24,10 +24,10 @@ func TestALoopRunsToItsEndAndItsJournalTellsHow(t *testing.T) {
 	})
 	s := w.run(t.Context())
 	w.ends(s, loop.Completed, loop.ReasonPromiseKept)
-	if len(w.intents()) != 0 || exists(w.paths.Guard()) {
-		t.Errorf("intents %v; commands are pinned that nobody lists: %v", w.intents(), exists(w.paths.Guard()))
+	if len(w.intents()) != 0 {
+		t.Errorf("intents %v", w.intents())
 	}
-	want := []string{"loop_start", "iteration_start", "config_loaded", "role_start", "role_end", "tests_start", "tests_end", "role_start", "role_end",
+	want := []string{"loop_start", "iteration_start", "config_loaded", "tests_start", "tests_baseline", "role_start", "role_end", "tests_start", "tests_end", "role_start", "role_end",
 		"promise_checked"}
 	got := w.names()
 

@@ -24,6 +24,7 @@ import (
 	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/loop/worktree"
 	"github.com/superloop/superloop/recovery/sandbox"
+	"github.com/superloop/superloop/recovery/steering"
 )
 
 // Options are the options of Run. Repo, Config, LoopID and Version are required. Every other field has a useful zero
@@ -112,13 +113,19 @@ type driver struct {
 	log     *zap.Logger
 	cleanup []func()
 
+	asideMu sync.Mutex // guards aside
+	aside   [][2]string
+	healed  []worktree.Healed
+
 	restarted bool // the loop was resumed with an open question about a runner
 
 	reload     *watch.Reloader
 	protection sandbox.ProtectionReport
-	next       atomic.Pointer[config.Config] // newer than o.Config, in force from the next iteration on
-	newConfig  <-chan struct{}
-	proposals  <-chan struct{} // fires when a new proposal may be there
+	// surroundings keeps missing names in the home directory free; nil while nothing is protected.
+	surroundings *steering.Keeper
+	next         atomic.Pointer[config.Config] // newer than o.Config, in force from the next iteration on
+	newConfig    <-chan struct{}
+	proposals    <-chan struct{} // fires when a new proposal may be there
 
 	life     context.Context // ends with the run; the watches end with it
 	watches  *dirwatch.Watches
@@ -141,9 +148,12 @@ func Run(shutdown context.Context, o Options) (loop.State, error) {
 	}
 	defer d.close()
 	if err := d.takeUp(shutdown); err != nil {
-		return d.state, err
+		return d.state, d.cause(err)
 	}
-	err = d.drive(shutdown)
+	err = d.cause(d.drive(shutdown))
+	if err == nil {
+		err = d.tellMoved()
+	}
 	if err == nil && d.state.Status.Ended() {
 		err = d.end()
 	}
@@ -159,6 +169,9 @@ func (d *driver) drive(shutdown context.Context) error {
 		e, do := loop.Due(d.state)
 		if do == loop.DoNothing {
 			return nil
+		}
+		if err := d.tellMoved(); err != nil {
+			return err
 		}
 		if err := d.takeIntents(); err != nil {
 			return err
@@ -183,6 +196,9 @@ func (d *driver) drive(shutdown context.Context) error {
 			return err
 		}
 		if fact != nil {
+			if e.Kind.Once() {
+				d.flushWork(shutdown)
+			}
 			if err := d.step(fact); err != nil {
 				return err
 			}

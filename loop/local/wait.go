@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -71,6 +72,9 @@ func (d *driver) perform(shutdown context.Context, p effects.Performer, e loop.E
 	fact, err := p.Perform(effects.WithHurry(kill, hurry), e, s)
 	close(done)
 	<-watched
+	if kill.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil, nil // the next supervisor performs the effect
+	}
 	return fact, err
 }
 

@@ -9,9 +9,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
+	"sync"
 	"unicode"
 
+	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/internal/text"
@@ -31,11 +32,9 @@ var (
 )
 
 const (
-	lookBack       = 20               // how many commits committed searches for a commit that was made before a crash
-	forgetTime     = 30 * time.Second // bounds the time of forget
 	defaultSubject = 72
 	maxBody        = 64 << 10 // bytes
-	// scissors, after the comment character, ends the message for git. git would not find trailers after such a line.
+	// scissors, after the comment character, ends the message where git cleans it up, as in git rebase.
 	scissors = " ------------------------ >8 ------------------------"
 )
 
@@ -50,6 +49,11 @@ type CommitRequest struct {
 	// Exclude lists paths that are not this loop's work: see Unchanged. They stay as they are, staged or not.
 	Exclude    []string
 	MaxSubject int // bounds the subject, in characters; 0 means 72
+	// Record gets the id of the commit before a branch leads to it; if it fails, no branch does. Made is the id that an
+	// earlier call for the same work has recorded, or "". superloop knows its commits by this record, never by their
+	// messages, which an agent can write, too.
+	Record func(sha string) error
+	Made   string
 }
 
 // CommitResult is the result of Commit. SHA is the commit that holds the work, or "" if nothing was changed.
@@ -58,47 +62,69 @@ type CommitResult struct {
 	Subject string
 	Skipped string   // "", SkippedNoChanges, SkippedAlreadyCommitted
 	Paths   []string // the paths that were committed
+	// Left lists changed files that were not committed, because an attribute names a filter for them (git-lfs,
+	// git-crypt). superloop runs no filter, and without one their content would be stored where a pointer or a cipher
+	// belongs.
+	Left []string
 }
 
-// Commit commits every changed, deleted or untracked file of the work tree, except for those under .superloop and the
-// excluded ones. Excluded paths that an operator had staged stay staged. Hooks run, and ctx bounds their time. If the
-// commit fails, the index is as it was before.
+// Commit commits every changed, deleted or untracked file of the work tree, except for those under .superloop, the
+// excluded ones, those with a filter, and large files that consist of holes. Excluded paths that an operator had staged
+// stay staged. No hook runs and nothing is signed: an agent can write hooks and the settings of signatures. If the
+// commit fails, the index is as it was before. A commit that is made survives a power cut.
 //
-// Commit may be repeated after a crash: if the trailers of one of the last 20 commits name the iteration, it returns
-// that commit.
+// Commit may be repeated after a crash: if HEAD contains the commit Made, it returns that commit.
 func (r *Repo) Commit(ctx context.Context, q CommitRequest) (CommitResult, error) {
-	if sha, subject, err := r.committed(ctx, q); err != nil || sha != "" {
-		return CommitResult{SHA: sha, Subject: subject, Skipped: SkippedAlreadyCommitted}, err
+	if made, err := r.contains(ctx, q.Made); err != nil || made {
+		return r.finish(ctx, q, err)
 	}
 	if err := r.free(); err != nil {
 		return CommitResult{}, err
 	}
-	changes, err := r.status(ctx)
+	base := r.startBase(ctx)
+	defer func() { base().done() }()
+	_, changes, err := r.changes(ctx, false)
 	if err != nil {
 		return CommitResult{}, err
 	}
-	paths, fresh, err := toCommit(changes, q.Exclude)
+	paths, err := toCommit(changes, append(r.holes(changes), q.Exclude...))
+	if err != nil {
+		return CommitResult{}, err
+	}
+	paths, left, err := r.plain(ctx, paths)
 	if err != nil {
 		return CommitResult{}, err
 	}
 	message, subject := q.message()
-	made := false
+	sha := ""
 	if len(paths) > 0 {
-		made, err = r.commitPaths(ctx, message, paths, fresh)
+		sha, err = r.commitPaths(ctx, q, message, base(), paths)
+		if errors.Is(err, ErrIdentity) && r.git.Refresh(ctx) == nil { // an operator may have told git a name meanwhile
+			sha, err = r.commitPaths(ctx, q, message, r.startBase(ctx)(), paths)
+		}
+		if err != nil {
+			return CommitResult{}, err
+		}
 	}
-	if err != nil {
-		return CommitResult{}, err
-	} else if !made {
-		return CommitResult{Skipped: SkippedNoChanges}, nil
+	if sha == "" {
+		return CommitResult{Skipped: SkippedNoChanges, Left: left}, nil
 	}
-	sha, err := r.Head(ctx)
-	return CommitResult{SHA: sha, Subject: subject, Paths: paths}, err
+	return CommitResult{SHA: sha, Subject: subject, Paths: paths, Left: left}, nil
 }
 
-// toCommit selects the paths of a commit. fresh lists those that git does not track yet. toCommit leaves out a
-// repository inside the work tree that is not a submodule, because git would only commit a commit id that nobody else
-// can fetch.
-func toCommit(changes []change, exclude []string) (paths, fresh []string, err error) {
+// holes returns the changed files that git would read for minutes, although they hold nothing (door.MostlyHoles).
+func (r *Repo) holes(changes []change) (paths []string) {
+	for _, c := range changes {
+		if info, err := os.Lstat(filepath.Join(r.Top, c.path)); err == nil && door.MostlyHoles(info) {
+			paths = append(paths, c.path)
+		}
+	}
+	return paths
+}
+
+// toCommit selects the paths of a commit. It leaves out a repository inside the work tree that is not a submodule,
+// because git would only commit a commit id that nobody else can fetch.
+func toCommit(changes []change, exclude []string) (paths []string, err error) {
 	not := make(map[string]bool, len(exclude))
 	for _, p := range exclude {
 		not[p] = true
@@ -107,73 +133,162 @@ func toCommit(changes []change, exclude []string) (paths, fresh []string, err er
 		switch {
 		case c.nested(), not[c.path]:
 		case c.unmerged:
-			return nil, nil, fmt.Errorf("%w: %s has a conflict; resolve it, then: git add %s", ErrBusy, c.path, text.Paste(c.path))
-		case c.staged == '.' && strings.HasPrefix(c.submodule, "S.") && c.mode == modeGitlink:
-			// The submodule has changes inside only. It has no new commit that this commit could record.
+			return nil, fmt.Errorf("%w: %s has a conflict; resolve it, then: git add %s", ErrBusy, c.path, text.Paste(c.path))
 		default:
-			if paths = append(paths, c.path); c.untracked() {
-				fresh = append(fresh, c.path)
-			}
+			paths = append(paths, c.path)
 		}
 	}
-	return paths, fresh, nil
+	return paths, nil
 }
 
-// commitPaths makes the commit. made is false if the paths are the same as in HEAD.
-func (r *Repo) commitPaths(ctx context.Context, message string, paths, fresh []string) (made bool, err error) {
-	disk := durable.OS()
-	list := filepath.Join(r.GitDir, "superloop-commit-paths")
-	if err := disk.WriteProjection("commit-paths", list, pathspecs(paths), 0o600); err != nil {
-		return false, fmt.Errorf("committing: %w", err)
+// plain splits paths into those that git stores as they are and those that exist and have a filter.
+func (r *Repo) plain(ctx context.Context, paths []string) (plain, left []string, err error) {
+	filtered, err := r.git.Filtered(ctx, paths)
+	if err != nil {
+		return nil, nil, err
 	}
-	defer func() { _ = disk.Remove("commit-paths", list) }()
-	// A partial commit accepts only files that are in the index.
-	if len(fresh) > 0 {
-		if _, err := r.write(ctx, pathspecs(fresh), "add", "--pathspec-from-file=-", "--pathspec-file-nul"); err != nil {
-			r.forget(fresh)
-			return false, r.explain("staging the new files", err)
+	for _, p := range paths {
+		_, has := slices.BinarySearch(filtered, p)
+		if info, err := os.Lstat(filepath.Join(r.Top, p)); has && err == nil && info.Mode().IsRegular() {
+			left = append(left, p)
+		} else {
+			plain = append(plain, p)
 		}
 	}
-	commit := []string{"commit", "--quiet", "--only", "--cleanup=whitespace", "--pathspec-from-file=" + list, "--pathspec-file-nul"}
-	_, err = r.write(ctx, []byte(message), append(commit, "--file=-")...)
-	if err == nil {
-		// The commit contains the files that a hook has formatted and added, but after a partial commit the index has
-		// the content from before the hook. The reset updates the index. If the reset fails, the commit is made all the
-		// same.
-		_, _ = r.write(ctx, nil, "reset", "--quiet", "--pathspec-from-file="+list, "--pathspec-file-nul")
-		return true, nil
-	}
-	r.forget(fresh)
-	if exitCode(err) == 1 && ctx.Err() == nil {
-		// Either a hook has refused the commit, or there is nothing to commit. A dry run without hooks tells which: it
-		// succeeds only in the first case.
-		_, dry := r.write(ctx, []byte(message), append(commit, "--dry-run", "--file=-")...)
-		if exitCode(dry) == 1 && len(fresh) == 0 {
-			return false, nil
-		}
-	}
-	return false, r.explain("committing", err)
+	return plain, left, nil
 }
 
-// forget removes files from the index that were not in it before. It has its own time limit, because the caller's
-// context may have ended.
-func (r *Repo) forget(fresh []string) {
-	if len(fresh) == 0 {
+// base is what a commit starts from: HEAD, its tree, and an index of its own that has the files of the tree.
+type base struct {
+	head, tree string // "" in a repository without a commit
+	own        *Repo  // the repository with that index
+	done       func() // removes the index
+	err        error
+}
+
+// startBase starts to read the base of a commit, and returns a function that waits for it.
+func (r *Repo) startBase(ctx context.Context) func() base {
+	file, disk := filepath.Join(r.git.View, "commit-index"), durable.OS()
+	remove := func() { _, _ = disk.Unlink("commit-index", file), disk.Unlink("commit-index", file+".lock") }
+	read := sync.OnceValue(func() base {
+		remove() // of a killed superloop
+		b := base{own: &Repo{Top: r.Top, GitDir: r.GitDir, git: r.git.WithIndex(file)}, done: remove}
+		if b.head, b.tree, b.err = r.headTree(ctx); b.err != nil {
+			return b
+		}
+		_, b.err = b.own.run(ctx, nil, "read-tree", cmp.Or(b.head, "--empty"))
+		return b
+	})
+	go read()
+	return read
+}
+
+// commitPaths makes the commit from its base and returns its id, or "" if the paths are the same as in HEAD.
+// The branch leads to the commit only when all of it is on the disk.
+func (r *Repo) commitPaths(ctx context.Context, q CommitRequest, message string, b base, paths []string) (sha string, err error) {
+	const doing = "committing"
+	if b.err != nil {
+		return "", r.explain(doing, b.err)
+	}
+	own, head := b.own, b.head
+	gone, there := r.split(paths)
+	for _, part := range []struct {
+		paths []string
+		how   []string
+	}{{gone, []string{"--force-remove"}}, {there, []string{"--add", "--remove", "--replace"}}} {
+		if len(part.paths) == 0 {
+			continue
+		}
+		list := []byte(strings.Join(part.paths, "\x00") + "\x00")
+		if _, err := own.run(ctx, list, slices.Concat([]string{"update-index"}, part.how, []string{"-z", "--stdin"})...); err != nil {
+			return "", r.explain("reading the changed files", err)
+		}
+	}
+	id, err := own.line(ctx, "write-tree")
+	if err != nil {
+		return "", r.explain(doing, err)
+	}
+	args, was, reflog := []string{"commit-tree", id, "-F", "-"}, strings.Repeat("0", len(id)), "commit (initial): "
+	if head != "" {
+		if b.tree == id {
+			return "", nil
+		}
+		args, was, reflog = append(args, "-p", head), head, "commit: "
+	}
+	out, err := r.run(ctx, []byte(message), args...)
+	if err != nil {
+		return "", r.explain(doing, err)
+	}
+	sha = strings.TrimSpace(string(out))
+	if err := r.flushBefore(ctx, head, paths); err != nil { // the objects of the agent's own commits, too
+		return "", fmt.Errorf("%s: %w", doing, err)
+	}
+	if q.Record != nil {
+		if err := q.Record(sha); err != nil {
+			return "", err
+		}
+	}
+	subject, _, _ := strings.Cut(message, "\n")
+	if _, err := r.run(ctx, nil, "update-ref", "-m", reflog+subject, "HEAD", sha, was); err != nil {
+		return "", r.explain(doing, err)
+	}
+	r.follow(ctx, paths)
+	if err := r.flushRef(sha); err != nil {
+		return "", fmt.Errorf("%s: %w", doing, err)
+	}
+	return sha, nil
+}
+
+// headTree returns the commit of HEAD and its tree, or "" in a repository without a commit.
+func (r *Repo) headTree(ctx context.Context) (commit, tree string, err error) {
+	if out, err := r.read(ctx, "rev-parse", "HEAD^{commit}", "HEAD^{tree}"); err == nil {
+		commit, tree, _ = strings.Cut(strings.TrimSpace(string(out)), "\n")
+		return commit, tree, nil
+	}
+	if commit, err = r.Head(ctx); err == nil && commit != "" {
+		err = fmt.Errorf("the tree of the commit %s cannot be read", commit)
+	}
+	return "", "", err
+}
+
+// split splits paths into those that are gone and those that are there. A path behind a link is gone, as git sees it.
+func (r *Repo) split(paths []string) (gone, there []string) {
+	whole := map[string]bool{".": true} // directories without a link on their path
+	for _, p := range paths {
+		dir := filepath.Dir(p)
+		is, known := whole[dir]
+		if !known {
+			real, err := filepath.EvalSymlinks(filepath.Join(r.Top, dir))
+			is = err == nil && real == filepath.Join(r.Top, dir)
+			whole[dir] = is
+		}
+		if _, err := os.Lstat(filepath.Join(r.Top, p)); is && err == nil {
+			there = append(there, p)
+		} else {
+			gone = append(gone, p)
+		}
+	}
+	return gone, there
+}
+
+// follow makes the index agree with HEAD at the paths, which are sorted. If it fails, the commit is made all the same,
+// and git shows the paths as changed. git reset would do the same, but it reads both versions of each file into memory.
+func (r *Repo) follow(ctx context.Context, paths []string) {
+	raw, err := r.read(ctx, "diff-index", "--cached", "-z", "--no-renames", "HEAD")
+	if err != nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), forgetTime)
-	defer cancel()
-	_, _ = r.write(ctx, pathspecs(fresh), "rm", "--quiet", "--cached", "--ignore-unmatch", "-f",
-		"--pathspec-from-file=-", "--pathspec-file-nul")
-}
-
-// pathspecs returns the paths as NUL-terminated pathspecs that match literally from the top.
-func pathspecs(paths []string) []byte {
-	var b []byte
-	for _, p := range paths {
-		b = append(b, ":(top,literal)"+p+"\x00"...)
+	var entries []byte
+	fields := strings.Split(string(raw), "\x00")
+	for i := 0; i+1 < len(fields); i += 2 {
+		path, of := fields[i+1], strings.Fields(fields[i]) // :mode-in-HEAD mode object-in-HEAD object status
+		if _, committed := slices.BinarySearch(paths, path); committed && len(of) == 5 {
+			entries = append(entries, strings.TrimPrefix(of[0], ":")+" "+of[2]+"\t"+path+"\x00"...) // mode 0 removes the path
+		}
 	}
-	return b
+	if _, err := r.run(ctx, entries, "update-index", "-z", "--index-info"); err == nil {
+		_, _ = r.read(ctx, "update-index", "-q", "--refresh") // exit code 1 says that files differ
+	}
 }
 
 // free returns an error if the state of the repository does not allow a commit.
@@ -208,31 +323,8 @@ func (r *Repo) explain(doing string, err error) error {
 	case says("index.lock"):
 		return fmt.Errorf("%s: %w: another git holds the index; if none is running, remove %s", doing, ErrBusy, text.Paste(filepath.Join(r.GitDir, "index.lock")))
 	default:
-		return fmt.Errorf("%s in %s: %w; if a hook refused it, see what it says by: git -C %s commit", doing, r.Top, err, top)
+		return fmt.Errorf("%s in %s: %w; see what git says by: git -C %s status", doing, r.Top, err, top)
 	}
-}
-
-// committed looks for a commit that carries the trailers of this request.
-func (r *Repo) committed(ctx context.Context, q CommitRequest) (sha, subject string, err error) {
-	head, err := r.Head(ctx)
-	if err != nil || head == "" {
-		return "", "", err
-	}
-	format := "%H%x1f%s"
-	for _, t := range q.trailers()[:3] {
-		format += "%x1f%(trailers:key=" + t[0] + ",valueonly,separator=%x1e)"
-	}
-	out, err := r.read(ctx, "log", fmt.Sprintf("-%d", lookBack), "-z", "--no-show-signature", "--format="+format)
-	if err != nil {
-		return "", "", fmt.Errorf("reading the last commits: %w", err)
-	}
-	for _, rec := range strings.Split(string(out), "\x00") {
-		f := strings.Split(rec, "\x1f")
-		if len(f) == 5 && f[2] == field(q.LoopID) && f[3] == field(q.RunID) && f[4] == fmt.Sprint(q.Iteration) {
-			return f[0], f[1], nil
-		}
-	}
-	return "", "", nil
 }
 
 // message returns the commit's message and its subject. Subject and body may come from an agent, so message removes

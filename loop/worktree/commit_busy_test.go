@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/superloop/superloop/internal/text"
 )
 
 func TestCommitInABusyRepository(t *testing.T) {
@@ -19,7 +21,7 @@ func TestCommitInABusyRepository(t *testing.T) {
 		p := filepath.Join(b.dir, ".git", file)
 		must(t, os.WriteFile(p, nil, 0o644))
 		_, err := r.Commit(t.Context(), request(1))
-		if !errors.Is(err, ErrBusy) || !strings.Contains(err.Error(), r.GitDir+"/"+file) {
+		if !errors.Is(err, ErrBusy) || !strings.Contains(err.Error(), text.Paste(r.GitDir+"/"+file)) {
 			t.Errorf("%s: %v", file, err)
 		}
 		must(t, os.Remove(p))

@@ -1,14 +1,12 @@
 package worktree
 
 import (
-	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 func request(iteration int) CommitRequest {
@@ -24,12 +22,7 @@ func commit(t *testing.T, r *Repo, q CommitRequest) CommitResult {
 	return res
 }
 
-// hook installs a hook.
-func (b box) hook(name, script string) {
-	b.t.Helper()
-	b.put(".git/hooks/"+name, "#!/bin/sh\n"+script+"\n")
-	must(b.t, os.Chmod(filepath.Join(b.dir, ".git/hooks", name), 0o755))
-}
+func (b box) head() string { return mustTry(b.t, b, "rev-parse", "HEAD")[:40] }
 
 func TestCommit(t *testing.T) {
 	t.Parallel()
@@ -87,7 +80,7 @@ func TestCommitFromASubdirectory(t *testing.T) {
 	b := newBox(t)
 	b.put("sub/a", "1")
 	b.put("b", "1")
-	r, err := OpenEnv(t.Context(), filepath.Join(b.dir, "sub"), b.env)
+	r, err := OpenEnv(t.Context(), filepath.Join(b.dir, "sub"), "", b.env)
 	must(t, err)
 	commit(t, r, request(1))
 	equal(t, "files", b.git("ls-files"), "b\nsub/a")
@@ -133,21 +126,21 @@ func TestCommitLeavesThePersonsFiles(t *testing.T) {
 	equal(t, "committed", b.git("log", "-1", "--format=", "--name-only"), "both\nours\nours new")
 	check("after the commit")
 
-	// A hook that refuses leaves the index as it was.
-	b.hook("pre-commit", "echo no such luck >&2; exit 1")
+	// A commit that fails leaves the index as it was.
 	b.put("ours", "more\n")
 	b.put("ours newer", "n\n")
 	q = request(2)
 	q.Exclude = Unchanged(start, snap(t, r), dirty)
+	q.Record = func(string) error { return errors.New("no such luck") }
 	status += "| M ours|?? ours newer"
 	if _, err := r.Commit(t.Context(), q); err == nil || !strings.Contains(err.Error(), "no such luck") {
-		t.Errorf("a hook that fails: %v", err)
+		t.Errorf("a commit that fails: %v", err)
 	}
-	check("after the hook")
+	check("after the failure")
 	equal(t, "commits", b.git("rev-list", "--count", "HEAD"), "2")
 }
 
-func mustTry(t *testing.T, b box, args ...string) string {
+func mustTry(t testing.TB, b box, args ...string) string {
 	t.Helper()
 	out, err := b.try(args...)
 	must(t, err)
@@ -169,35 +162,62 @@ func TestCommitIsDoneOnce(t *testing.T) {
 	b := newBox(t)
 	r := b.open()
 	b.put("a", "1")
-	first := commit(t, r, request(1))
+	q, recorded := request(1), ""
+	q.Record = func(sha string) error {
+		if out, err := b.try("rev-parse", "HEAD"); err == nil && strings.HasPrefix(out, sha) {
+			t.Error("the branch led to the commit before it was recorded")
+		}
+		recorded = sha
+		return nil
+	}
+	first := commit(t, r, q)
+	equal(t, "recorded", recorded, first.SHA)
 	b.put("a", "2")
-	again := commit(t, r, request(1)) // the supervisor died before it wrote the first one down
+	q.Made = recorded
+	again := commit(t, r, q) // the supervisor died before it wrote the first one down
 	if again.Skipped != SkippedAlreadyCommitted || again.SHA != first.SHA || again.Subject != "Add things" {
 		t.Errorf("again: %+v, first: %+v", again, first)
 	}
-	for i := range lookBack - 1 { // agents commit too
+	for i := range 30 { // agents commit too
 		b.git("commit", "-q", "--allow-empty", "-m", "agent "+string(rune('a'+i)))
 	}
-	equal(t, "some commits later", commit(t, r, request(1)).Skipped, SkippedAlreadyCommitted)
+	equal(t, "many commits later", commit(t, r, q).Skipped, SkippedAlreadyCommitted)
 
-	// Another loop, run or iteration is another commit; so is one whose body
-	// only looks like it.
-	b.put("a", "3")
-	q := request(2)
-	q.Body = "Superloop-Loop: loop one\nSuperloop-Run: 20261121T120000Z\nSuperloop-Iteration: 3"
-	commit(t, r, q)
-	for _, change := range []func(*CommitRequest){
-		func(q *CommitRequest) { q.Iteration = 3 },
-		func(q *CommitRequest) { q.RunID = "other" },
-		func(q *CommitRequest) { q.LoopID = "loop" },
-	} {
-		b.put("a", b.git("rev-parse", "HEAD"))
-		q := request(2)
-		change(&q)
-		if res := commit(t, r, q); res.Skipped != "" {
-			t.Errorf("%+v: %+v", q, res)
-		}
+	// Killed between the record and the branch: the record leads to a commit that HEAD does not contain.
+	q = request(2)
+	q.Record = func(sha string) error { recorded = sha; return errors.New("killed") }
+	if _, err := r.Commit(t.Context(), q); err == nil {
+		t.Error("a commit without a record")
 	}
+	equal(t, "no branch leads to it", b.head() == recorded, false)
+	q.Record, q.Made = nil, recorded
+	equal(t, "made anew", commit(t, r, q).Skipped, "")
+
+	// Killed between the branch and the index.
+	b.put("a", "3")
+	b.put("theirs", "staged")
+	b.git("add", "theirs")
+	q = request(3)
+	q.Exclude = []string{"theirs"}
+	q.Record = func(sha string) error { recorded = sha; b.git("update-ref", "HEAD", sha); return errors.New("killed") }
+	_, err := r.Commit(t.Context(), q)
+	equal(t, "killed", err != nil, true)
+	q.Made = recorded
+	equal(t, "found", commit(t, r, q).SHA, recorded)
+	equal(t, "the index follows", b.git("status", "--porcelain"), "A  theirs")
+}
+
+// T-14: an agent writes superloop's trailers into a commit of its own.
+func TestATrailerMakesNoCommitSuperloops(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	r := b.open()
+	b.put("a", "1")
+	text, _ := request(1).message()
+	b.git("commit", "-q", "--allow-empty", "-m", text)
+	res := commit(t, r, request(1))
+	equal(t, "skipped", res.Skipped, "")
+	equal(t, "files", b.git("ls-tree", "--name-only", "HEAD"), "a")
 }
 
 func TestCommitMessage(t *testing.T) {
@@ -233,56 +253,59 @@ func TestCommitMessage(t *testing.T) {
 	}
 }
 
-func TestCommitRunsHooks(t *testing.T) {
-	t.Parallel()
-	b := newBox(t)
-	r := b.open()
-	b.put("a", "1")
-	b.hook("pre-commit", "test -z \"$GIT_LITERAL_PATHSPECS\" || exit 9\necho formatted > a\ngit add a")
-	b.hook("commit-msg", "printf 'Change-Id: I1\\n' >> \"$1\"")
-	b.hook("post-commit", "touch .git/post")
-	res := commit(t, r, request(1))
-	equal(t, "formatted", b.git("show", "HEAD:a"), "formatted")
-	equal(t, "the index follows", b.git("status", "--porcelain"), "")
-	if _, err := os.Stat(filepath.Join(b.dir, ".git/post")); err != nil {
-		t.Error("the post-commit hook did not run")
-	}
-	b.put("a", "2")
-	equal(t, "with a trailer of a hook", commit(t, r, request(1)).SHA, res.SHA)
-
-	// A hook that takes too long.
-	b.hook("pre-commit", "touch .git/started; sleep 9876")
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	b.put("new", "n")
-	_, err := r.Commit(ctx, request(2))
-	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("slow hook: %v", err)
-	}
-	must(t, os.Remove(filepath.Join(b.dir, ".git/hooks/pre-commit")))
-	equal(t, "afterwards", b.git("status", "--porcelain"), " M a\n?? new")
-	commit(t, r, request(2))
-}
-
-// A hook that refuses without a word is not "nothing to commit", and a change
-// that is none is not a refusal.
+// A change that is staged and taken back is none.
 func TestCommitOfNothing(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
 	b.put("a", "1")
 	b.commitAll("one")
 	r := b.open()
-	b.hook("pre-commit", "exit 1")
 	b.put("a", "2")
-	if _, err := r.Commit(t.Context(), request(1)); err == nil {
-		t.Error("a silent hook is not heard")
-	}
 	b.git("add", "a")
 	b.put("a", "1")
 	res, err := r.Commit(t.Context(), request(1))
 	if err != nil || res.Skipped != SkippedNoChanges || res.SHA != "" || res.Paths != nil {
 		t.Errorf("staged and taken back: %+v %v", res, err)
 	}
+}
+
+// What a commit holds follows the kinds of files, not the index.
+func TestCommitOfKinds(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	b.put("file", "1")
+	b.put("dir/x", "1")
+	b.put("hidden", "1")
+	b.commitAll("one")
+	b.git("update-index", "--assume-unchanged", "hidden")
+	b.rm("file")
+	b.put("file/now", "a directory")
+	b.rm("dir")
+	must(t, os.Symlink("file", filepath.Join(b.dir, "dir")))
+	b.put("run", "x")
+	must(t, os.Chmod(filepath.Join(b.dir, "run"), 0o755))
+	commit(t, b.open(), request(1))
+	equal(t, "tree", strings.Join(strings.Fields(b.git("ls-tree", "-r", "--format=%(objectmode) %(path)", "HEAD")), " "), "120000 dir 100644 file/now 100644 hidden 100755 run")
+	equal(t, "clean", b.git("status", "--porcelain"), "")
+}
+
+// A file with a filter is left alone: its content does not belong into the repository.
+func TestCommitLeavesWhatHasAFilter(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	pointer := "version https://git-lfs.github.com/spec/v1\noid sha256:aa\nsize 3\n"
+	b.put("big.bin", pointer)
+	b.put("old.bin", pointer)
+	b.commitAll("as git-lfs stores it")
+	b.put(".gitattributes", "*.bin filter=lfs diff=lfs merge=lfs -text\n")
+	b.put("big.bin", "the content")
+	b.put("new.bin", "another")
+	b.rm("old.bin")
+	res := commit(t, b.open(), request(1))
+	equal(t, "left", strings.Join(res.Left, " "), "big.bin new.bin")
+	equal(t, "stored", b.git("show", "HEAD:big.bin")+"\n", pointer)
+	equal(t, "files", b.git("ls-tree", "-r", "--name-only", "HEAD"), ".gitattributes\nbig.bin")
+	equal(t, "only those", commit(t, b.open(), request(2)).Skipped, SkippedNoChanges)
 }
 
 func TestCommitWithoutIdentity(t *testing.T) {

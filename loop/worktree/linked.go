@@ -9,20 +9,24 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/superloop/superloop/internal/gitcmd"
 	"github.com/superloop/superloop/internal/text"
 )
 
-// linked is one work tree in the output of git worktree list.
-type linked struct {
+// listed is one work tree in the output of git worktree list.
+type listed struct {
 	path   string
 	branch string // full name; "" when HEAD is detached
 	locked string // the reason of the lock, "yes" if it has none, or "" if the work tree is not locked
 }
 
+// half reports whether the checkout of a work tree was cut off: git and AddWorktree lock it while they make it.
+func (l listed) half() bool { return l.locked == "initializing" || l.locked == "added with --lock" }
+
 // AddWorktree makes a linked work tree at path with branch checked out, and opens it. If the branch does not exist,
 // AddWorktree creates it at HEAD. If this repository already has a work tree at path with that branch, AddWorktree
 // opens that one. If a crash left the work tree half made, or its directory is gone, AddWorktree makes it anew. It
-// changes no other work tree.
+// changes no other work tree. No hook and no filter runs, so a file of LFS is checked out as its pointer.
 func (r *Repo) AddWorktree(ctx context.Context, path, branch string) (*Repo, error) {
 	added, err := r.addWorktree(ctx, path, branch)
 	if err != nil {
@@ -55,38 +59,75 @@ func (r *Repo) addWorktree(ctx context.Context, path, branch string) (*Repo, err
 		switch {
 		case missing != nil && !errors.Is(missing, os.ErrNotExist):
 			return nil, missing
-		case missing == nil && known.locked != "initializing":
+		case missing == nil && !known.half():
 			if known.branch != "refs/heads/"+branch {
 				return nil, fmt.Errorf("there is one already, on %s and not on %s; to remove it: git -C %s worktree remove %s",
 					cmp.Or(strings.TrimPrefix(known.branch, "refs/heads/"), "no branch"), branch, text.Paste(r.Top), text.Paste(path))
 			}
-			return OpenEnv(ctx, path, r.env)
+			return r.linked(ctx, path)
 		}
 		// The files in the work tree are removed, too, and its branch stays. If somebody has locked the work tree, it
 		// stays, and the call fails.
 		remove := []string{"worktree", "remove", "--force"}
-		if known.locked == "initializing" {
+		if known.half() {
 			remove = append(remove, "--force")
 		}
-		if _, err := r.write(ctx, nil, append(remove, known.path)...); err != nil {
+		if _, err := r.git.Admin(ctx, append(remove, known.path)...); err != nil {
 			return nil, err
 		}
 	}
-	args := []string{"worktree", "add", "--quiet", path, branch}
-	if _, err := r.read(ctx, "rev-parse", "--quiet", "--verify", "refs/heads/"+branch); exitCode(err) == 1 {
-		args = []string{"worktree", "add", "--quiet", "-b", branch, path, "HEAD"}
+	args := []string{"worktree", "add", "--quiet", "--lock", "--no-checkout", path, branch}
+	if _, err := r.read(ctx, "rev-parse", "--quiet", "--verify", "refs/heads/"+branch); gitcmd.ExitCode(err) == 1 {
+		args = []string{"worktree", "add", "--quiet", "--lock", "--no-checkout", "-b", branch, path, "HEAD"}
 	} else if err != nil {
 		return nil, err
 	}
-	if _, err := r.write(ctx, nil, args...); err != nil {
+	if _, err := r.git.Admin(ctx, args...); err != nil {
 		return nil, err
 	}
-	return OpenEnv(ctx, path, r.env)
+	return r.checkout(ctx, path)
+}
+
+// checkout checks the files of a new linked work tree out and unlocks it.
+func (r *Repo) checkout(ctx context.Context, path string) (*Repo, error) {
+	w, err := r.linked(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := w.run(ctx, nil, "reset", "--quiet", "--hard"); err != nil {
+		return nil, fmt.Errorf("checking out the files: %w", err)
+	}
+	// A file that a power cut emptied would be taken for an agent's work.
+	list, err := w.index(ctx)
+	if err != nil {
+		return nil, err
+	}
+	files := make([]string, 0, len(list))
+	for _, e := range list {
+		files = append(files, e.path)
+	}
+	if err := w.flushBefore(ctx, "", files); err != nil {
+		return nil, err
+	}
+	if err := w.Flush(ctx); err != nil {
+		return nil, err
+	}
+	_, err = r.git.Admin(ctx, "worktree", "unlock", path)
+	return w, err
+}
+
+// linked opens the linked work tree at path.
+func (r *Repo) linked(ctx context.Context, path string) (*Repo, error) {
+	git, err := r.git.Inside(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	return at(git), nil
 }
 
 // linkedAt returns the linked work tree at path, or nil if there is none. It never returns the main work tree.
-func (r *Repo) linkedAt(ctx context.Context, path string) (*linked, error) {
-	out, err := r.read(ctx, "worktree", "list", "--porcelain")
+func (r *Repo) linkedAt(ctx context.Context, path string) (*listed, error) {
+	out, err := r.git.Admin(ctx, "worktree", "list", "--porcelain")
 	if err != nil {
 		return nil, fmt.Errorf("listing the work trees: %w", err)
 	}
@@ -100,13 +141,13 @@ func (r *Repo) linkedAt(ctx context.Context, path string) (*linked, error) {
 }
 
 // parseLinked parses the output of git worktree list --porcelain. The first work tree in it is the main one.
-func parseLinked(out string) []linked {
-	var list []linked
+func parseLinked(out string) []listed {
+	var list []listed
 	for line := range strings.Lines(out) {
 		key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 		switch n := len(list) - 1; {
 		case key == "worktree":
-			list = append(list, linked{path: value})
+			list = append(list, listed{path: value})
 		case key == "branch" && n >= 0:
 			list[n].branch = value
 		case key == "locked" && n >= 0:

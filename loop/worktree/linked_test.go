@@ -69,7 +69,7 @@ func TestAddWorktree(t *testing.T) {
 
 	known, err := r.linkedAt(ctx, at)
 	must(t, err)
-	_, err = r.write(ctx, nil, "worktree", "remove", "--force", known.path)
+	_, err = r.git.Admin(ctx, "worktree", "remove", "--force", known.path)
 	must(t, err)
 	if known, err = r.linkedAt(ctx, at); known != nil || err != nil {
 		t.Errorf("it is known: %v %v", known, err)

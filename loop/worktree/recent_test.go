@@ -23,7 +23,7 @@ func TestRecent(t *testing.T) {
 		}
 	}
 	git("init", "-q")
-	r, err := Open(t.Context(), dir)
+	r, err := Open(t.Context(), dir, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

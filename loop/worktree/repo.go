@@ -1,13 +1,16 @@
 // Package worktree finds out facts about a git work tree, and makes commits in it.
 //
-// It calls git (2.30 or newer) for facts that only git knows, and reads files for the others. No result includes a path
-// below a directory named .superloop, because superloop writes there while the loop runs.
+// It calls git (2.30 or newer) through package gitcmd for facts that only git knows, and reads files for the others. No
+// result includes a path below a directory named .superloop, because superloop writes there while the loop runs.
 //
 // A Snapshot lists the content of the tree, whether it is committed, staged or untracked. The same files give the same
 // snapshot before and after a commit. So a loop can tell an agent that works from an agent that only commits.
 //
-// Commit commits the work of one iteration and nothing else. It uses git's own partial commit. So everything that an
-// operator had staged or changed stays as it was, hooks run, and the index always fits HEAD.
+// A Survey lists all that tests can read, without git, and only for the top directory leaves out .superloop. So a loop can
+// tell whether the files are those on which the tests ran.
+//
+// Commit commits the work of one iteration and nothing else. What an operator had staged or changed stays as it was, and
+// the index always fits HEAD.
 package worktree
 
 import (
@@ -23,18 +26,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/superloop/superloop/internal/proc"
-	"github.com/superloop/superloop/internal/text"
+	"github.com/superloop/superloop/internal/gitcmd"
 )
 
 var (
 	// ErrNotRepo means that a directory is not in the work tree of a repository.
-	ErrNotRepo = errors.New("not a git work tree")
+	ErrNotRepo = gitcmd.ErrNotRepo
 	// ErrUnborn means that an operation needs a commit, and the repository has none.
 	ErrUnborn = errors.New("the repository has no commit yet")
 )
-
-const maxOutput = 256 << 20 // bytes of the output of one call of git: enough for about two million files
 
 // Repo is a git work tree. Several goroutines may use a Repo, but not for two commits at the same time.
 type Repo struct {
@@ -42,80 +42,67 @@ type Repo struct {
 	// GitDir is the git directory of the work tree, absolute. For a linked work tree or a submodule it is not Top/.git.
 	GitDir string
 
-	env    []string
-	sha256 bool // whether the repository's object format is SHA-256
+	git     *gitcmd.Repo
+	durable durability
 }
 
 // Open finds the work tree that contains dir. The work tree may be that of a submodule or of a repository without
-// commits. A bare repository has none.
-func Open(ctx context.Context, dir string) (*Repo, error) { return OpenEnv(ctx, dir, os.Environ()) }
-
-// OpenEnv is Open with an environment for git. OpenEnv removes from it the variables that would direct git to another
-// repository (GIT_DIR and others, which git sets for hooks).
-func OpenEnv(ctx context.Context, dir string, env []string) (*Repo, error) {
-	abs, err := filepath.Abs(dir)
-	if err != nil {
-		return nil, fmt.Errorf("opening the repository: %w", err)
-	}
-	if info, err := os.Stat(abs); err != nil || !info.IsDir() {
-		return nil, fmt.Errorf("opening the repository: %w: %s is not a directory", ErrNotRepo, abs)
-	}
-	r := &Repo{Top: abs, env: cleanEnv(env)}
-	out, err := r.read(ctx, "rev-parse", "--is-bare-repository", "--is-inside-work-tree", "--show-object-format")
-	failed, ran := errors.AsType[*proc.ToolError](err)
-	switch {
-	case ran && strings.Contains(failed.Stderr, "not a git repository"):
-		return nil, fmt.Errorf("%w: %s; to make it one: git -C %s init", ErrNotRepo, abs, text.Paste(abs))
-	case err != nil:
-		return nil, fmt.Errorf("opening the repository at %s: %w", abs, err)
-	}
-	facts := strings.Fields(string(out))
-	switch {
-	case len(facts) < 3:
-		return nil, fmt.Errorf("opening the repository at %s: git rev-parse answered %q; git 2.30 or newer is needed", abs, out)
-	case facts[0] == "true":
-		return nil, fmt.Errorf("%w: %s is a bare repository; clone it, or add a work tree: git -C %s worktree add DIR",
-			ErrNotRepo, abs, text.Paste(abs))
-	case facts[1] != "true":
-		return nil, fmt.Errorf("%w: %s is inside a git directory, not beside it", ErrNotRepo, abs)
-	}
-	r.sha256 = facts[2] == "sha256"
-	if r.GitDir, err = r.line(ctx, "rev-parse", "--absolute-git-dir"); err == nil {
-		r.Top, err = r.line(ctx, "rev-parse", "--show-toplevel")
-	}
-	if err != nil {
-		return nil, fmt.Errorf("opening the repository at %s: %w", abs, err)
-	}
-	return r, nil
+// commits. A bare repository has none. private is a directory that agents cannot write, for what git must not take from
+// the repository; "" is superloop's state directory.
+func Open(ctx context.Context, dir, private string) (*Repo, error) {
+	return OpenEnv(ctx, dir, private, os.Environ())
 }
 
-// tied lists the variables that direct git to another repository or index.
-var tied = strings.Fields(`GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_OBJECT_DIRECTORY GIT_ALTERNATE_OBJECT_DIRECTORIES GIT_COMMON_DIR
-	GIT_PREFIX GIT_NAMESPACE GIT_CEILING_DIRECTORIES GIT_LITERAL_PATHSPECS GIT_GLOB_PATHSPECS GIT_NOGLOB_PATHSPECS
-	GIT_ICASE_PATHSPECS GIT_EDITOR GIT_QUARANTINE_PATH GIT_INTERNAL_SUPER_PREFIX`)
-
-// cleanEnv removes the variables that direct git to another repository, and keeps git from opening an editor.
-func cleanEnv(env []string) []string {
-	out := slices.DeleteFunc(slices.Clone(env), func(kv string) bool {
-		name, _, _ := strings.Cut(kv, "=")
-		return slices.Contains(tied, name)
-	})
-	return append(out, "GIT_EDITOR=:")
+// OpenEnv is Open with the environment from which git gets the settings of the user. Variables that would direct git to
+// another repository (GIT_DIR and others, which git sets for hooks) have no effect.
+func OpenEnv(ctx context.Context, dir, private string, env []string) (*Repo, error) {
+	git, err := gitcmd.Open(ctx, dir, private, env)
+	if err != nil {
+		return nil, fmt.Errorf("opening the repository at %s: %w", dir, err)
+	}
+	return at(git), nil
 }
 
-// read runs git for a query. It switches off the file system monitor, a program that the configuration of the
-// repository names. proc.Tool sets the language of the messages, and keeps git from taking locks that would disturb an
-// agent.
+// LostError says that a repository is no longer where it was.
+type LostError = gitcmd.LostError
+
+// Lost returns a *LostError if the work tree no longer belongs to the repository that was opened, and else nil.
+func (r *Repo) Lost() *LostError {
+	if r.git == nil {
+		return nil
+	}
+	return r.git.Lost()
+}
+
+// Place names the repository to which the work tree belongs; see LostSince.
+func (r *Repo) Place() string { return r.git.Dir + "\n" + r.git.Common + "\n" }
+
+// LostSince returns a *LostError if the work tree belongs to another repository than that of which was is the Place.
+func (r *Repo) LostSince(was string) *LostError {
+	dir, common, _ := strings.Cut(strings.TrimSuffix(was, "\n"), "\n")
+	return gitcmd.Lost(r.Top, dir, common)
+}
+
+// OnMoved has f called with both paths when a FIFO or a sparse file that held git up was moved aside.
+func (r *Repo) OnMoved(f func(path, to string)) { r.git.OnMoved(f) }
+
+// at makes a Repo whose commands run at the top of its work tree.
+func at(git *gitcmd.Repo) *Repo {
+	git = git.FromTop()
+	return &Repo{Top: git.Top, GitDir: git.Dir, git: git}
+}
+
+// run runs git at the top of the work tree. See package gitcmd for what git takes from the repository, and what not.
+func (r *Repo) run(ctx context.Context, stdin []byte, args ...string) ([]byte, error) {
+	if r.git == nil {
+		return nil, fmt.Errorf("%w: %s", ErrNotRepo, r.Top)
+	}
+	return r.git.Run(ctx, stdin, args...)
+}
+
+// read runs git for a query.
 func (r *Repo) read(ctx context.Context, args ...string) ([]byte, error) {
-	t := proc.Tool{Dir: r.Top, Env: r.env, Limit: maxOutput}
-	return t.Run(ctx, append([]string{"git", "-c", "core.fsmonitor=false"}, args...)...)
-}
-
-// write runs git with stdin for a change, as the user would run it. It switches off git's background maintenance,
-// because that would be killed half-way when this call ends. The user's own calls of git do the maintenance.
-func (r *Repo) write(ctx context.Context, stdin []byte, args ...string) ([]byte, error) {
-	t := proc.Tool{Dir: r.Top, Env: r.env, Stdin: stdin, Limit: maxOutput}
-	return t.Run(ctx, append([]string{"git", "-c", "gc.auto=0", "-c", "maintenance.auto=false"}, args...)...)
+	return r.run(ctx, nil, args...)
 }
 
 // line runs git for a query that prints one path or name. It removes only the newline at the end, because a path may
@@ -123,14 +110,6 @@ func (r *Repo) write(ctx context.Context, stdin []byte, args ...string) ([]byte,
 func (r *Repo) line(ctx context.Context, args ...string) (string, error) {
 	out, err := r.read(ctx, args...)
 	return strings.TrimSuffix(string(out), "\n"), err
-}
-
-// exitCode returns the exit code of a git that ran and failed, or -1 for another error.
-func exitCode(err error) int {
-	if failed, ok := errors.AsType[*proc.ToolError](err); ok {
-		return failed.Code
-	}
-	return -1
 }
 
 // Head returns the commit of HEAD, or "" in a repository without a commit.
@@ -141,13 +120,16 @@ func (r *Repo) Head(ctx context.Context) (string, error) {
 // Branch returns the short name of the current branch, even if the branch has no commit yet. It returns "" if HEAD is
 // detached.
 func (r *Repo) Branch(ctx context.Context) (string, error) {
+	if short, ok := strings.CutPrefix(r.branch(), "refs/heads/"); ok && short != ".invalid" { // a reftable has the real name
+		return short, nil
+	}
 	return r.orNone(ctx, "the branch", "symbolic-ref", "--quiet", "--short", "HEAD")
 }
 
 // orNone runs git for a query in which exit code 1 means that there is no answer.
 func (r *Repo) orNone(ctx context.Context, what string, args ...string) (string, error) {
 	out, err := r.line(ctx, args...)
-	if exitCode(err) == 1 {
+	if gitcmd.ExitCode(err) == 1 {
 		return "", nil
 	} else if err != nil {
 		return "", fmt.Errorf("reading %s: %w", what, err)
@@ -158,7 +140,7 @@ func (r *Repo) orNone(ctx context.Context, what string, args ...string) (string,
 // Dirty returns the paths that differ from HEAD or are untracked, sorted, relative to Top. A repository inside the work
 // tree that is not a submodule counts as one path: its directory with a slash at the end.
 func (r *Repo) Dirty(ctx context.Context) ([]string, error) {
-	list, err := r.status(ctx)
+	_, list, err := r.changes(ctx, true)
 	out := make([]string, 0, len(list))
 	for _, c := range list {
 		out = append(out, c.path)
@@ -235,10 +217,38 @@ func own(path string) bool {
 	return strings.Contains("/"+path+"/", "/.superloop/")
 }
 
-// status lists the paths that differ from HEAD or from the index, or are untracked, sorted by path. It calls git once.
+// status lists the paths that differ from HEAD or from the index, or are untracked, sorted by path. Of a submodule it
+// sees only the commit.
 func (r *Repo) status(ctx context.Context) ([]change, error) {
-	out, err := r.read(ctx, "status", "--porcelain=v2", "-z", "--untracked-files=all", "--ignored=no", "--no-renames", "--ignore-submodules=none")
+	out, err := r.read(ctx, "status", "--porcelain=v2", "-z", "--untracked-files=all", "--ignored=no", "--no-renames", "--ignore-submodules=dirty")
 	return parsed(out, err, parseStatus, "reading the status of "+r.Top)
+}
+
+// submodules adds the submodules in index whose work tree differs from their own commit to the changes in list. It calls
+// git two times for each. In a submodule git itself would start another git, which would take the configuration of the
+// submodule.
+func (r *Repo) submodules(ctx context.Context, index []entry, list []change) []change {
+	for _, e := range index {
+		if e.mode != modeGitlink || !r.changedInside(ctx, e.path) {
+			continue
+		}
+		i, listed := slices.BinarySearchFunc(list, e.path, func(c change, path string) int { return strings.Compare(c.path, path) })
+		if !listed {
+			list = slices.Insert(list, i, change{path: e.path, staged: '.', worktree: 'M', mode: modeGitlink})
+		}
+		list[i].submodule = "S.M."
+	}
+	return list
+}
+
+// changedInside reports whether the work tree of a submodule differs from its own commit.
+func (r *Repo) changedInside(ctx context.Context, path string) bool {
+	git, err := r.git.Inside(ctx, filepath.Join(r.Top, path))
+	if err != nil {
+		return false // it is not checked out
+	}
+	list, err := at(git).Dirty(ctx)
+	return err == nil && len(list) > 0
 }
 
 // parseStatus parses the output of git status --porcelain=v2 -z.
@@ -265,7 +275,7 @@ func parseStatus(out []byte) ([]change, error) {
 			}
 		}
 		if !good {
-			return nil, fmt.Errorf("git status printed the record %q", rec)
+			return nil, fmt.Errorf("git status printed the record %.200q", rec)
 		}
 		if !own(strings.TrimSuffix(c.path, "/")) {
 			list = append(list, c)
@@ -277,7 +287,7 @@ func parseStatus(out []byte) ([]change, error) {
 
 // index lists the files of the index, sorted by path, without the paths that have a conflict. It calls git once.
 func (r *Repo) index(ctx context.Context) ([]entry, error) {
-	out, err := r.read(ctx, "ls-files", "--stage", "-z")
+	out, err := r.read(ctx, "ls-files", "--stage", "-v", "-z")
 	return parsed(out, err, parseIndex, "listing the files of "+r.Top)
 }
 
@@ -292,8 +302,8 @@ func parsed[T any](out []byte, err error, parse func([]byte) ([]T, error), doing
 	return list, nil
 }
 
-// parseIndex parses the output of git ls-files --stage -z, which has a record "mode object stage<TAB>path" for each
-// file.
+// parseIndex parses the output of git ls-files --stage -v -z, which has a record "tag mode object stage<TAB>path" for
+// each file. See unwatchedTag for the tag.
 func parseIndex(out []byte) ([]entry, error) {
 	list := make([]entry, 0, bytes.Count(out, []byte{0}))
 	sorted := true
@@ -301,22 +311,23 @@ func parseIndex(out []byte) ([]entry, error) {
 		var rec []byte
 		rec, out, _ = bytes.Cut(out, []byte{0})
 		meta, path, ok := bytes.Cut(rec, []byte{'\t'})
-		if !ok || len(meta) < 6+1+40+1+1 || meta[6] != ' ' || meta[len(meta)-2] != ' ' {
-			return nil, fmt.Errorf("git ls-files printed the record %q", rec)
+		if !ok || len(meta) < 2+6+1+40+1+1 || meta[1] != ' ' || meta[8] != ' ' || meta[len(meta)-2] != ' ' {
+			return nil, fmt.Errorf("git ls-files printed the record %.200q", rec)
 		}
+		tag, meta := meta[0], meta[2:]
 		if meta[len(meta)-1] != '0' {
 			continue
 		}
 		mode, err := strconv.ParseUint(string(meta[:6]), 8, 32)
 		object := meta[7 : len(meta)-2]
-		e := entry{path: string(path), mode: uint32(mode)}
+		e := entry{path: string(path), mode: uint32(mode) | unwatchedTag(tag)}
 		if err == nil && hex.DecodedLen(len(object)) <= len(e.sum) {
 			_, err = hex.Decode(e.sum[:], object)
 		} else {
 			err = hex.ErrLength
 		}
 		if err != nil {
-			return nil, fmt.Errorf("git ls-files printed the record %q", rec)
+			return nil, fmt.Errorf("git ls-files printed the record %.200q", rec)
 		}
 		if own(e.path) {
 			continue

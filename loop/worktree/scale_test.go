@@ -25,7 +25,7 @@ func manyName(i int) string {
 func TestScale(t *testing.T) {
 	var out bytes.Buffer
 	for i := range manyFiles {
-		fmt.Fprintf(&out, "100644 %040x 0\t%s\x00", i, manyName(i))
+		fmt.Fprintf(&out, "H 100644 %040x 0\t%s\x00", i, manyName(i))
 	}
 	var before, after runtime.MemStats
 	runtime.GC()
@@ -79,7 +79,7 @@ func BenchmarkSnapshot(b *testing.B) {
 	git("add", "-A")
 	git("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-m", "all")
 	git("update-index", "--refresh")
-	r, err := OpenEnv(b.Context(), dir, env)
+	r, err := OpenEnv(b.Context(), dir, "", env)
 	if err != nil {
 		b.Fatal(err)
 	}

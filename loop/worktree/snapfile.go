@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/internal/durable"
 )
 
@@ -18,6 +19,8 @@ import (
 const (
 	snapHead = "superloop snapshot 1\n"
 	wide     = 1 << 31
+
+	maxSnapshot = 256 << 20 // bytes of a snapshot file
 )
 
 var errDamaged = errors.New("the snapshot file is damaged")
@@ -33,7 +36,7 @@ func (s Snapshot) Save(disk durable.Disk, file string) error {
 // Load reads a snapshot that Save wrote. For a missing file the error is fs.ErrNotExist. For a damaged file Load
 // returns an error and no snapshot.
 func Load(file string) (s Snapshot, err error) {
-	data, err := durable.Read(file, maxOutput)
+	data, err := door.Read(file, maxSnapshot)
 	if err == nil {
 		s, err = decodeSnapshot(data)
 	}

@@ -15,7 +15,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/internal/door"
 )
 
 const (
@@ -52,17 +52,18 @@ type stamp struct {
 type Snapshot struct {
 	entries []entry // sorted by path
 	dirty   []stamp // the files that superloop hashed itself, sorted by path
+	index   []entry // what git tracks, sorted by path; nil in a Snapshot from Load
 }
 
-// Snapshot takes a snapshot of the work tree with two calls of git.
+// Snapshot takes a snapshot of the work tree with two calls of git, and more for submodules.
 //
 // The id of a file is the object id that git has for it. If the file was changed since it was staged, or never was
 // staged, it is the object id that git would give it. So a commit does not change the snapshot as long as the files
 // stay the same. Three kinds of paths have another id. A file of more than 8 MiB, and every untracked file if there are
 // more than 5,000, is identified by its size and time. A submodule is identified by its commit, and by the sizes and
 // times of its files if they differ from that commit. A repository that is not a submodule is identified by the sizes
-// and times of its files. If a filter (line ends, LFS) stores other content than that of the file, the id changes once,
-// with the commit. SnapshotSince avoids this change, and the change when a large or untracked file is committed.
+// and times of its files. If git stores other line ends than those of the file, the id changes once, with the commit. No
+// filter runs, so a file of LFS that was written since it was staged has the id of its own content. SnapshotSince avoids this change, and the change when a large or untracked file is committed.
 func (r *Repo) Snapshot(ctx context.Context) (Snapshot, error) {
 	return r.SnapshotSince(ctx, Snapshot{})
 }
@@ -71,11 +72,7 @@ func (r *Repo) Snapshot(ctx context.Context) (Snapshot, error) {
 // which git had no id in prev, and which has not changed since, keeps its id of prev. So a commit of that file does not
 // change the snapshot.
 func (r *Repo) SnapshotSince(ctx context.Context, prev Snapshot) (Snapshot, error) {
-	index, err := r.index(ctx)
-	if err != nil {
-		return Snapshot{}, err
-	}
-	changes, err := r.status(ctx)
+	index, changes, err := r.changes(ctx, true)
 	if err != nil {
 		return Snapshot{}, err
 	}
@@ -85,7 +82,7 @@ func (r *Repo) SnapshotSince(ctx context.Context, prev Snapshot) (Snapshot, erro
 			untracked++
 		}
 	}
-	var snap Snapshot
+	snap := Snapshot{index: index}
 	var over []entry
 	gone := map[string]bool{}
 	for _, c := range changes {
@@ -220,7 +217,7 @@ func (s Snapshot) at(path string) entry {
 // blob returns the object id that git gives to content of that size. It reads the content as a stream.
 func (r *Repo) blob(content io.Reader, size int64) (sum [32]byte, err error) {
 	h := sha1.New()
-	if r.sha256 {
+	if r.git != nil && r.git.SHA256 {
 		h = sha256.New()
 	}
 	fmt.Fprintf(h, "blob %d\x00", size)
@@ -236,7 +233,7 @@ func (r *Repo) blob(content io.Reader, size int64) (sum [32]byte, err error) {
 
 // hashFile returns the object id that git gives to the content of a file.
 func (r *Repo) hashFile(file string, size int64) (sum [32]byte, err error) {
-	f, err := durable.Open(file)
+	f, _, err := door.Open(file)
 	if err != nil {
 		return sum, err
 	}
@@ -247,11 +244,11 @@ func (r *Repo) hashFile(file string, size int64) (sum [32]byte, err error) {
 // submodule returns the id of a submodule: its current commit, or, if it has changes of its own, a digest of that
 // commit and of its files.
 func (r *Repo) submodule(ctx context.Context, c change, dir string) (mode uint32, sum [32]byte) {
-	// If dir is not a repository of its own, git must not find the repository around it.
-	in := Repo{Top: dir, env: append(slices.Clone(r.env), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir))}
-	head, err := in.Head(ctx)
-	if raw, bad := hex.DecodeString(head); err == nil && bad == nil {
-		copy(sum[:], raw)
+	if git, err := r.git.Inside(ctx, dir); err == nil {
+		head, err := at(git).Head(ctx)
+		if raw, bad := hex.DecodeString(head); err == nil && bad == nil {
+			copy(sum[:], raw)
+		}
 	}
 	if !strings.ContainsAny(c.submodule, "MU") && sum != [32]byte{} {
 		return modeGitlink, sum

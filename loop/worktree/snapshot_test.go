@@ -64,7 +64,7 @@ func TestSnapshotIsIndependentOfCommits(t *testing.T) {
 	equal(t, "back", diff(two, snap(t, r)), "")
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -212,7 +212,7 @@ func TestSnapshotOfSubmodules(t *testing.T) {
 	r := b.open()
 	one := snap(t, r)
 
-	s, err := OpenEnv(t.Context(), sub.dir, b.env)
+	s, err := OpenEnv(t.Context(), sub.dir, "", b.env)
 	must(t, err)
 	equal(t, "top of a submodule", resolved(s.Top), resolved(sub.dir))
 	equal(t, "files of a submodule", len(snap(t, s).entries), 1)

@@ -25,7 +25,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"strings"
 	"time"
@@ -181,10 +180,10 @@ func (s Spawned) Run(ctx context.Context, spec sandbox.Spec) (sandbox.Result, er
 
 // Executor judges and executes the actions of one work tree. Only one goroutine at a time may use an Executor.
 type Executor struct {
-	Repo     string // root of the work tree, absolute, without links
-	StateDir string // superloop's private directory, which commands do not see
-	Baseline string // file of the pinned inputs, in the private directory
-	Tmp      string // where Execute makes directories for temporary files; "" is the system's directory
+	Repo     string        // root of the work tree, absolute, without links
+	StateDir string        // superloop's private directory, which commands do not see
+	Ledger   inputs.Ledger // the baselines of the files that listed commands read
+	Tmp      string        // where Execute makes directories for temporary files; "" is the system's directory
 
 	Disk    durable.Disk
 	Undo    undo.Store
@@ -201,61 +200,78 @@ type Executor struct {
 	Now  func() time.Time
 	Warn func(what string, err error) // receives errors that do not stop the action
 
-	base   *inputs.Baseline
+	run    inputs.Run       // the run that Pin has begun
 	pinErr error            // why there is no baseline
 	box    *sandbox.Sandbox // the result of Sandbox.Measure
 	caches []string         // directories of package managers; nil before the first search
 }
 
-// Pin records the baseline of the files that listed commands read. Judge compares later states with the baseline. If
-// first is set and there is no baseline yet, Pin takes the work tree as it is, because the operator starts the first
-// run with this tree. Later only committed content is trusted, because agents may have worked in the tree since. Pin
-// replaces a damaged baseline by one of the commit. After an error every judgement says that inputs are unreadable,
-// until a call of Pin succeeds.
-func (x *Executor) Pin(ctx context.Context, first bool) error {
-	req := inputs.Request{Repo: x.Repo, File: x.Baseline, From: inputs.Head, Time: x.Now()}
-	for _, p := range x.Policies() {
-		for _, entry := range p.Settings.AutoApprove {
-			req.Queries = append(req.Queries, x.query(p, recovery.Analyse(entry), ""))
-		}
+// Pin begins a run, with the baseline of the files that listed commands read. Judge compares later states with the
+// baseline. The run holds the lock file at the path lock, which lies in the ledger's directory; first says that no run
+// of this loop was here before. What follows for the baseline is in inputs.Ledger. After an error every judgement says
+// that inputs are unreadable, until a call of Pin succeeds.
+func (x *Executor) Pin(ctx context.Context, lock string, first bool) error {
+	run := inputs.Run{Lock: lock, Tree: x.Repo, Queries: x.listed(), Outside: Outside(x.Environ, x.Repo), First: first, Time: x.Now()}
+	if x.pinErr = x.Ledger.Begin(ctx, run); x.pinErr != nil {
+		return fmt.Errorf("pinning what listed commands read: %w", x.pinErr)
 	}
-	old, err := inputs.Load(x.Baseline)
-	switch {
-	case err == nil:
-		req.Previous = old
-	case !errors.Is(err, fs.ErrNotExist):
-		x.Warn("the baseline of what listed commands read is damaged; it is made anew", err)
-	case first:
-		req.From = inputs.Now
-	}
-	base, err := inputs.Take(ctx, x.Disk, req)
-	if errors.Is(err, inputs.ErrNoHead) {
-		req.From = inputs.Now
-		base, err = inputs.Take(ctx, x.Disk, req)
-	}
-	if err != nil {
-		x.base, x.pinErr = nil, err
-		return fmt.Errorf("pinning what listed commands read: %w", err)
-	}
-	x.base, x.pinErr = base, nil
+	x.run = run
 	return nil
 }
 
-// baseline returns the baseline that this process, or a process before it, has pinned.
-func (x *Executor) baseline() (*inputs.Baseline, error) {
-	if x.base == nil && x.pinErr == nil {
-		base, err := inputs.Load(x.Baseline)
-		if err != nil {
-			return nil, err
-		}
-		x.base = base
+// Unpin ends the run that Pin has begun, if it has begun one. Nothing that the run has started may be alive.
+func (x *Executor) Unpin(ctx context.Context) error {
+	if x.run.Lock == "" {
+		return nil
 	}
-	return x.base, x.pinErr
+	run := x.run
+	run.Queries, run.Time, x.run = x.listed(), x.Now(), inputs.Run{}
+	return x.Ledger.End(ctx, run)
+}
+
+// Trust makes what the command reads a part of the baseline: an operator has approved the command after a look at the
+// whole difference, which is j.Diff. It does nothing if j.Diff does not show all of it.
+func (x *Executor) Trust(ctx context.Context, j Judgement) error {
+	if len(j.changes) == 0 || !inputs.Shown(j.changes) {
+		return nil
+	}
+	return x.Ledger.Trust(ctx, x.Repo, j.changes)
+}
+
+// baseline returns the baseline of the work tree.
+func (x *Executor) baseline() (*inputs.Baseline, error) {
+	if x.pinErr != nil {
+		return nil, x.pinErr
+	}
+	return x.Ledger.Base(x.Repo)
+}
+
+// listed returns the queries for the listed commands of all policies in force.
+func (x *Executor) listed() (out []inputs.Query) {
+	for _, p := range x.Policies() {
+		out = append(out, Listed(p, x.Repo, x.Environ)...)
+	}
+	return out
+}
+
+// Listed returns the queries for the commands that the policy lists, in the work tree repo. environ is the operator's
+// environment.
+func Listed(p *recovery.Policy, repo string, environ []string) (out []inputs.Query) {
+	for _, entry := range p.Settings.AutoApprove {
+		out = append(out, query(p, recovery.Analyse(entry), "", repo, environ))
+	}
+	return out
+}
+
+// Outside returns where commands find programs and their settings outside of the work tree repo.
+func Outside(environ []string, repo string) inputs.Outside {
+	env := sandbox.Environment(environ, nil, repo, "")
+	return inputs.Outside{Home: variable(env, "HOME"), Path: variable(env, "PATH")}
 }
 
 // query describes the command for package inputs, which finds the files that the command reads.
-func (x *Executor) query(p *recovery.Policy, a *recovery.Analysis, dir string) inputs.Query {
-	q := inputs.Query{WorkingDir: dir, Mode: inputs.Mode(p.Settings.Guard), Repo: x.Repo}
+func query(p *recovery.Policy, a *recovery.Analysis, dir, repo string, environ []string) inputs.Query {
+	q := inputs.Query{WorkingDir: dir, Mode: inputs.Mode(p.Settings.Guard), Repo: repo, Outside: Outside(environ, repo)}
 	for _, part := range a.Parts {
 		q.Commands = append(q.Commands, part.Words)
 	}

@@ -27,6 +27,7 @@ type Judgement struct {
 	Inputs string
 	Diff   string // how the inputs differ from the baseline, for an operator
 
+	changes []inputs.Change // what Diff shows
 	inForce []*recovery.Policy
 }
 
@@ -117,7 +118,7 @@ func (x *Executor) judgeBy(ctx context.Context, p *recovery.Policy, cmd recovery
 			// An input that superloop cannot read counts as changed.
 			facts.Changed = "what it reads cannot be looked at: " + text.Display(err.Error())
 		} else {
-			j.Inputs, j.Diff = report.Digest, inputs.Diff(report.Changes)
+			j.Inputs, j.Diff, j.changes = report.Digest, inputs.Diff(report.Changes), report.Changes
 			facts.Changed = inputs.Summary(report.Changes)
 		}
 		if facts.Changed == "" && j.Decision == action.Auto {
@@ -142,7 +143,7 @@ func (x *Executor) inputs(p *recovery.Policy, a *recovery.Analysis, cmd recovery
 		return inputs.Report{}, err
 	}
 	defer func() { _ = tree.Close() }() // tree was only read
-	return inputs.Check(base, tree, x.query(p, a, cmd.WorkingDir))
+	return inputs.Check(base, tree, query(p, a, cmd.WorkingDir, x.Repo, x.Environ))
 }
 
 // program says what is wrong with a program that the command names: the name alone leads to a file in the repository,

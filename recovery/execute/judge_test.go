@@ -97,7 +97,7 @@ func TestBudget(t *testing.T) {
 	if j := e.judge(command("touch a"), recovery.Budget{Last: start.Add(-20 * time.Second), Waits: true}); !j.NotBefore.Equal(start.Add(40 * time.Second)) {
 		t.Errorf("not before %s", j.NotBefore)
 	}
-	e.wantSteps("pin") // nothing else is looked at or written
+	e.wantSteps("pin pin") // the baseline, and who is at work; nothing else is looked at or written
 }
 
 func TestDirectories(t *testing.T) {
@@ -228,12 +228,12 @@ func TestInputsThatCannotBeRead(t *testing.T) {
 			t.Errorf("%+v", j)
 		}
 	}
-	human("reading the baseline")
+	human("nobody has said which files are trusted (reading the baseline")
 	e.fail["baseline:rename"] = errors.New("no space")
-	if err := e.Pin(t.Context(), true); err == nil || !strings.HasPrefix(err.Error(), "pinning what listed commands read: ") {
+	if err := e.Pin(t.Context(), e.lockFile(), true); err == nil || !strings.HasPrefix(err.Error(), "pinning what listed commands read: ") {
 		t.Error(err)
 	}
-	human("baseline:rename")
+	human("noting which files are trusted: baseline:rename")
 	// A baseline of before is not taken in place of one that could not be made.
 	delete(e.fail, "baseline:rename")
 	e.pin(true)
@@ -241,15 +241,15 @@ func TestInputsThatCannotBeRead(t *testing.T) {
 		t.Error(j.Reason)
 	}
 	e.fail["baseline:rename"] = errors.New("no space")
-	if err := e.Pin(t.Context(), false); err == nil {
+	if err := e.Pin(t.Context(), e.lockFile(), false); err == nil {
 		t.Error("no error")
 	}
-	human("baseline:rename")
-	if err := os.WriteFile(e.Baseline, []byte("cut"), 0o600); err != nil {
+	human("noting which files are trusted: baseline:rename")
+	if err := os.WriteFile(filepath.Join(e.StateDir, "inputs", "trusted"), []byte("cut"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	e.base, e.pinErr = nil, nil // the next process
-	human("reading the baseline")
+	e.pinErr = nil // the next process
+	human("nobody has said which files are trusted (reading the baseline")
 }
 
 func TestPrograms(t *testing.T) {

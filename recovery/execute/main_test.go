@@ -16,6 +16,7 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/action"
+	"github.com/superloop/superloop/recovery/inputs"
 	"github.com/superloop/superloop/recovery/learn"
 	"github.com/superloop/superloop/recovery/sandbox"
 	"github.com/superloop/superloop/recovery/undo"
@@ -82,7 +83,7 @@ func newEnv(t testing.TB, policies ...*recovery.Policy) *testEnv {
 		return e.fail[op]
 	})
 	e.Executor = &Executor{
-		Repo: repo, StateDir: state, Baseline: filepath.Join(state, "guard.json"), Tmp: filepath.Join(top, "tmp"),
+		Repo: repo, StateDir: state, Ledger: inputs.Ledger{Disk: disk, Dir: state, Repo: repo}, Tmp: filepath.Join(top, "tmp"),
 		Disk: disk, Undo: undo.Store{Disk: disk, Dir: filepath.Join(state, "undo"), Repo: repo},
 		Learned: learn.Store{Disk: disk, Path: filepath.Join(state, "learned.json")}, Sandbox: e,
 		Environ: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "API_TOKEN=hunter2-hunter2", "EXTRA=1", "OTHER=2"}, Marker: "MARK=1",
@@ -166,10 +167,13 @@ func (e *testEnv) commit() {
 
 func (e *testEnv) pin(first bool) {
 	e.t.Helper()
-	if err := e.Pin(e.t.Context(), first); err != nil {
+	if err := e.Pin(e.t.Context(), e.lockFile(), first); err != nil {
 		e.t.Fatal(err)
 	}
 }
+
+// lockFile is the lock of a run, which nobody holds: each pin takes the last one for dead.
+func (e *testEnv) lockFile() string { return filepath.Join(e.StateDir, "lock") }
 
 func (e *testEnv) judge(a action.Action, b recovery.Budget) Judgement {
 	e.t.Helper()

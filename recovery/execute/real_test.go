@@ -39,7 +39,7 @@ func TestInTheRealSandbox(t *testing.T) {
 	e := realEnv(t, nil, text)
 	e.put("old", "content")
 	e.commit()
-	e.pin(false)
+	e.pin(true)
 	box, err := e.Executor.Sandbox.Measure(t.Context())
 	if err != nil {
 		t.Skipf("nothing can be confined here: %v", err)

@@ -11,6 +11,7 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/sandbox"
+	"github.com/superloop/superloop/recovery/steering"
 )
 
 // grace is the time that a command has between SIGTERM and SIGKILL.
@@ -73,7 +74,7 @@ func (x *Executor) spec(o Order, j Judgement, tmp string) sandbox.Spec {
 		writable = append(writable, c)
 	}
 	return sandbox.Spec{Command: o.Action.Command, Place: j.Place, Env: env, Writable: writable,
-		Protected: sandbox.Protected(x.Repo), Hidden: append(sandbox.Sockets(), x.StateDir),
+		Protected: sandbox.Protected(x.Repo), Hidden: append(steering.Sockets(x.Environ, append([]string{x.Repo}, writable...)), x.StateDir),
 		Network: b.network, Required: b.required, Timeout: timeout, Grace: grace, Hurry: o.Hurry,
 		Output: o.Output, Secrets: sandbox.Secrets(x.Environ), Marker: x.Marker}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/recovery/sandbox"
+	"github.com/superloop/superloop/recovery/steering"
 )
 
 func TestBounds(t *testing.T) {
@@ -102,7 +103,7 @@ func TestWhatTheSandboxGets(t *testing.T) {
 	if want := sandbox.Protected(e.Repo); !slices.Equal(s.Protected, want) || !slices.Contains(s.Protected, filepath.Join(e.Repo, ".git/hooks")) {
 		t.Errorf("%q, want %q", s.Protected, want)
 	}
-	if want := append(sandbox.Sockets(), e.StateDir); !slices.Equal(s.Hidden, want) {
+	if want := append(steering.Sockets(e.Environ, append([]string{e.Repo}, s.Writable...)), e.StateDir); !slices.Equal(s.Hidden, want) {
 		t.Errorf("%q, want %q", s.Hidden, want)
 	}
 

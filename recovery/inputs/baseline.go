@@ -14,55 +14,46 @@ import (
 	"strings"
 	"time"
 
-	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/internal/door"
+	"github.com/superloop/superloop/internal/text"
 )
 
-// Source says what Take builds a baseline from.
-type Source string
-
-const (
-	// Head is the commit that HEAD points to: committed files are trusted, uncommitted changes in the work tree are
-	// not. Head is for the beginning of a run. Such a baseline has no file that is not committed, except those that
-	// Request.Previous holds.
-	Head Source = "head"
-	// Now is the work tree with its uncommitted changes. Now is for the moment in which an operator pins the policy,
-	// and for a directory that is not a git repository.
-	Now Source = "now"
-)
-
-// Baseline holds the files of a repository as they were at one moment; Compare and Check compare inputs with it. Files
-// that match a pattern of the table are stored with their content, the others with their digest. A Baseline never
-// changes. It implements Tree.
+// Baseline holds the files of a work tree as they were at one moment; Compare and Check compare inputs with it. Files
+// that match a pattern of the table, and small programs, are stored with their content, the others with their digest. A
+// Baseline never changes. It implements Tree.
 type Baseline struct {
 	header
 	files []known // sorted by path
-	load  func(file known) ([]byte, error)
 }
 
 // header is the JSON object in the second line of a baseline file.
 type header struct {
-	From   Source    `json:"from"`
-	Commit string    `json:"commit,omitempty"` // the commit that HEAD pointed to; "" if there was none
-	Taken  time.Time `json:"taken"`            // UTC
-	// Partial says that the repository had more files than a baseline holds. Files that are missing in the baseline
+	Taken time.Time `json:"taken"` // UTC
+	// Partial says that the work tree had more files than a baseline holds. Files that are missing in the baseline
 	// count as new.
-	Partial bool   `json:"partial,omitempty"`
-	Format  string `json:"format"` // the object format of git: sha1 or sha256
-	Files   int    `json:"files"`
+	Partial bool `json:"partial,omitempty"`
+	Files   int  `json:"files"`
+	// Accepted are the inputs that differ from the files of the baseline, and that an operator has trusted after a look
+	// at the difference.
+	Accepted []accepted `json:"accepted,omitempty"`
 }
 
-// known is one entry of a baseline. The text of a link is its target. An empty id was never computed.
+// accepted is an input that an operator has trusted. Sum is "" if it is the absence of the input that is trusted.
+type accepted struct {
+	Path string `json:"path"`
+	Part string `json:"part,omitempty"`
+	Sum  string `json:"sum,omitempty"`
+}
+
+// known is one entry of a baseline. The text of a link is its target. An empty sum was never computed.
 type known struct {
 	path string
 	kind kind
 	content
-	untracked bool // the file was in the work tree but not in HEAD
-	stored    bool // text holds the content
+	stored bool // text holds the content
 }
 
 func byPath(a, b known) int { return cmp.Compare(a.path, b.path) }
-
-func (b *Baseline) objects() string { return b.Format }
 
 func (b *Baseline) find(name string) (*known, bool) {
 	if i, ok := b.from(name); ok {
@@ -80,6 +71,10 @@ func (b *Baseline) list(dir string) ([]entry, error) {
 	prefix := strings.TrimPrefix(dir+"/", "./")
 	var out []entry
 	for i, _ := b.from(prefix); i < len(b.files); {
+		if prefix == "" && strings.HasPrefix(b.files[i].path, atHome) {
+			i++
+			continue
+		}
 		rest, ok := strings.CutPrefix(b.files[i].path, prefix)
 		if !ok {
 			break
@@ -106,14 +101,7 @@ func (b *Baseline) target(name string) (string, error) {
 	if !ok || k.kind != link {
 		return "", fmt.Errorf("%s: %w", name, fs.ErrNotExist)
 	}
-	if k.stored {
-		return string(k.text), nil
-	}
-	if b.load == nil {
-		return "", fmt.Errorf("%s: the baseline does not hold it", name)
-	}
-	text, err := b.load(*k)
-	return string(text), err
+	return string(k.text), nil
 }
 
 func (b *Baseline) read(name string) (content, error) {
@@ -121,18 +109,7 @@ func (b *Baseline) read(name string) (content, error) {
 	if !ok || k.kind != regular {
 		return content{}, fmt.Errorf("%s: %w", name, fs.ErrNotExist)
 	}
-	c := k.content
-	switch {
-	case k.stored:
-		c.id = ""
-	case b.load != nil && k.size <= maxText:
-		text, err := b.load(*k)
-		if err != nil {
-			return content{}, err
-		}
-		c.text, c.id = append([]byte{}, text...), ""
-	}
-	return c, nil
+	return k.content, nil
 }
 
 // interest holds the patterns of the table. A pattern applies in every directory.
@@ -186,32 +163,32 @@ func matches(glob, segs []string) bool {
 }
 
 // A baseline file consists of, in this order: the line magic; the header as one line of JSON; for each file a record
-// "kind size id sum path" that ends with NUL and has "-" for an unknown value; the stored contents, one after another;
+// "kind size sum path" that ends with NUL and has "-" for an unknown value; the stored contents, one after another;
 // the SHA-256 of everything before.
 
 const (
-	magic       = "superloop baseline 1\n"
+	magic       = "superloop baseline 2\n"
 	maxBaseline = 512 << 20
 )
 
 func (b *Baseline) encode() []byte {
 	h := b.header
 	h.Files = len(b.files)
-	head, _ := json.Marshal(h) // a struct of strings, numbers, a bool and a time can always be marshalled
+	head, _ := json.Marshal(h) // strings, numbers, a bool and a time can always be marshalled
 	out := []byte(magic)
 	out = append(append(out, head...), '\n')
 	for _, k := range b.files {
 		flags := map[kind]string{regular: "f", link: "l", odd: "o"}[k.kind]
-		for i, on := range []bool{k.exec, k.untracked, k.stored} {
+		for i, on := range []bool{k.exec, k.stored} {
 			if on {
-				flags += "xus"[i : i+1]
+				flags += "xs"[i : i+1]
 			}
 		}
 		size := k.size
 		if k.stored {
 			size = int64(len(k.text))
 		}
-		out = fmt.Appendf(out, "%s %d %s %s %s\x00", flags, size, cmp.Or(k.id, "-"), cmp.Or(k.sum, "-"), k.path)
+		out = fmt.Appendf(out, "%s %d %s %s\x00", flags, size, cmp.Or(k.sum, "-"), k.path)
 	}
 	for _, k := range b.files {
 		if k.stored {
@@ -224,15 +201,15 @@ func (b *Baseline) encode() []byte {
 
 var errBaseline = errors.New("it is no baseline, or a damaged one")
 
-// Load reads a baseline that Take has written. If the file is missing, errors.Is(err, fs.ErrNotExist) is true.
-func Load(file string) (*Baseline, error) {
-	data, err := durable.Read(file, maxBaseline)
+// load reads a baseline that save has written. If the file is missing, errors.Is(err, fs.ErrNotExist) is true.
+func load(file string) (*Baseline, error) {
+	data, err := door.Read(file, maxBaseline)
 	if err != nil {
 		return nil, fmt.Errorf("reading the baseline: %w", err)
 	}
 	b, err := decode(data)
 	if err != nil {
-		return nil, fmt.Errorf("reading the baseline %s: %w; take a new one", file, err)
+		return nil, fmt.Errorf("reading the baseline %s: %w", file, err)
 	}
 	return b, nil
 }
@@ -245,14 +222,14 @@ func decode(data []byte) (*Baseline, error) {
 	}
 	line, body, ok := bytes.Cut(body, []byte{'\n'})
 	var h header
-	if err := json.Unmarshal(line, &h); err != nil || !ok || h.Files < 0 || h.Files > len(body) || h.Format != formatSHA1 && h.Format != formatSHA256 {
+	if err := text.Decode(line, &h); err != nil || !ok || h.Files < 0 || h.Files > len(body) {
 		return nil, errBaseline
 	}
 	b := &Baseline{header: h, files: make([]known, 0, h.Files)}
 	for range h.Files {
 		rec, rest, ok := bytes.Cut(body, []byte{0})
-		f := strings.SplitN(string(rec), " ", 5)
-		if !ok || len(f) != 5 || f[0] == "" || f[4] == "" {
+		f := strings.SplitN(string(rec), " ", 4)
+		if !ok || len(f) != 4 || f[0] == "" || f[3] == "" {
 			return nil, errBaseline
 		}
 		body = rest
@@ -260,9 +237,8 @@ func decode(data []byte) (*Baseline, error) {
 		if err != nil || size < 0 {
 			return nil, errBaseline
 		}
-		k := known{path: f[4], kind: map[byte]kind{'f': regular, 'l': link, 'o': odd}[f[0][0]],
-			content: content{size: size, id: strings.TrimPrefix(f[2], "-"), sum: strings.TrimPrefix(f[3], "-"), exec: strings.Contains(f[0], "x")},
-			stored:  strings.Contains(f[0], "s"), untracked: strings.Contains(f[0], "u")}
+		k := known{path: f[3], kind: map[byte]kind{'f': regular, 'l': link, 'o': odd}[f[0][0]],
+			content: content{size: size, sum: strings.TrimPrefix(f[2], "-"), exec: strings.Contains(f[0], "x")}, stored: strings.Contains(f[0], "s")}
 		if k.kind == missing || len(b.files) > 0 && b.files[len(b.files)-1].path >= k.path {
 			return nil, errBaseline
 		}

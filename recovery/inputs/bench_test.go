@@ -34,7 +34,7 @@ func monorepo(b testing.TB, members, sources int) box {
 
 func benchmark(b *testing.B, box box) {
 	q := query("rm -rf node_modules && npm install")
-	base := box.take(Head, q)
+	base := box.take(q)
 	b.Run("check", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
@@ -45,7 +45,7 @@ func benchmark(b *testing.B, box box) {
 	})
 	b.Run("take", func(b *testing.B) {
 		for b.Loop() {
-			box.take(Head, q)
+			box.take(q)
 		}
 	})
 	b.Run("load", func(b *testing.B) {

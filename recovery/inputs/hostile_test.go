@@ -58,7 +58,7 @@ func TestOddFiles(t *testing.T) {
 			t.Parallel()
 			b := newBox(t, project)
 			q := query("npm install")
-			base := b.take(Head, q)
+			base := b.take(q)
 			c.edit(b)
 			changes := b.check(base, q)
 			if got := names(changes); got != c.want {
@@ -89,26 +89,76 @@ func TestBoundsAreChanges(t *testing.T) {
 		}
 	}
 	q := query("npm install")
-	base := b.take(Now, q)
+	base := b.take(q)
 	if got := names(b.check(base, q)); got != "unwatchable p" {
 		t.Errorf("a giant directory: %s", got)
 	}
 	var script strings.Builder
-	for i := range maxCommands {
+	for i := range 500 {
 		fmt.Fprintf(&script, "sh ./s%d.sh\n", i)
 	}
 	many := box{t: t, dir: t.TempDir()}
-	for i := range 20 {
+	for i := range 40 {
 		many.put(fmt.Sprintf("s%d.sh", i), strings.ReplaceAll(script.String(), "./", fmt.Sprintf("./%d/", i)))
-		for j := range 30 {
+		for j := range 6 {
 			many.put(fmt.Sprintf("%d/s%d.sh", i, j), strings.ReplaceAll(script.String(), ".sh", ".sh "+fmt.Sprint(i, j)))
 		}
 	}
 	many.put("all.sh", script.String())
 	q = query("sh all.sh")
-	base = many.take(Now)
+	base = many.take()
 	if got := names(many.check(base, q)); !strings.Contains(got, "unwatchable .") {
 		t.Errorf("scripts without end: %.200s", got)
+	}
+}
+
+// TestWhatIsNotLookedAtIsAQuestion: a command behind a bound is not trusted in silence.
+func TestWhatIsNotLookedAtIsAQuestion(t *testing.T) {
+	t.Parallel()
+	many := func(n int, format string) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, format, i)
+		}
+		return b.String()
+	}
+	nested := func(format string) map[string]string {
+		files := map[string]string{"evil.sh": "x"}
+		for i := range maxDepth + 2 {
+			files[fmt.Sprint(i)+".sh"] = fmt.Sprintf(format, i+1)
+		}
+		return files
+	}
+	for name, c := range map[string]struct {
+		files   map[string]string
+		command string
+		want    string
+	}{
+		"commands":      {map[string]string{"a.sh": many(maxCommands, "echo %d\n") + "sh evil.sh\n"}, "sh a.sh", "unwatchable a.sh commands"},
+		"a recipe":      {map[string]string{"Makefile": "all:\n\t" + many(maxCommands, "echo %d;") + "sh evil.sh\n"}, "make", "unwatchable . commands"},
+		"depth":         {nested("sh %d.sh\n"), "sh 0.sh", "unwatchable . nesting"},
+		"directories":   {map[string]string{"a.sh": many(maxDirs+1, "cd d%d\n") + "sh evil.sh\n"}, "sh a.sh", "unwatchable . directories, appeared evil.sh"},
+		"a long script": {map[string]string{"a.sh": strings.Repeat("# long\n", maxScript/7+1) + "sh evil.sh\n"}, "sh a.sh", "unwatchable a.sh commands"},
+		"a long makefile": {map[string]string{"Makefile": strings.Repeat("# long\n", maxScript/7+1) + "all:\n\tsh evil.sh\n"}, "make",
+			"unwatchable Makefile commands"},
+		"requirements":      {nested("-r %d.sh\n"), "pip install -r 0.sh", "unwatchable 13.sh nesting"},
+		"a circle is none":  {map[string]string{"a.sh": "sh b.sh\n", "b.sh": "sh a.sh\n"}, "sh a.sh", ""},
+		"another is none":   {map[string]string{"a": "-r b\n", "b": "-r a\n"}, "pip install -r a", ""},
+		"as many as may be": {map[string]string{"a.sh": many(maxCommands-1, "echo %d\n") + "sh b.sh\n", "b.sh": ""}, "sh a.sh", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := box{t: t, dir: t.TempDir()}
+			for file, text := range c.files {
+				b.put(file, text)
+			}
+			q := query(c.command)
+			base := b.take(q)
+			b.put("evil.sh", "evil")
+			if got := names(b.check(base, q)); got != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+		})
 	}
 }
 
@@ -118,7 +168,7 @@ func TestEveryByteCounts(t *testing.T) {
 	t.Parallel()
 	b := newBox(t, project)
 	q := query("sh scripts/lib.sh && node scripts/gen.js")
-	base := b.take(Head)
+	base := b.take()
 	rapid.Check(t, func(rt *rapid.T) {
 		file := rapid.SampledFrom([]string{"scripts/lib.sh", "scripts/gen.js"}).Draw(rt, "file")
 		p := filepath.Join(b.dir, file)
@@ -150,7 +200,7 @@ func TestStrictSeesMore(t *testing.T) {
 	b := newBox(t, project)
 	files := []string{"package.json", "package-lock.json", "Makefile", "scripts/fix.sh"}
 	commands := []string{"npm install", "npm run build", "make", "./scripts/fix.sh", "yarn"}
-	base := b.take(Head)
+	base := b.take()
 	rapid.Check(t, func(rt *rapid.T) {
 		file := rapid.SampledFrom(files).Draw(rt, "file")
 		q := query(rapid.SampledFrom(commands).Draw(rt, "command"))
@@ -242,4 +292,20 @@ func TestCompareIsSymmetric(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestDeepManifest: a manifest whose values are nested deep counts as a whole. Written with indents, 18 KB of it would be
+// more than a gigabyte.
+func TestDeepManifest(t *testing.T) {
+	t.Parallel()
+	deep := strings.Repeat("[", 9000) + strings.Repeat("]", 9000)
+	b := newBox(t, "-- package.json --\n{\"workspaces\": []}\n")
+	q := query("npm ci")
+	base := b.take(q)
+	for _, text := range []string{`{"workspaces": ` + deep + `}`, `{"scripts": {"prepare": ` + deep + `}}`} {
+		b.put("package.json", text)
+		if got := names(b.check(base, q)); got != "appeared package.json, vanished package.json workspaces" {
+			t.Errorf("%.30s...: %s", text, got)
+		}
+	}
 }

@@ -2,7 +2,7 @@
 // listing. The command "npm install" is only a name: package.json, .npmrc and the lock file decide what it does, and an
 // agent may write them.
 //
-//	Take ---> Baseline (a private file)          Open ---> the work tree, now
+//	Ledger ---> Baseline (a private file)        Open ---> the work tree, now
 //	              |                                            |
 //	              +---- Inputs(tree, query) ----+---- Inputs(tree, query)
 //	                                            |
@@ -20,14 +20,16 @@
 // shell script, a makefile or a script of package.json calls, as far as their names are written out.
 //
 // In doubt a file counts. A file that cannot be parsed counts whole, a file that is missing in the baseline counts as
-// new, and an input that exceeds a bound counts as a change. The package executes nothing of the repository and opens
-// no file outside of it: a link that leads out counts as the name of its target.
+// new, and an input that exceeds a bound counts as a change. The package executes nothing. Outside of the repository it
+// opens only the files of a command below the home directory (Outside). A link that leads out counts as the name of its
+// target.
 //
 // # Bounds
 //
-// One query reads at most 50,000 directory entries, 64 MiB of content, 2,000 members, 4,000 inputs and 5,000 commands
-// in scripts. It follows scripts to a depth of 4 and reads 500 commands of each; it ignores what lies beyond these two
-// bounds. A file of more than 16 MiB counts whole by its digest. A file of more than 256 MiB cannot be watched and
+// One query reads at most 50,000 directory entries, 64 MiB of content, 2,000 members, 4,000 inputs, scripts of at most
+// 1 MiB with 5,000 commands each and 20,000 together, 32 directories to which they change, and scripts nested 12 deep.
+// What lies beyond a bound is not looked at, and so counts as a change. A file of more than 16 MiB counts whole by its
+// digest. A file of more than 256 MiB cannot be watched and
 // counts as a change. No search enters directories named node_modules, .git and .superloop.
 //
 // # What it does not see
@@ -70,7 +72,8 @@ type Query struct {
 	Mode     Mode
 	// Repo is the absolute path of the repository, or "". With it, words that are absolute paths below the repository
 	// count as files of the repository.
-	Repo string
+	Repo    string
+	Outside Outside // where programs and their settings lie outside of the repository
 }
 
 // Unknown stands in a word for text that only the shell can expand.
@@ -78,7 +81,7 @@ const Unknown = "..."
 
 // Input is a file, or a part of a file, that a command reads.
 type Input struct {
-	Path string `json:"path"`           // relative to the repository, with slashes
+	Path string `json:"path"`           // relative to the repository, with slashes; "/~/..." is below the home directory
 	Part string `json:"part,omitempty"` // the part of the file, such as scripts.postinstall; "" is the whole file
 	For  string `json:"for"`            // the program that reads the file
 	Sum  string `json:"sum"`            // the SHA-256, in hex, of Text
@@ -86,7 +89,6 @@ type Input struct {
 	// digest is known. It may hold secrets (.npmrc); Compare masks them.
 	Text []byte `json:"-"`
 
-	id   string // the git object id of the whole file
 	lost string // why the file cannot be watched
 }
 
@@ -114,7 +116,7 @@ func newReader(t Tree, q Query) (*reader, error) {
 		return nil, fmt.Errorf("finding the inputs: the working directory %q is not in the repository", q.WorkingDir)
 	}
 	r := &reader{tree: t, query: q, programs: table(), found: map[key]Input{}, files: map[string]*content{}, dirs: map[string]*listing{},
-		seen: map[string]int{}, members: map[key][]string{}, steps: maxSteps, entries: maxEntries, bytes: maxBytes}
+		seen: map[string]int{}, members: map[key][]string{}, outer: map[string]known{}, steps: maxSteps, entries: maxEntries, bytes: maxBytes}
 	r.sequence([]string{dir}, q.Commands, 0)
 	return r, nil
 }
@@ -124,7 +126,7 @@ func newReader(t Tree, q Query) (*reader, error) {
 func Digest(inputs []Input) string {
 	h := sha256.New()
 	for _, in := range inputs {
-		fmt.Fprintf(h, "%d:%s%d:%s%s%d:%s\n", len(in.Path), in.Path, len(in.Part), in.Part, cmp.Or(in.Sum, in.id), len(in.lost), in.lost)
+		fmt.Fprintf(h, "%d:%s%d:%s%s%d:%s\n", len(in.Path), in.Path, len(in.Part), in.Part, in.Sum, len(in.lost), in.lost)
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }
@@ -139,17 +141,15 @@ type Report struct {
 // baseline holds only the digest of a file, and the file in the work tree still has this digest, Check uses its content
 // from the work tree.
 func Check(base *Baseline, now *WorkTree, q Query) (Report, error) {
-	here := *now
-	here.format = base.objects()
-	before, err := Inputs(borrowed{base, &here}, q)
+	before, err := Inputs(borrowed{base, now}, q)
 	if err != nil {
 		return Report{}, err
 	}
-	after, err := Inputs(&here, q)
+	after, err := Inputs(now, q)
 	if err != nil {
 		return Report{}, err
 	}
-	return Report{Compare(before, after), Digest(after)}, nil
+	return Report{slices.DeleteFunc(Compare(before, after), base.accepts), Digest(after)}, nil
 }
 
 // borrowed is a baseline that reads content which it did not store from the work tree, if the file there is unchanged.
@@ -160,11 +160,11 @@ type borrowed struct {
 
 func (b borrowed) read(name string) (content, error) {
 	c, err := b.Baseline.read(name)
-	if err != nil || c.text != nil || c.id == "" {
+	if err != nil || c.text != nil || c.sum == "" {
 		return c, err
 	}
 	if n, err := b.now.read(name); err == nil {
-		if n.name(b.Format); n.id == c.id && n.text != nil {
+		if n.name(); n.sum == c.sum && n.text != nil {
 			return n, nil
 		}
 	}

@@ -10,7 +10,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/internal/manifest"
+	"github.com/superloop/superloop/internal/text"
 )
 
 // lifecycle lists the scripts that package managers run by themselves when they install, pack or publish.
@@ -176,12 +178,16 @@ func corepack(c call, _ []string) {
 }
 
 // jsonObject parses a JSON object as JavaScript does: keys are case-sensitive, the last of two equal keys counts, and a
-// byte order mark is ignored.
-func jsonObject(text []byte) (map[string]any, error) {
-	dec := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))))
+// byte order mark is ignored. Values that are nested deeper than door.MaxDepth are an error, because jsonText takes the
+// square of the depth in memory.
+func jsonObject(data []byte) (map[string]any, error) {
+	if !door.Shallow(data) {
+		return nil, door.ErrDeep
+	}
+	dec := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))))
 	dec.UseNumber()
 	var v map[string]any
-	if err := dec.Decode(&v); err != nil {
+	if err := text.Reason(dec.Decode(&v)); err != nil {
 		return nil, err
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {

@@ -74,7 +74,7 @@ ran
 				b.commit()
 			}
 			q := Query{Commands: [][]string{c.command}}
-			base := b.take(Head, q)
+			base := b.take(q)
 			c.edit(b)
 			found := names(b.check(base, q))
 			npm(c.command)

@@ -275,7 +275,7 @@ class Main {}
 			if got := names(b.check(base, q)); got != "" { // nobody knew the command when it was taken
 				t.Errorf("%s: unchanged, but %s", c.command, got)
 			}
-			base = origin.take(Head, q)
+			base = origin.take(q)
 			b.files(c.edit + "\n")
 			changes := b.check(base, q)
 			if got := names(changes); got != c.want {
@@ -305,7 +305,7 @@ func (s *shared) of(t *testing.T, project string) (box, *Baseline) {
 	defer s.mu.Unlock()
 	if s.base[project] == nil {
 		s.box[project] = newBox(s.t, project)
-		s.base[project] = s.box[project].take(Head)
+		s.base[project] = s.box[project].take()
 	}
 	b := s.box[project]
 	b.t = t
@@ -316,7 +316,7 @@ func TestGitHooks(t *testing.T) {
 	t.Parallel()
 	b := newBox(t, "-- x --\n1\n")
 	q := query("git checkout -- x")
-	base := b.take(Head, q)
+	base := b.take(q)
 	b.put(".git/hooks/new.sample", "echo")
 	if got := names(b.check(base, q)); got != "" {
 		t.Errorf("an example: %s", got)
@@ -332,7 +332,7 @@ func TestGitConfig(t *testing.T) {
 	t.Parallel()
 	b := newBox(t, "-- x --\n1\n")
 	q := query("git fetch")
-	base := b.take(Head, q)
+	base := b.take(q)
 	b.git("checkout", "-q", "-b", "other")
 	b.git("config", "branch.other.remote", "origin")
 	b.git("config", "user.name", "Bob")

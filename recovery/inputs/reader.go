@@ -12,16 +12,15 @@ import (
 	"strings"
 )
 
-// Bounds of one query. Above maxDirs and maxDepth, directories and scripts are ignored. Every other bound that is
-// exceeded adds an input that counts as changed.
+// Bounds of one query. Every bound that is exceeded adds an input that counts as changed.
 const (
 	maxEntries = 50_000
 	maxBytes   = 64 << 20
 	maxInputs  = 4_000
 	maxMembers = 2_000
-	maxDirs    = 16 // directories in which a command may run, after cd
-	maxDepth   = 4  // nesting of scripts that run scripts
-	maxSteps   = 5_000
+	maxDirs    = 32 // directories in which a command may run, after cd
+	maxDepth   = 12 // nesting of scripts that run scripts, and of files that include files
+	maxSteps   = 20_000
 )
 
 // reader collects the inputs of one query.
@@ -34,6 +33,7 @@ type reader struct {
 	dirs     map[string]*listing // by real path
 	seen     map[string]int      // commands that were read, with their smallest depth
 	members  map[key][]string    // members of a workspace, by program and directory
+	outer    map[string]known    // files outside of the repository, by their paths
 	steps    int                 // commands that may still be read
 	entries  int                 // directory entries that may still be listed
 	bytes    int64               // bytes that may still be read
@@ -86,6 +86,16 @@ func (r *reader) lose(file, by string, why error) {
 	r.add(Input{Path: file, Part: "", For: by, lost: why.Error()})
 }
 
+// beyond adds what lies behind a bound, as a part of its own beside the file.
+func (r *reader) beyond(file, part, by, why string, bound int) {
+	r.found[key{file, part}] = Input{Path: file, Part: part, For: by, lost: fmt.Sprintf(why, bound)}
+}
+
+// deep adds what lies behind the deepest file that is read.
+func (r *reader) deep(file, by string) {
+	r.beyond(file, "nesting", by, "it is nested more than %d deep", maxDepth)
+}
+
 // whole adds the complete file, if it exists.
 func (r *reader) whole(file, by string) (*content, bool) {
 	real, k, to := r.resolve(file)
@@ -108,8 +118,8 @@ func (r *reader) whole(file, by string) (*content, bool) {
 		r.lose(file, by, err)
 		return nil, false
 	}
-	c.name(r.tree.objects())
-	r.add(Input{Path: file, For: by, Text: c.text, Sum: c.sum, id: c.id})
+	c.name()
+	r.add(Input{Path: file, For: by, Text: c.text, Sum: c.sum})
 	return c, true
 }
 

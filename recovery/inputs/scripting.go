@@ -145,8 +145,15 @@ func (c call) requirementFiles(options ...string) {
 // requirements adds the files that a requirement file includes, and those of its lines that are more than a plain
 // requirement.
 func (c call) requirements(file string, depth int) {
+	if c.was("requirements\x00"+c.dir+"\x00"+file, 0) {
+		return
+	}
+	if depth > maxDepth {
+		c.deep(file, c.name)
+		return
+	}
 	text := c.open(file, c.name)
-	if text == nil || depth > maxDepth {
+	if text == nil {
 		return
 	}
 	var kept []string
@@ -219,7 +226,11 @@ func bundler(c call, dirs []string) {
 
 // loads adds the Ruby files that a Ruby file loads by a literal path.
 func (c call) loads(file string, depth int) {
+	if c.was("loads\x00"+file, 0) {
+		return
+	}
 	if depth > maxDepth {
+		c.deep(file, c.name)
 		return
 	}
 	for line := range strings.Lines(string(c.peek(file))) {
@@ -285,7 +296,11 @@ func composerScripts(c call, dirs []string) {
 
 func (c call) composerScript(file string, scripts map[string]any, name string, depth int) {
 	v, ok := scripts[name]
-	if !ok || depth > maxDepth {
+	if !ok || c.was("composer\x00"+file+"\x00"+name, 0) {
+		return
+	}
+	if depth > maxDepth {
+		c.deep(file, c.name)
 		return
 	}
 	c.text(file, "scripts."+name, c.name, jsonText(v))

@@ -5,158 +5,77 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 
-	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/recovery/places"
 )
 
 // Bounds of a baseline.
 const (
-	maxFiles   = 200_000   // files
+	maxFiles   = 200_000   // files and directories of the work tree
 	maxStored  = 128 << 20 // bytes of content
-	maxWalked  = 50_000    // entries of the work tree
-	maxHashed  = 1 << 20   // bytes of a script whose digest is stored
-	maxHashAll = 256 << 20 // bytes of all such files together
+	maxProgram = 64 << 10  // bytes of a program that no row of the table names and whose content is stored
+	maxHashAll = 256 << 20 // bytes of the files that are read
 )
 
-// Request says which baseline Take takes.
-type Request struct {
-	Repo string // the repository's directory
-	File string // the file of the baseline, in a private directory
-	From Source
-	// Queries are the known commands that the baseline will be used for: the entries of the policy. Take stores the
-	// content of their scripts, so that Diff can show an operator how they changed.
-	Queries []Query
-	// Previous is an earlier baseline, or nil. With Head, Take copies from it the files that no commit has (such as an
-	// ignored .npmrc).
-	Previous *Baseline
-	Time     time.Time
-}
-
-// ErrNoHead says that the repository has no commit to take a baseline from.
-var ErrNoHead = errors.New("the repository has no commit")
-
-// Take takes a baseline now and writes it to req.File (mode 0600, its directory 0700). When Take returns, the file
-// survives a power cut. If superloop is killed before, the file is either the previous one or the new one. Take
-// executes nothing of the repository: it runs git without hooks, filters, monitors and the network.
-func Take(ctx context.Context, disk durable.Disk, req Request) (*Baseline, error) {
-	tree, err := Open(req.Repo)
+// take returns the work tree in the directory top as it is now, and the files outside of it that steer programs. It
+// stores the content of the files that the queries read besides that of the files of the table. It executes nothing.
+func take(ctx context.Context, top string, out Outside, queries []Query, at time.Time) (*Baseline, error) {
+	tree, err := Open(top)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = tree.Close() }() // it was only read; an error of Close changes nothing
-	b := &Baseline{header: header{From: req.From, Taken: req.Time.UTC(), Format: formatSHA256}}
-	t := taker{b: b, tree: tree, interest: newInterest(), git: git(req.Repo)}
-	if err := t.take(ctx, req); err != nil {
-		return nil, fmt.Errorf("taking a baseline of %s: %w", req.Repo, err)
+	t := taker{b: &Baseline{header: header{Taken: at.UTC()}}, tree: tree, interest: newInterest()}
+	err = t.walk(ctx)
+	for _, dir := range []string{".git", ".git/hooks"} {
+		if err == nil {
+			err = t.ownFiles(dir)
+		}
 	}
-	if err := disk.MkdirAll("baseline", filepath.Dir(req.File), 0o700); err != nil {
-		return nil, err
+	for _, pattern := range places.ByProgram()[""] {
+		if out.Home != "" {
+			t.b.files = append(t.b.files, tree.outside(out.Home, pattern)...)
+		}
 	}
-	if err := disk.WriteFile("baseline", req.File, b.encode(), 0o600); err != nil {
-		return nil, err
+	t.sort()
+	if err == nil {
+		err = t.scripts(queries)
 	}
-	return b, nil
+	if err != nil {
+		return nil, fmt.Errorf("looking at the files of %s: %w", top, err)
+	}
+	return t.b, nil
 }
 
 type taker struct {
 	b        *Baseline
 	tree     *WorkTree
 	interest interest
-	git      git
 	stored   int64 // bytes of stored content
-	hashed   int64 // bytes of files read from the work tree
-}
-
-func (t *taker) take(ctx context.Context, req Request) error {
-	head, err := t.git.head(ctx)
-	switch {
-	case err == nil:
-		t.b.Commit, t.b.Format = head.commit, head.format
-	case req.From == Head || !errors.Is(err, ErrNoHead):
-		return err
-	}
-	t.tree.format = t.b.Format
-	if head.commit != "" {
-		if err := t.committed(ctx, head); err != nil {
-			return err
-		}
-	}
-	if req.From == Head {
-		t.carry(req.Previous)
-	} else if err := t.walk(); err != nil {
-		return err
-	}
-	// No commit has the files of git itself.
-	for _, dir := range []string{".git", ".git/hooks"} {
-		if err := t.ownFiles(dir); err != nil {
-			return err
-		}
-	}
-	t.sort()
-	if req.From == Head {
-		t.b.load = func(k known) ([]byte, error) { return t.git.run(ctx, nil, "cat-file", "blob", k.id) }
-		defer func() { t.b.load = nil }()
-	}
-	return t.scripts(req.Queries)
+	hashed   int64 // bytes of files that were read
 }
 
 func (t *taker) sort() {
-	slices.Reverse(t.b.files) // the later entry of a path is newer
-	slices.SortStableFunc(t.b.files, byPath)
+	slices.SortFunc(t.b.files, byPath)
 	t.b.files = slices.CompactFunc(t.b.files, func(a, b known) bool { return a.path == b.path })
 }
 
-// committed takes the files of the commit: every path with its id, and the content of the files that match a pattern of
-// the table.
-func (t *taker) committed(ctx context.Context, head headInfo) error {
-	files, more, err := t.git.files(ctx, head.commit)
-	if err != nil {
-		return err
-	}
-	t.b.Partial = more
-	var wanted []int
-	for i, k := range files {
-		if t.interest.in(k.path) || k.kind == link {
-			wanted = append(wanted, i)
-		}
-	}
-	if t.stored, err = t.git.contents(ctx, files, wanted); err != nil {
-		return err
-	}
-	t.b.files = files
-	return nil
-}
-
-// carry copies from prev the files that were not committed at that time and are not in HEAD now.
-func (t *taker) carry(prev *Baseline) {
-	if prev == nil || prev.Format != t.b.Format && len(t.b.files) > 0 {
-		return
-	}
-	slices.SortFunc(t.b.files, byPath)
-	var fresh []known
-	for _, k := range prev.files {
-		if _, ok := t.b.find(k.path); !ok && k.untracked && !strings.HasPrefix(k.path, ".git/") {
-			fresh = append(fresh, k)
-		}
-	}
-	t.b.files = append(t.b.files, fresh...)
-}
-
-// walk adds the files of the work tree: the content of those that match a pattern of the table, the digest of scripts.
-// They replace the entries of HEAD. Entries of other files stay as HEAD has them.
-func (t *taker) walk() error {
-	slices.SortFunc(t.b.files, byPath)
-	var over []known
+// walk adds the files of the work tree: first those that commands usually read, with their content, then the others,
+// until the bounds are reached. Of a file beyond the bounds only the name is known.
+func (t *taker) walk(ctx context.Context) error {
+	var later []string
 	entries := 0
-	here := map[string]bool{}
 	for dirs := []string{"."}; len(dirs) > 0; dirs = dirs[1:] {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		list, err := t.tree.list(dirs[0])
 		switch {
 		case errors.Is(err, errTooMany):
@@ -165,61 +84,60 @@ func (t *taker) walk() error {
 			return err
 		}
 		for _, e := range list {
-			if entries++; entries > maxWalked {
+			if entries++; entries > maxFiles {
 				t.b.Partial = true
 				break
 			}
 			p := path.Join(dirs[0], e.name)
 			switch {
-			case e.kind != directory:
-				here[p] = true
-				if k, ok := t.look(p, e.kind); ok {
-					over = append(over, k)
-				}
-			case !skipped(e.name):
+			case e.kind == directory && !skipped(e.name):
 				dirs = append(dirs, p)
+			case e.kind == regular && !t.interest.in(p) && !shellName(p):
+				later = append(later, p)
+			case e.kind != directory:
+				t.look(p, e.kind)
 			}
 		}
 	}
-	if !t.b.Partial { // files that no longer exist in the work tree are removed
-		t.b.files = slices.DeleteFunc(t.b.files, func(k known) bool {
-			return !here[k.path] && !slices.ContainsFunc(strings.Split(k.path, "/"), skipped)
-		})
+	for i, p := range later {
+		if i%1000 == 0 && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		t.look(p, regular)
 	}
-	t.b.files = append(t.b.files, over...)
 	return nil
 }
 
-// look reads a file of the work tree if the baseline needs it.
-func (t *taker) look(p string, kd kind) (known, bool) {
+// look adds a file of the work tree.
+func (t *taker) look(p string, kd kind) {
 	k := known{path: p, kind: kd}
-	if _, ok := t.b.find(p); !ok {
-		k.untracked = true
-	}
 	switch kd {
 	case link:
 		to, err := t.tree.target(p)
+		if err != nil {
+			return // it is gone
+		}
 		k.text, k.stored = []byte(to), true
-		return k, err == nil
-	case odd:
-		return k, true
+	case regular:
+		if t.hashed > maxHashAll {
+			break
+		}
+		c, err := t.tree.read(p)
+		if errors.Is(err, fs.ErrNotExist) {
+			return
+		}
+		if err != nil {
+			break // it cannot be watched
+		}
+		t.hashed += c.size
+		k = t.keep(k, c, t.interest.in(p) || c.size <= maxProgram && (c.exec || shellName(p)))
 	}
-	wanted := t.interest.in(p)
-	info, err := t.tree.root.Lstat(p)
-	if err != nil || !wanted && (info.Size() > maxHashed || t.hashed > maxHashAll || info.Mode()&0o111 == 0 && !scriptLike(p)) {
-		return k, false
-	}
-	c, err := t.tree.read(p)
-	if err != nil {
-		return k, false
-	}
-	t.hashed += c.size
-	return t.keep(k, c, wanted), true
+	t.b.files = append(t.b.files, k)
 }
 
 func (t *taker) keep(k known, c content, store bool) known {
-	c.name(t.b.Format)
-	k.size, k.exec, k.id, k.sum = c.size, c.exec, c.id, c.sum
+	c.name()
+	k.size, k.exec, k.sum = c.size, c.exec, c.sum
 	if store && c.text != nil && t.stored+c.size <= maxStored {
 		k.text, k.stored = c.text, true
 		t.stored += c.size
@@ -227,10 +145,8 @@ func (t *taker) keep(k known, c content, store bool) known {
 	return k
 }
 
-// scriptLike reports whether the extension is one of scripts and project files that commands name.
-func scriptLike(p string) bool {
-	return among(path.Ext(p), ".sh .bash .zsh .js .cjs .mjs .ts .py .rb .pl .php .lua .txt .toml .yml .yaml .gradle .kts .rake")
-}
+// shellName reports whether the name is that of a script of a shell.
+func shellName(p string) bool { return among(path.Ext(p), ".sh .bash .zsh .ksh") }
 
 // ownFiles takes the files of git itself, if .git is a directory.
 func (t *taker) ownFiles(dir string) error {
@@ -243,9 +159,7 @@ func (t *taker) ownFiles(dir string) error {
 	}
 	for _, e := range list {
 		if p := path.Join(dir, e.name); t.interest.in(p) && e.kind != directory {
-			if k, ok := t.look(p, e.kind); ok {
-				t.b.files = append(t.b.files, k)
-			}
+			t.look(p, e.kind)
 		}
 	}
 	return nil
@@ -253,12 +167,8 @@ func (t *taker) ownFiles(dir string) error {
 
 // scripts stores the content of the files that the queries read.
 func (t *taker) scripts(queries []Query) error {
-	var from Tree = t.b
-	if t.b.From == Now {
-		from = t.tree
-	}
 	for _, q := range queries {
-		r, err := newReader(from, q)
+		r, err := newReader(t.tree, q)
 		if err != nil {
 			return err
 		}
@@ -268,16 +178,14 @@ func (t *taker) scripts(queries []Query) error {
 			if ok && old.stored || c.text == nil {
 				continue
 			}
-			k := known{path: p, kind: regular, untracked: !ok}
 			if ok {
-				k = *old
+				*old = t.keep(*old, *c, true)
+			} else {
+				fresh = append(fresh, t.keep(known{path: p, kind: regular}, *c, true))
 			}
-			fresh = append(fresh, t.keep(k, *c, true))
 		}
-		if t.b.From == Now {
-			fresh = append(fresh, t.links(r)...)
-		}
-		t.b.files = append(t.b.files, fresh...)
+		t.b.files = append(t.b.files, append(fresh, t.links(r)...)...)
+		t.b.files = append(t.b.files, slices.Collect(maps.Values(r.outer))...)
 		t.sort()
 	}
 	return nil
@@ -287,14 +195,19 @@ func (t *taker) scripts(queries []Query) error {
 func (t *taker) links(r *reader) []known {
 	var out []known
 	for _, in := range r.found {
-		if _, ok := t.b.find(in.Path); ok {
+		if _, ok := t.b.find(in.Path); ok || strings.HasPrefix(in.Path, atHome) {
 			continue
 		}
 		if info, err := t.tree.root.Lstat(in.Path); err == nil && info.Mode()&os.ModeSymlink != 0 {
 			if to, err := t.tree.target(in.Path); err == nil {
-				out = append(out, known{path: in.Path, kind: link, untracked: true, stored: true, content: content{text: []byte(to)}})
+				out = append(out, known{path: in.Path, kind: link, stored: true, content: content{text: []byte(to)}})
 			}
 		}
 	}
 	return out
+}
+
+// unwalked reports whether no walk enters a directory of the path: only a query adds such a file to a baseline.
+func unwalked(p string) bool {
+	return !strings.HasPrefix(p, ".git/") && slices.ContainsFunc(strings.Split(p, "/"), skipped)
 }

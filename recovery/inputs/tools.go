@@ -29,11 +29,18 @@ func makefiles(c call, dirs []string) {
 }
 
 func (c call) makefile(file string, depth int) {
-	if mark := "makefile\x00" + c.dir + "\x00" + file; depth > 2*maxDepth || c.was(mark, c.depth) {
+	if c.was("makefile\x00"+c.dir+"\x00"+file, c.depth) {
 		return
 	}
 	text, ok := c.whole(file, c.name)
-	if !ok || text.text == nil || len(text.text) > maxScript {
+	switch {
+	case !ok:
+		return
+	case depth > maxDepth:
+		c.deep(file, c.name)
+		return
+	case text.size > maxScript:
+		c.beyond(file, "commands", c.name, "its recipes are not read: it has more than %d KiB", maxScript>>10)
 		return
 	}
 	for line := range strings.Lines(strings.ReplaceAll(string(text.text), "\\\n", " ")) {
@@ -82,20 +89,32 @@ func (c call) recipe(line string) {
 		"$$(pwd)", ".", "$$PWD", ".", "$$", "$").Replace(line))
 }
 
-// justfile reads the recipes of a justfile like those of a makefile, and adds the files that it imports.
+// justfile reads the recipes of a justfile like those of a makefile, and those of the files that it imports.
 func justfile(c call, dirs []string) {
 	for _, d := range dirs {
 		for _, name := range []string{"justfile", "Justfile", ".justfile"} {
-			for line := range strings.Lines(string(c.peek(path.Join(d, name)))) {
-				if recipe := strings.TrimLeft(line, " \t"); recipe != line {
-					c.in(d).recipe(recipe)
-				}
-				fields := strings.Fields(line)
-				if len(fields) > 1 && (fields[0] == "import" || fields[0] == "mod" || fields[0] == "import?") {
-					if p, ok := below(d, strings.Trim(fields[len(fields)-1], `"'`)); ok {
-						c.whole(p, c.name)
-					}
-				}
+			c.in(d).just(path.Join(d, name), 0)
+		}
+	}
+}
+
+func (c call) just(file string, depth int) {
+	if c.was("just\x00"+c.dir+"\x00"+file, c.depth) {
+		return
+	}
+	if depth > maxDepth {
+		c.deep(file, c.name)
+		return
+	}
+	for line := range strings.Lines(string(c.peek(file))) {
+		if recipe := strings.TrimLeft(line, " \t"); recipe != line {
+			c.recipe(recipe)
+		}
+		fields := strings.Fields(line)
+		if len(fields) > 1 && (fields[0] == "import" || fields[0] == "mod" || fields[0] == "import?") {
+			if p, ok := below(path.Dir(file), strings.Trim(fields[len(fields)-1], `"'`)); ok {
+				c.whole(p, c.name)
+				c.just(p, depth+1)
 			}
 		}
 	}

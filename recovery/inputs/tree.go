@@ -3,8 +3,6 @@ package inputs
 import (
 	"bytes"
 	"cmp"
-	"context"
-	"crypto/sha1"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -14,11 +12,7 @@ import (
 	"os"
 	"path"
 	"slices"
-	"strconv"
-	"strings"
 	"syscall"
-
-	"github.com/superloop/superloop/internal/proc"
 )
 
 const (
@@ -46,12 +40,11 @@ type entry struct {
 }
 
 // content describes a regular file. text is nil if the file has more than maxText bytes, or if a baseline holds only
-// digests of it.
+// the digest of it.
 type content struct {
 	text []byte
 	size int64
-	sum  string // SHA-256, hex; "" if only id is known
-	id   string // the git object id, in the object format of the tree
+	sum  string // SHA-256, hex; "" if it was never computed
 	exec bool
 }
 
@@ -61,7 +54,9 @@ type Tree interface {
 	list(dir string) ([]entry, error) // sorted by name
 	read(file string) (content, error)
 	target(link string) (string, error)
-	objects() string // the git object format of ids
+	// outside returns the files below the directory home that match the pattern, which is relative to it. Their paths
+	// begin with atHome.
+	outside(home, pattern string) []known
 }
 
 // The reasons why a file or a directory cannot be watched.
@@ -74,10 +69,7 @@ var (
 
 // WorkTree is the repository on disk. The kernel resolves every path below the descriptor of the top directory. No link
 // leads out of the repository, and neither does a directory that is replaced during the access.
-type WorkTree struct {
-	root   *os.Root
-	format string
-}
+type WorkTree struct{ root *os.Root }
 
 // Open opens the repository in the directory repo. The caller closes the WorkTree.
 func Open(repo string) (*WorkTree, error) {
@@ -85,12 +77,10 @@ func Open(repo string) (*WorkTree, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the repository: %w", err)
 	}
-	return &WorkTree{root: root, format: formatSHA1}, nil
+	return &WorkTree{root}, nil
 }
 
 func (w *WorkTree) Close() error { return w.root.Close() }
-
-func (w *WorkTree) objects() string { return w.format }
 
 func (w *WorkTree) list(dir string) ([]entry, error) {
 	f, err := w.root.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
@@ -140,12 +130,17 @@ func (w *WorkTree) read(name string) (content, error) {
 	if !info.Mode().IsRegular() {
 		return content{}, errOdd
 	}
+	return readAll(f, info)
+}
+
+// readAll reads a regular file. Of a file of more than maxText bytes it computes only the digest.
+func readAll(f io.Reader, info fs.FileInfo) (content, error) {
 	c := content{size: info.Size(), exec: info.Mode()&0o111 != 0}
 	if c.size > maxDigest {
 		return c, errTooBig
 	}
 	if c.size > maxText {
-		return c, c.digest(f, w.format)
+		return c, c.digest(f)
 	}
 	// A read of one byte more than the size shows whether the file has grown.
 	text := make([]byte, c.size+1)
@@ -160,33 +155,22 @@ func (w *WorkTree) read(name string) (content, error) {
 	return c, nil
 }
 
-// The object formats of git.
-const (
-	formatSHA1   = "sha1"
-	formatSHA256 = "sha256"
-)
-
-// name fills in the size and the digests of a file whose text was read completely.
-func (c *content) name(format string) {
+// name fills in the size and the digest of a file whose text was read completely.
+func (c *content) name() {
 	if c.sum == "" && c.text != nil {
 		c.size = int64(len(c.text))
-		_ = c.digest(bytes.NewReader(c.text), format) // cannot fail: the text has exactly c.size bytes
+		_ = c.digest(bytes.NewReader(c.text)) // cannot fail: the text has exactly c.size bytes
 	}
 }
 
-// digest reads a file of c.size bytes from f and fills in its digests. It returns errMoved if f has more or fewer
-// bytes.
-func (c *content) digest(f io.Reader, format string) error {
-	sum, id := sha256.New(), sha1.New()
-	if format == formatSHA256 {
-		id = sha256.New()
-	}
-	fmt.Fprintf(id, "blob %d\x00", c.size)
-	n, err := io.Copy(io.MultiWriter(sum, id), io.LimitReader(f, c.size+1))
+// digest reads a file of c.size bytes from f and fills in its digest. It returns errMoved if f has more or fewer bytes.
+func (c *content) digest(f io.Reader) error {
+	sum := sha256.New()
+	n, err := io.Copy(sum, io.LimitReader(f, c.size+1))
 	if err == nil && n != c.size {
 		err = errMoved
 	}
-	c.sum, c.id = hex.EncodeToString(sum.Sum(nil)), hex.EncodeToString(id.Sum(nil))
+	c.sum = hex.EncodeToString(sum.Sum(nil))
 	return err
 }
 
@@ -194,106 +178,4 @@ func (c *content) digest(f io.Reader, format string) error {
 func below(dir, p string) (string, bool) {
 	p = path.Join(dir, p)
 	return p, p != ".." && !(len(p) > 2 && p[:3] == "../") && p[0] != '/'
-}
-
-// git is a directory in which git commands run.
-type git string
-
-func (g git) run(ctx context.Context, stdin []byte, args ...string) ([]byte, error) {
-	return proc.Git(ctx, string(g), stdin, args...)
-}
-
-type headInfo struct{ commit, format string }
-
-// head returns the commit that HEAD points to. It returns ErrNoHead if there is no commit, no repository or no git.
-func (g git) head(ctx context.Context) (headInfo, error) {
-	out, err := g.run(ctx, nil, "rev-parse", "--show-object-format", "--verify", "HEAD^{commit}")
-	if failed, ok := errors.AsType[*proc.ToolError](err); ok && ctx.Err() == nil && (failed.Code == 128 || failed.Code == -1 && errors.Is(err, os.ErrNotExist)) {
-		return headInfo{}, fmt.Errorf("%w: %s", ErrNoHead, strings.TrimSpace(failed.Stderr))
-	}
-	if err != nil {
-		return headInfo{}, err
-	}
-	f := strings.Fields(string(out))
-	if len(f) != 2 || f[0] != formatSHA1 && f[0] != formatSHA256 {
-		return headInfo{}, fmt.Errorf("git rev-parse answered %q; git 2.30 or newer is needed", out)
-	}
-	return headInfo{commit: f[1], format: f[0]}, nil
-}
-
-// files lists the files of a commit below the directory g. more is true if there are more than maxFiles.
-func (g git) files(ctx context.Context, commit string) (list []known, more bool, err error) {
-	out, err := g.run(ctx, nil, "ls-tree", "-r", "-z", commit)
-	if err != nil {
-		return nil, false, err
-	}
-	list = make([]known, 0, min(maxFiles, bytes.Count(out, []byte{0})))
-	for len(out) > 0 {
-		var rec []byte
-		rec, out, _ = bytes.Cut(out, []byte{0})
-		meta, name, ok := bytes.Cut(rec, []byte{'\t'})
-		f := strings.Fields(string(meta))
-		if !ok || len(f) != 3 {
-			return nil, false, fmt.Errorf("git ls-tree printed the record %q", rec)
-		}
-		if f[1] != "blob" {
-			continue // a submodule is a repository of its own
-		}
-		if len(list) >= maxFiles {
-			return list, true, nil
-		}
-		k := known{path: string(name), kind: regular, content: content{exec: f[0] == "100755", id: f[2]}}
-		if f[0] == "120000" {
-			k.kind = link
-		}
-		list = append(list, k)
-	}
-	return list, false, nil
-}
-
-// contents fills in the content of the wanted files until maxStored bytes are used, and returns the number of bytes.
-func (g git) contents(ctx context.Context, files []known, wanted []int) (int64, error) {
-	var ids bytes.Buffer
-	for _, i := range wanted {
-		ids.WriteString(files[i].id + "\n")
-	}
-	sizes, err := g.run(ctx, ids.Bytes(), "cat-file", "--batch-check")
-	if err != nil {
-		return 0, err
-	}
-	ids.Reset()
-	var fitting []int
-	var total int64
-	lines := strings.Split(string(sizes), "\n")
-	for n, i := range wanted {
-		if n >= len(lines) {
-			break
-		}
-		f := strings.Fields(lines[n])
-		if len(f) != 3 || f[1] != "blob" {
-			continue // git lacks the object: the baseline keeps the id only
-		}
-		size, err := strconv.ParseInt(f[2], 10, 64)
-		if err != nil || size > maxText || total+size > maxStored {
-			continue
-		}
-		total += size
-		files[i].size = size
-		fitting = append(fitting, i)
-		ids.WriteString(files[i].id + "\n")
-	}
-	out, err := g.run(ctx, ids.Bytes(), "cat-file", "--batch")
-	if err != nil {
-		return 0, err
-	}
-	for _, i := range fitting {
-		head, rest, ok := bytes.Cut(out, []byte{'\n'})
-		size := files[i].size
-		if !ok || !bytes.HasPrefix(head, []byte(files[i].id)) || int64(len(rest)) <= size {
-			return 0, fmt.Errorf("git cat-file printed %q for %s", head, files[i].path)
-		}
-		files[i].text, files[i].stored = rest[:size:size], true
-		out = rest[size+1:]
-	}
-	return total, nil
 }

@@ -50,6 +50,8 @@ func trickster(args []string) int {
 		if pid, err = strconv.Atoi(args[1]); err == nil {
 			err = unix.PtraceSeize(pid)
 		}
+	case len(args) == 3 && args[0] == "suspend":
+		err = suspend(args[1], args[2])
 	case len(args) == 3 && args[0] == "clear":
 		err = unix.MountSetattr(unix.AT_FDCWD, args[1], unix.AT_RECURSIVE, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY})
 	case len(args) == 3 && args[0] == "move":
@@ -82,6 +84,19 @@ func trickster(args []string) int {
 		return 1
 	}
 	return 0
+}
+
+// suspend stops the output to a terminal, if it is the one on that device.
+func suspend(path, device string) error {
+	fd, err := unix.Open(path, unix.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		return err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil || fmt.Sprint(st.Dev) != device {
+		return fmt.Errorf("%s is another one (%v)", path, err)
+	}
+	return unix.IoctlSetInt(fd, unix.TCXONC, unix.TCOOFF)
 }
 
 // byHandle writes to a file by its handle, on the mount of at.

@@ -117,7 +117,7 @@ func (s *shielded) agent(script string) *agentJob {
 // runAgent runs it, and skips the test where there is no protection to test.
 func (s *shielded) runAgent(t testing.TB, a *agentJob) outcome {
 	t.Helper()
-	j := job{Agent: a}
+	j := job{Agent: a, Tree: s.tree}
 	if s.spawner != nil {
 		j.Tree = s.spawner.Level()
 	}

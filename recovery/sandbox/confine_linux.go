@@ -24,7 +24,7 @@ var errOff = errors.New("switched off")
 func (s *Spec) ways() (ways []proc.Namespaces, notes []string) {
 	// A process with CAP_SYS_ADMIN needs no user namespace, in which the files of others would seem to belong to
 	// nobody.
-	user := !has(unix.CAP_SYS_ADMIN)
+	user := proc.NeedsUser()
 	alone := s.Network == NoNetwork
 	if slices.Contains(s.Without, UseMount) {
 		notes = append(notes, fmt.Sprintf("no mount namespace: %v", errOff))
@@ -108,15 +108,8 @@ const keptCapabilities = 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.
 	1<<unix.CAP_SETGID | 1<<unix.CAP_SETUID | 1<<unix.CAP_SETPCAP | 1<<unix.CAP_NET_BIND_SERVICE | 1<<unix.CAP_NET_RAW |
 	1<<unix.CAP_SYS_CHROOT | 1<<unix.CAP_AUDIT_WRITE | 1<<unix.CAP_SETFCAP
 
-// capabilities returns the permitted capabilities of this thread.
-func capabilities() (permitted uint64, err error) {
-	var data [2]unix.CapUserData
-	err = unix.Capget(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &data[0])
-	return uint64(data[0].Permitted) | uint64(data[1].Permitted)<<32, err
-}
-
 func has(capability int) bool {
-	all, err := capabilities()
+	all, err := proc.Capabilities()
 	return err == nil && all&(1<<capability) != 0
 }
 
@@ -132,7 +125,7 @@ func dropCapabilities() error {
 // keepCapabilities drops all capabilities of this thread that are not in keep, irrevocably. It reduces the bounding set
 // only if the thread has CAP_SETPCAP. It does nothing if the thread has no capabilities.
 func keepCapabilities(keep uint64) error {
-	now, err := capabilities()
+	now, err := proc.Capabilities()
 	if err != nil {
 		return fmt.Errorf("reading our capabilities: %w", err)
 	}

@@ -38,8 +38,9 @@
 // # Agents
 //
 // Protect is for agents, which bring sandboxes of their own. It keeps agents from changing the configuration and from
-// superloop's private state, and restricts nothing else. It does not use Landlock, because bubblewrap does not start
-// under Landlock.
+// superloop's private state, and from what Protection.Around adds: what steers other programs of the user, and the
+// sockets of services (package steering). It restricts nothing else. It does not use Landlock, because bubblewrap does
+// not start under Landlock.
 //
 //	superloop --> superloop __exec, in its own mount namespace: makes places read-only or empty, drops capabilities,
 //	    |         and becomes
@@ -55,6 +56,9 @@
 // could not listen on low ports in it. Instead root loses the capabilities that could undo the mounts, cannot open
 // disks, and sees /sys read-only. /proc/sys stays writable for root: a mount there would prevent every sandbox from
 // mounting its own /proc.
+//
+// A symbolic link becomes a mount of itself, so it can be neither renamed nor removed. What it leads to is covered by
+// itself. A link that leads nowhere keeps a missing name free: no file can be made through it, nor in its place.
 //
 // The directories above a protected place can be neither renamed nor removed. Linking and renaming files between a
 // writable place inside of a read-only one and other directories fails with EXDEV.

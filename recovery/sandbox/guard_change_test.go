@@ -28,7 +28,7 @@ func meanwhile(t *testing.T, s *shielded, with Spawner, script string, do func()
 	}
 	ready := make(chan struct{})
 	var said bytes.Buffer
-	a := s.agent("exec 8<>$LOOP/fifo; echo ready; read go <&8; { " + script + "; } 2>&1")
+	a := s.agent("exec 8<>\"$LOOP/fifo\"; echo ready; read go <&8; { " + script + "; } 2>&1")
 	a.said = func(p []byte) {
 		if said.Len() == 0 {
 			close(ready)
@@ -70,8 +70,8 @@ func TestSupervisorWritesWhileAnAgentRuns(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got := meanwhile(t, s, g, `cat .superloop/config.json $LOOP/state.json $LOOP/escalation.json $LOOP/events.jsonl $LOOP/proposals/*; [ -e .superloop/specs ] || echo gone
-for f in .superloop/config.json .superloop/new $LOOP/events.jsonl $LOOP/proposals/1.json $LOOP/proposals/2.json $PRIVATE/repo/pin.json; do (echo x > $f) 2>/dev/null && echo "wrote $f"; done; true`, func() {
+	got := meanwhile(t, s, g, `cat .superloop/config.json "$LOOP"/state.json "$LOOP"/escalation.json "$LOOP"/events.jsonl "$LOOP"/proposals/*; [ -e .superloop/specs ] || echo gone
+for f in .superloop/config.json .superloop/new "$LOOP"/events.jsonl "$LOOP"/proposals/1.json "$LOOP"/proposals/2.json "$PRIVATE"/repo/pin.json; do (echo x > "$f") 2>/dev/null && echo "wrote $f"; done; true`, func() {
 		replace(s.repo+"/.superloop/config.json", "new config\n")
 		replace(s.loop+"/state.json", "new state\n")
 		replace(s.loop+"/escalation.json", "new question\n")
@@ -217,7 +217,7 @@ func TestProtectedByEveryPath(t *testing.T) {
 		}
 		before := s.look(t)
 		a := s.agent(`for f in all/.superloop/config.json all/.superloop/new dot/config.json dot/loops/new specs/new all/.superloop/loops/demo/proposals/new loop/events.jsonl; do
-(echo x > ` + s.outside + `/$f) 2>/dev/null && echo "wrote $f"; done; cat ` + s.outside + `/home/.local/state/superloop/repo/pin.json 2>/dev/null
+(echo x > ` + s.outside + `/"$f") 2>/dev/null && echo "wrote $f"; done; cat ` + s.outside + `/home/.local/state/superloop/repo/pin.json 2>/dev/null
 mv ` + s.outside + `/all/.superloop ` + s.outside + `/all/away 2>/dev/null && echo moved
 (echo x > ` + s.outside + `/loop/plan.md) || echo "the loop is not writable"; echo end`)
 		a.Binds = [][2]string{{s.repo, s.outside + "/all"}, {s.repo + "/.superloop", s.outside + "/dot"}, {s.repo + "/.superloop/specs", s.outside + "/specs"},
@@ -287,7 +287,7 @@ func TestTheDeepestPlaceDecides(t *testing.T) {
 		if rep.Level != ProtectMount {
 			t.Fatalf("seed %d: %+v of %+v", seed, rep, p)
 		}
-		a := s.agent(`for d in ` + strings.Join(dirs, " ") + `; do (: > $d/file) 2>/dev/null && echo $d; done; true`)
+		a := s.agent(`for d in '` + strings.Join(dirs, "' '") + `'; do (: > "$d"/file) 2>/dev/null && echo "$d"; done; true`)
 		res, err := g.Run(context.Background(), a.spec())
 		if err != nil || res.Err != nil || res.Stdout.Text() != want.String() {
 			t.Errorf("seed %d, %+v: wrote in\n%s, not in\n%s (%v %v)", seed, p, res.Stdout.Text(), want.String(), err, res.Err)

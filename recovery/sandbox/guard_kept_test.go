@@ -64,19 +64,19 @@ func TestMountsServeUntilThePlacesChange(t *testing.T) {
 		anew   bool
 	}{
 		{`:`, false},
-		{`echo x >> $LOOP/events.jsonl; echo y > $LOOP/state.json; mkdir -p $LOOP/logs/iter-9; echo z > .superloop/config.new; mv .superloop/config.new .superloop/config.json`, false},
-		{`echo x > $LOOP/proposals/new; mkdir $PRIVATE/more; mkdir .superloop/loops/other; touch sub/file`, false},
-		{`echo x > $LOOP/missing`, true},
-		{`rm $LOOP/missing`, true},
-		{`mkdir $LOOP/missing`, true},
-		{`cp $LOOP/events.jsonl $LOOP/e; mv $LOOP/e $LOOP/events.jsonl`, true},
-		{`for i in 1 2 3 4 5 6; do cp $LOOP/escalation.json $LOOP/e; mv $LOOP/e $LOOP/escalation.json; done`, true},
-		{`ln $LOOP/events.jsonl $LOOP/keep; rm $LOOP/events.jsonl; ln $LOOP/keep $LOOP/events.jsonl; rm $LOOP/keep`, true},
-		{`rm -rf $LOOP/proposals; mkdir $LOOP/proposals; echo 1 > $LOOP/proposals/1.json`, true},
-		{`cp -r $LOOP ../copy; rm -rf $LOOP; mv ../copy $LOOP`, true},
+		{`echo x >> "$LOOP"/events.jsonl; echo y > "$LOOP"/state.json; mkdir -p "$LOOP"/logs/iter-9; echo z > .superloop/config.new; mv .superloop/config.new .superloop/config.json`, false},
+		{`echo x > "$LOOP"/proposals/new; mkdir "$PRIVATE"/more; mkdir .superloop/loops/other; touch sub/file`, false},
+		{`echo x > "$LOOP"/missing`, true},
+		{`rm "$LOOP"/missing`, true},
+		{`mkdir "$LOOP"/missing`, true},
+		{`cp "$LOOP"/events.jsonl "$LOOP"/e; mv "$LOOP"/e "$LOOP"/events.jsonl`, true},
+		{`for i in 1 2 3 4 5 6; do cp "$LOOP"/escalation.json "$LOOP"/e; mv "$LOOP"/e "$LOOP"/escalation.json; done`, true},
+		{`ln "$LOOP"/events.jsonl "$LOOP"/keep; rm "$LOOP"/events.jsonl; ln "$LOOP"/keep "$LOOP"/events.jsonl; rm "$LOOP"/keep`, true},
+		{`rm -rf "$LOOP"/proposals; mkdir "$LOOP"/proposals; echo 1 > "$LOOP"/proposals/1.json`, true},
+		{`cp -r "$LOOP" ../copy; rm -rf "$LOOP"; mv ../copy "$LOOP"`, true},
 		{`cp -r .superloop copy; mv .superloop ../old; mv copy .superloop`, true},
-		{`cp -r $PRIVATE ../private; rm -rf $PRIVATE; mv ../private $PRIVATE`, true},
-		{`mkdir ../other; mv $PWD/.superloop ../other; mv $PWD ../gone; mv ../other $PWD; cp -r ../gone/* $PWD`, true},
+		{`cp -r "$PRIVATE" ../private; rm -rf "$PRIVATE"; mv ../private "$PRIVATE"`, true},
+		{`mkdir ../other; mv "$PWD/.superloop" ../other; mv "$PWD" ../gone; mv ../other "$PWD"; cp -r ../gone/* "$PWD"`, true},
 	} {
 		sh(c.change)()
 		now := prepared(t, s, g, harm())
@@ -124,7 +124,7 @@ func TestAnotherTmp(t *testing.T) {
 	s, g := guardedHere(t)
 	s.withTool(t)
 	for _, tmp := range []string{s.tmp, s.home, s.tmp} {
-		a := s.agent(`$TOOL trickster aliases ` + tmp + ` x`)
+		a := s.agent(`"$TOOL" trickster aliases '` + tmp + `' x`)
 		a.Env = append(a.Env, "TMPDIR="+tmp)
 		if res, err := g.Run(context.Background(), a.spec()); err != nil || res.Code != 0 {
 			t.Error(tmp, res, err)
@@ -163,7 +163,7 @@ func TestSupervisorOfAgentsIsKilled(t *testing.T) {
 		t.Run(string(l), func(t *testing.T) {
 			t.Parallel()
 			s := shieldedWorld(t, os.Getuid(), l) // skips
-			a := s.agent("setsid sleep 1000 & echo > $LOOP/u; mv $LOOP/u $LOOP/up; sleep 1000")
+			a := s.agent("setsid sleep 1000 & echo > \"$LOOP/u\"; mv \"$LOOP/u\" \"$LOOP/up\"; sleep 1000")
 			mark := newMark()
 			a.Env = append(a.Env, mark)
 			cmd := s.command(t, job{Agent: a, Tree: l})

@@ -20,21 +20,7 @@ import (
 // protectionNamespaces returns the namespaces in which protected agents start.
 func protectionNamespaces() (ns proc.Namespaces, ok bool) {
 	// Root needs no user namespace, and could not listen on low ports in one.
-	return proc.Namespaces{User: !has(unix.CAP_SYS_ADMIN), Mount: true}, true
-}
-
-// protectionHint names the kernel setting that forbids namespaces, and the command that allows them, or returns "".
-func protectionHint() string {
-	for _, h := range []struct{ path, refused, hint string }{
-		{"/proc/sys/user/max_user_namespaces", "0", "sudo sysctl user.max_user_namespaces=10000"},
-		{"/proc/sys/kernel/unprivileged_userns_clone", "0", "sudo sysctl kernel.unprivileged_userns_clone=1"},
-		{"/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1", "an AppArmor profile for superloop with \"userns,\", or sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0"},
-	} {
-		if firstLine(h.path) == h.refused {
-			return " (" + h.path + " is " + h.refused + "; what would allow it: " + h.hint + ")"
-		}
-	}
-	return ""
+	return proc.Namespaces{User: proc.NeedsUser(), Mount: true}, true
 }
 
 // The kinds of places.
@@ -42,6 +28,8 @@ const (
 	placeReadOnly = iota
 	placeWritable
 	placeHidden
+	placeLink
+	placePrivate
 )
 
 // cover is a place and the mount that covers it.
@@ -49,7 +37,7 @@ type cover struct {
 	path string
 	kind int
 	rank int // among covers with the same path, the highest rank decides
-	tree int // the descriptor of the mount; -1 for placeHidden
+	tree int // the descriptor of the mount; -1 for placeHidden and placePrivate
 }
 
 // guard makes the mounts, checks that they hold, and gives up the rights with which they were made.
@@ -72,6 +60,8 @@ func (o *order) guard(rep *report) error {
 		if err := shutDevices(); err != nil {
 			return err
 		}
+	} else if err := shutSideDoors(); err != nil {
+		rep.note("agents can reach superloop by the terminals or the cgroups of its user: %v", err)
 	}
 	table, err := mounts()
 	if err != nil {
@@ -81,7 +71,11 @@ func (o *order) guard(rep *report) error {
 	if err != nil {
 		return err
 	}
-	pins, err := pin(covers, table, real(string(a.Tmp)))
+	first := ""
+	if len(o.Protected) > 0 {
+		first = string(o.Protected[0])
+	}
+	pins, err := pin(covers, table, first, real(string(a.Tmp)))
 	if err != nil {
 		return err
 	}
@@ -113,15 +107,17 @@ func (o *order) guard(rep *report) error {
 func (o *order) covers(table mountTable) ([]cover, error) {
 	var all []cover
 	p := Protection{ReadOnly: convert[string](o.Protected), Writable: convert[string](o.Writable), Hidden: convert[string](o.Hidden)}
-	for kind, list := range [][]string{placeReadOnly: p.ReadOnly, placeWritable: p.Writable, placeHidden: p.Hidden} {
+	lists := [...][]string{placeReadOnly: p.ReadOnly, placeWritable: p.Writable, placeHidden: p.Hidden,
+		placeLink: convert[string](o.Links), placePrivate: convert[string](o.Private)}
+	for kind, list := range lists {
 		for _, path := range list {
 			if !exists(path) {
-				if kind == placeHidden || p.optional(path) {
+				if kind == placeHidden || kind == placePrivate || p.optional(path) {
 					continue
 				}
 				return nil, fmt.Errorf("protecting %s: it does not exist any more", path)
 			}
-			if at, err := filepath.EvalSymlinks(path); err != nil || at != path {
+			if at, err := place(path, kind); err != nil || at != path {
 				return nil, fmt.Errorf("protecting %s: it leads through a symbolic link now (to %s, %v)", path, at, err)
 			}
 			whole, parts := table.aliases(path)
@@ -137,43 +133,86 @@ func (o *order) covers(table mountTable) ([]cover, error) {
 	return slices.CompactFunc(all, func(x, y cover) bool { return x.path == y.path }), nil
 }
 
-func (c *cover) take() (err error) {
-	if c.kind == placeHidden {
-		return nil
+// place returns the real path of a place. A place of kind placeLink is the link itself.
+func place(path string, kind int) (string, error) {
+	if kind != placeLink {
+		return filepath.EvalSymlinks(path)
 	}
+	if _, err := os.Readlink(path); err != nil {
+		return "", err
+	}
+	dir, err := filepath.EvalSymlinks(filepath.Dir(path))
+	return filepath.Join(dir, filepath.Base(path)), err
+}
+
+func (c *cover) take() (err error) {
 	attr := uint64(0)
-	if c.kind == placeReadOnly {
+	switch c.kind {
+	case placeHidden, placePrivate:
+		return nil
+	case placeReadOnly:
 		attr = unix.MOUNT_ATTR_RDONLY
+	case placeLink:
+		// bubblewrap changes the attributes of each mount that has not all of these. It names the mount by its path, so
+		// it would look for the mount where the link leads to.
+		attr = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
 	}
 	c.tree, err = clone(c.path, attr)
 	return err
 }
 
 func (c *cover) put() error {
-	if c.kind == placeHidden {
+	switch c.kind {
+	case placeHidden:
 		if err := hide(c.path); err != nil {
 			return fmt.Errorf("hiding %s: %w", c.path, err)
+		}
+		return nil
+	case placePrivate:
+		if err := private(c.path); err != nil {
+			return fmt.Errorf("making an empty directory of %s: %w", c.path, err)
 		}
 		return nil
 	}
 	return attach(c.tree, c.path)
 }
 
+// private mounts an empty directory over a directory, with the same mode. The agent can write it.
+func private(path string) error {
+	var st unix.Stat_t
+	if err := unix.Lstat(path, &st); err != nil {
+		return err
+	}
+	return unix.Mount("none", path, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, fmt.Sprintf("size=64m,mode=%o", st.Mode&0o7777))
+}
+
 // holds checks that the kernel has made the mount as requested.
 func (c *cover) holds() error {
 	var st unix.Statfs_t
-	err := unix.Statfs(c.path, &st)
+	err := statfs(c.path, &st)
 	switch {
 	case err != nil && c.kind == placeHidden && errors.Is(err, unix.EACCES):
 		return nil // a path that the shim cannot reach is unreachable for the agent, too
 	case err != nil:
 		return fmt.Errorf("looking at %s: %w", c.path, err)
-	case c.kind == placeReadOnly && st.Flags&unix.ST_RDONLY == 0:
+	case (c.kind == placeReadOnly || c.kind == placeLink) && st.Flags&unix.ST_RDONLY == 0:
 		return fmt.Errorf("%s is said to be read-only, and is not", c.path)
+	case c.kind == placePrivate && st.Type != unix.TMPFS_MAGIC:
+		return fmt.Errorf("%s is said to be empty, and is not", c.path)
 	case c.kind == placeHidden && st.Type != unix.TMPFS_MAGIC && !same(c.path, os.DevNull):
 		return fmt.Errorf("%s is said to be hidden, and is not", c.path)
 	}
 	return nil
+}
+
+// statfs asks about the mount at path itself. It does not follow a symbolic link there.
+func statfs(path string, st *unix.Statfs_t) error {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return unix.Fstatfs(fd, st)
 }
 
 func isDir(path string) bool {
@@ -183,7 +222,7 @@ func isDir(path string) bool {
 
 // locked tries to undo the first cover. It returns an error if this works.
 func locked(covers []cover) error {
-	path := covers[0].path
+	path := covers[max(0, slices.IndexFunc(covers, func(c cover) bool { return c.kind == placeReadOnly }))].path
 	if err := unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err == nil {
 		return fmt.Errorf("%s could be unmounted by an agent", path)
 	}
@@ -230,12 +269,12 @@ func (a *agentOrder) disarm() error {
 func (a *agentOrder) remark(rep *report, root bool) {
 	switch {
 	case a.UserNS:
-		rep.note("agents run in a user namespace: sudo, su and rootless containers do not work, and the files of others seem to belong to nobody")
+		rep.note("agents run in a user namespace: sudo, setuid programs and rootless containers do not work (run --unprotected is for those), and the files of others seem to belong to nobody")
 	case root:
 		rep.note("agents run as root, without what could undo the mounts (no mount, no disks, /sys is read-only; bwrap needs --unshare-user)")
 		rep.note("root can change the kernel's settings in /proc/sys, some of which start programs outside; run superloop as an ordinary user")
 	}
-	rep.note("a service that an agent may ask (docker, systemd --user, tmux, ssh to this machine) works outside of the protection")
+	rep.note("a service that an agent can reach (over the network, by an abstract socket, or by a socket that protect.allow opens) works outside of the protection")
 }
 
 // agentDevices lists the devices that an agent of root may use in addition to devices. None gives access to a disk or
@@ -255,9 +294,18 @@ func shutDevices() error {
 	if err := remount(unix.MOUNT_ATTR_NODEV, keep, len(keep)); err != nil {
 		return err
 	}
-	if err := newTerminals(); err != nil {
+	if err := newTerminals(",gid=5"); err != nil {
 		return err
 	}
+	return shutSys()
+}
+
+// shutSideDoors closes the ways by which an ordinary user holds up or ends processes of another PID namespace: their
+// terminals (output to a terminal can be suspended), and the cgroups that the user owns (which can be frozen and
+// killed).
+func shutSideDoors() error { return errors.Join(newTerminals(""), shutSys()) }
+
+func shutSys() error {
 	if !exists("/sys/kernel") {
 		return nil
 	}
@@ -267,12 +315,13 @@ func shutDevices() error {
 	return nil
 }
 
-// newTerminals mounts a new devpts, because shutDevices has made the old terminals unusable.
-func newTerminals() error {
+// newTerminals mounts a new devpts, in which only the terminals of agents are. group is the mount option for the group
+// of the terminals.
+func newTerminals(group string) error {
 	if !isDir(pts) {
 		return nil
 	}
-	if err := unix.Mount("devpts", pts, "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620,gid=5"); err != nil {
+	if err := unix.Mount("devpts", pts, "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620"+group); err != nil {
 		return fmt.Errorf("mounting %s: %w", pts, err)
 	}
 	info, err := os.Lstat(ptmx)

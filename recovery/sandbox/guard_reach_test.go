@@ -3,9 +3,14 @@
 package sandbox
 
 import (
+	"cmp"
+	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/superloop/superloop/internal/proc"
 )
@@ -27,7 +32,7 @@ umount -l /tmp/old; echo x > /dev/null; echo inside'`
 			t.Error(o)
 		}
 		if path, err := proc.LookPath("bwrap", []string{"PATH=" + os.Getenv("PATH")}); err == nil {
-			a := s.agent(path + ` --unshare-user --unshare-pid --unshare-net --die-with-parent --ro-bind / / --dev /dev --proc /proc --bind $PWD $PWD echo inside`)
+			a := s.agent(path + ` --unshare-user --unshare-pid --unshare-net --die-with-parent --ro-bind / / --dev /dev --proc /proc --bind "$PWD" "$PWD" echo inside`)
 			if o := s.runAgent(t, a); o.Result.Stdout.Text() != "inside\n" {
 				t.Error(o)
 			}
@@ -42,7 +47,7 @@ func TestMountsDoNotMislead(t *testing.T) {
 	eachShielded(t, func(t *testing.T, s *shielded) {
 		s.withTool(t)
 		for _, tmp := range []string{"", s.tmp, s.home} { // all of them near the repository, or above it
-			a := s.agent(`cat /proc/self/mountinfo; mkdir -p ${TMPDIR:-/tmp}; $TOOL trickster aliases $(realpath ${TMPDIR:-/tmp}) x`)
+			a := s.agent(`cat /proc/self/mountinfo; mkdir -p "${TMPDIR:-/tmp}"; "$TOOL" trickster aliases "$(realpath "${TMPDIR:-/tmp}")" x`)
 			if tmp != "" {
 				a.Env = append(a.Env, "TMPDIR="+tmp)
 			}
@@ -57,9 +62,9 @@ func TestMountsDoNotMislead(t *testing.T) {
 func TestAgentsCannotReachTheSupervisor(t *testing.T) {
 	t.Parallel()
 	ways := []string{
-		`echo x > /proc/$P/root$PWD/.superloop/new`, `echo x > /proc/$P/cwd/$PWD/.superloop/new`,
-		`nsenter -t $P -m sh -c "echo x > $PWD/.superloop/new"`, `nsenter -t $P -U -m --preserve-credentials sh -c "echo x > $PWD/.superloop/new"`,
-		`$TOOL trickster trace $P x && echo x > $LOOP/found`, `(exec 9<>/proc/$P/mem) && echo x > $LOOP/found`, `cat /proc/$P/environ > $LOOP/found && [ -s $LOOP/found ]`,
+		`echo x > "/proc/$P/root$PWD/.superloop/new"`, `echo x > "/proc/$P/cwd/$PWD/.superloop/new"`,
+		`nsenter -t $P -m sh -c 'echo x > "$0/.superloop/new"' "$PWD"`, `nsenter -t $P -U -m --preserve-credentials sh -c 'echo x > "$0/.superloop/new"' "$PWD"`,
+		`"$TOOL" trickster trace $P x && echo x > "$LOOP"/found`, `(exec 9<>/proc/$P/mem) && echo x > "$LOOP"/found`, `cat /proc/$P/environ > "$LOOP"/found && [ -s "$LOOP"/found ]`,
 		`readlink /proc/$P/fd/0`, `readlink /proc/$P/ns/mnt`,
 	}
 	eachShielded(t, func(t *testing.T, s *shielded) {
@@ -78,12 +83,75 @@ func TestAgentsCannotReachTheSupervisor(t *testing.T) {
 	})
 }
 
+// The ways to hold up a process that are no signals: the terminal that it writes to, and its cgroup.
+func TestAgentsCannotHoldUpTheSupervisor(t *testing.T) {
+	t.Parallel()
+	eachShielded(t, func(t *testing.T, s *shielded) {
+		terminal, number := newTerminal(t, s.uid)
+		group := newGroup(t, s.uid)
+		s.withTool(t)
+		a := s.agent("{ \"$TOOL\" trickster suspend " + terminal + " " + number + " && echo suspended; echo 1 > " + group + "/cgroup.freeze && echo frozen; } 2>/dev/null; " +
+			`script -qc 'tty' /dev/null | grep -c /dev/pts/; echo end`)
+		if o := s.runAgent(t, a); !strings.HasSuffix(o.Result.Stdout.Text(), "\n1\nend\n") || strings.Contains(o.Result.Stdout.Text(), "suspended") || strings.Contains(o.Result.Stdout.Text(), "frozen") {
+			t.Error(o)
+		}
+		a.Plain = true
+		if o := s.runAgent(t, a); !strings.Contains(o.Result.Stdout.Text(), "suspended") || group != "/none" && !strings.Contains(o.Result.Stdout.Text(), "frozen") {
+			t.Errorf("this shows nothing: %v", o)
+		}
+	})
+}
+
+// newTerminal makes a terminal of a user, and returns its path and its inode.
+func newTerminal(t *testing.T, uid int) (path, inode string) {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { master.Close() })
+	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	path = fmt.Sprintf("/dev/pts/%d", n)
+	if err == nil {
+		err = os.Chown(path, uid, -1)
+	}
+	var st unix.Stat_t
+	if err = cmp.Or(err, unix.Stat(path, &st)); err != nil {
+		t.Fatal(err)
+	}
+	return path, fmt.Sprint(st.Dev)
+}
+
+// newGroup makes a cgroup of a user, as systemd does, where the test may.
+func newGroup(t *testing.T, uid int) string {
+	t.Helper()
+	table, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(table)) {
+		if !strings.Contains(line, " - cgroup2 ") {
+			continue
+		}
+		dir := filepath.Join(strings.Fields(line)[4], fmt.Sprintf("superloop-test-%d-%d", os.Getpid(), uid))
+		if os.Mkdir(dir, 0o755) == nil && os.Chown(dir+"/cgroup.freeze", uid, -1) == nil {
+			t.Cleanup(func() { _ = os.Remove(dir) })
+			return dir
+		}
+	}
+	return "/none"
+}
+
 func TestUndumpable(t *testing.T) {
 	t.Parallel()
 	eachShielded(t, func(t *testing.T, s *shielded) {
 		if s.uid == 0 {
 			t.Skip("root may look into every process: only a protection keeps it from that")
 		}
+		s = shieldedWorld(t, s.uid, proc.Subreaper) // in a PID namespace nothing of it is to be seen in any case
 		for _, hidden := range []bool{false, true} {
 			a := s.agent("cat /proc/$SUPERVISOR/environ | wc -c; ls /proc/$SUPERVISOR/cwd/ > /dev/null && echo seen; true")
 			a.Plain, a.Undumpable = true, hidden
@@ -106,8 +174,8 @@ func TestRootHasNoDisks(t *testing.T) {
 		t.Skip("only root has them")
 	}
 	s := shieldedWorld(t, 0, "")
-	const script = `for b in /sys/block/*; do d=/dev/${b##*/}; (exec 9<$d) 2>/dev/null && echo opened $d; done
-mknod $PWD/disk b 254 0 2>/dev/null && (exec 9<$PWD/disk) 2>/dev/null && echo made; rm -f $PWD/disk
+	const script = `for b in /sys/block/*; do d=/dev/${b##*/}; (exec 9<"$d") 2>/dev/null && echo opened "$d"; done
+mknod "$PWD/disk" b 254 0 2>/dev/null && (exec 9<"$PWD/disk") 2>/dev/null && echo made; rm -f "$PWD/disk"
 unshare -Urm sh -c 'mknod disk b 254 0 2>/dev/null && (exec 9<disk) 2>/dev/null && echo made'; rm -f disk
 [ -w /sys/kernel ] && echo settings; echo end`
 	a := s.agent(script)

@@ -5,6 +5,7 @@ package sandbox
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 )
@@ -29,31 +30,31 @@ var escapes = []struct {
 	{"hard link", `ln .superloop/config.json same && echo x > same`, true},
 	{"symbolic link", `ln -s .superloop way; echo x > way/new`, true},
 	{"dot dot", `cd sub && echo x > ../.superloop/new`, true},
-	{"own root", `echo x > /proc/self/root$PWD/.superloop/root`, true},
+	{"own root", `echo x > "/proc/self/root$PWD/.superloop/root"`, true},
 	{"own cwd", `echo x > /proc/self/cwd/.superloop/cwd`, true},
 	{"directory descriptor", `exec 9< .superloop && echo x > /proc/self/fd/9/byfd`, true},
 	{"file descriptor", `exec 9< .superloop/config.json && echo x > /proc/self/fd/9`, true},
 	{"standard input", `echo x > /proc/self/fd/0`, true},
 	{"specs", `echo x > .superloop/specs/demo.md; echo x > .superloop/specs/other.md`, true},
 	{"another loop", `mkdir -p .superloop/loops/other && echo x > .superloop/loops/other/state.json`, true},
-	{"journal", `echo '{"event":"forged"}' >> $LOOP/events.jsonl`, true},
-	{"journal truncated", `: > $LOOP/events.jsonl`, true},
-	{"journal removed", `rm -f $LOOP/events.jsonl; echo x > $LOOP/events.jsonl`, true},
-	{"journal renamed", `mv $LOOP/events.jsonl $LOOP/e; cp $LOOP/e $LOOP/events.jsonl; echo x >> $LOOP/events.jsonl`, true},
-	{"proposals", `echo x > $LOOP/proposals/1.json; echo x > $LOOP/proposals/2.json; rm -rf $LOOP/proposals`, true},
-	{"escalation", `echo x > $LOOP/escalation.json; echo x > y; mv y $LOOP/escalation.json`, true},
-	{"loop renamed", `mv $LOOP $LOOP.old; rm -rf $LOOP; mkdir -p $LOOP; echo x > $LOOP/events.jsonl`, true},
-	{"pin", `echo x > $PRIVATE/repo/pin.json; echo x > $PRIVATE/new; rm -rf $PRIVATE; mkdir -p $PRIVATE/repo; echo x > $PRIVATE/repo/pin.json`, true},
-	{"state directory renamed", `mv ~/.local ~/l; mkdir -p $PRIVATE/repo; echo x > $PRIVATE/repo/pin.json`, true},
-	{"state directory renamed, higher up", `mv ~/.local/state ~/s; mkdir -p $PRIVATE/repo; echo x > $PRIVATE/repo/pin.json`, true},
-	{"repository renamed", `mv $PWD $PWD.old; mkdir -p $PWD/.superloop; echo x > $PWD/.superloop/config.json`, true},
-	{"repository exchanged", `cp -r $PWD $PWD.new; echo x > $PWD.new/.superloop/config.json; $TOOL trickster exchange $PWD $PWD.new`, true},
-	{"umount", `umount .superloop; umount -l .superloop; umount -l $LOOP $PRIVATE $LOOP/events.jsonl; echo x > .superloop/new`, false},
-	{"remount", `mount -o remount,rw .superloop; mount -o remount,bind,rw .superloop; $TOOL trickster clear $PWD/.superloop x; echo x > .superloop/new`, false},
-	{"move the mount", `mkdir m; mount --move .superloop m; $TOOL trickster move $PWD/.superloop $PWD/m; echo x > .superloop/new`, false},
+	{"journal", `echo '{"event":"forged"}' >> "$LOOP"/events.jsonl`, true},
+	{"journal truncated", `: > "$LOOP"/events.jsonl`, true},
+	{"journal removed", `rm -f "$LOOP"/events.jsonl; echo x > "$LOOP"/events.jsonl`, true},
+	{"journal renamed", `mv "$LOOP"/events.jsonl "$LOOP"/e; cp "$LOOP"/e "$LOOP"/events.jsonl; echo x >> "$LOOP"/events.jsonl`, true},
+	{"proposals", `echo x > "$LOOP"/proposals/1.json; echo x > "$LOOP"/proposals/2.json; rm -rf "$LOOP"/proposals`, true},
+	{"escalation", `echo x > "$LOOP"/escalation.json; echo x > y; mv y "$LOOP"/escalation.json`, true},
+	{"loop renamed", `mv "$LOOP" "$LOOP".old; rm -rf "$LOOP"; mkdir -p "$LOOP"; echo x > "$LOOP"/events.jsonl`, true},
+	{"pin", `echo x > "$PRIVATE"/repo/pin.json; echo x > "$PRIVATE"/new; rm -rf "$PRIVATE"; mkdir -p "$PRIVATE"/repo; echo x > "$PRIVATE"/repo/pin.json`, true},
+	{"state directory renamed", `mv ~/.local ~/l; mkdir -p "$PRIVATE"/repo; echo x > "$PRIVATE"/repo/pin.json`, true},
+	{"state directory renamed, higher up", `mv ~/.local/state ~/s; mkdir -p "$PRIVATE"/repo; echo x > "$PRIVATE"/repo/pin.json`, true},
+	{"repository renamed", `mv "$PWD" "$PWD.old"; mkdir -p "$PWD/.superloop"; echo x > "$PWD/.superloop/config.json"`, true},
+	{"repository exchanged", `cp -r "$PWD" "$PWD.new"; echo x > "$PWD.new/.superloop/config.json"; "$TOOL" trickster exchange "$PWD" "$PWD.new"`, true},
+	{"umount", `umount .superloop; umount -l .superloop; umount -l "$LOOP" "$PRIVATE" "$LOOP"/events.jsonl; echo x > .superloop/new`, false},
+	{"remount", `mount -o remount,rw .superloop; mount -o remount,bind,rw .superloop; "$TOOL" trickster clear "$PWD/.superloop" x; echo x > .superloop/new`, false},
+	{"move the mount", `mkdir m; mount --move .superloop m; "$TOOL" trickster move "$PWD/.superloop" "$PWD/m"; echo x > .superloop/new`, false},
 	{"mount over", `mount --bind sub .superloop; mount -t tmpfs none .superloop; echo x > .superloop/new`, false},
-	{"uncover", `$TOOL trickster uncover $PWD .superloop/config.json; $TOOL trickster uncover $PRIVATE/.. superloop/new`, false},
-	{"handle", `for at in / $PWD $PWD/sub $LOOP; do for f in .superloop/config.json .superloop $LOOP/proposals; do $TOOL trickster handle $at $f; done; done`, false},
+	{"uncover", `"$TOOL" trickster uncover "$PWD" .superloop/config.json; "$TOOL" trickster uncover "$PRIVATE"/.. superloop/new`, false},
+	{"handle", `for at in / "$PWD" "$PWD/sub" "$LOOP"; do for f in .superloop/config.json .superloop "$LOOP"/proposals; do "$TOOL" trickster handle "$at" "$f"; done; done`, false},
 }
 
 // nested are the escapes again, with every capability in namespaces of the
@@ -151,10 +152,14 @@ func TestAgentsCanWork(t *testing.T) {
 	t.Parallel()
 	eachShielded(t, func(t *testing.T, s *shielded) {
 		a := s.agent(`set -e; umask > umask; echo x > new; ln new sub/link; mv new ../outside/moved; mv ../outside/moved back; rm -rf sub/deep
-cat .superloop/config.json .superloop/specs/demo.md $LOOP/events.jsonl > /dev/null
-echo plan > $LOOP/plan.md; mkdir -p $LOOP/logs/iter-1; echo x > $LOOP/logs/iter-1/log; mv $LOOP/plan.md $LOOP/plan2.md
+cat .superloop/config.json .superloop/specs/demo.md "$LOOP"/events.jsonl > /dev/null
+echo plan > "$LOOP"/plan.md; mkdir -p "$LOOP"/logs/iter-1; echo x > "$LOOP"/logs/iter-1/log; mv "$LOOP"/plan.md "$LOOP"/plan2.md
 [ -z "$(ls -A $PRIVATE)" ]; cat umask; id -u; id -g; pwd; mktemp -u > /dev/null; script -qc tty /dev/null </dev/null >/dev/null; echo good`)
-		want := fmt.Sprintf("0022\n%d\n%d\n%s\ngood\n", s.uid, s.uid, s.repo)
+		mask, err := exec.Command("sh", "-c", "umask").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := fmt.Sprintf("%s%d\n%d\n%s\ngood\n", mask, s.uid, s.uid, s.repo)
 		o := s.runAgent(t, a)
 		if o.Result.Stdout.Text() != want || o.Result.Code != 0 {
 			t.Errorf("want %q, %v", want, o)

@@ -5,7 +5,9 @@ package sandbox
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -112,7 +114,7 @@ func (f writer) Write(p []byte) (int, error) {
 func TestSupervisorIsKilled(t *testing.T) {
 	t.Parallel()
 	eachTree(t, func(t *testing.T, w *world) {
-		j := w.job(t, "trap '' TERM; echo > $TMPDIR/new; (setsid bash -c 'trap \"\" TERM; mv $TMPDIR/new $TMPDIR/up; "+forever+"' &); "+forever)
+		j := w.job(t, "trap '' TERM; echo > \"$TMPDIR/new\"; (setsid bash -c 'trap \"\" TERM; mv \"$TMPDIR/new\" \"$TMPDIR/up\"; "+forever+"' &); "+forever)
 		if w.spawner != nil {
 			j.Tree = w.spawner.Level()
 		}
@@ -141,6 +143,71 @@ func TestSupervisorIsKilled(t *testing.T) {
 			awaitEnd(t, left[0])
 		}
 	})
+}
+
+// The kernel ends agents and recovery commands with the supervisor, whatever the processes between are made to do: also
+// those that no marker shows.
+func TestNothingOutlivesTheSupervisor(t *testing.T) {
+	t.Parallel()
+	const brood = "env -i setsid sleep 1000 & (env -i setsid sh -c 'sleep 1000' &); touch \"$UP.new\"; mv \"$UP.new\" \"$UP\"; " + forever
+	eachShielded(t, func(t *testing.T, s *shielded) {
+		if o := s.run(t, job{Measure: true}); o.Sandbox.Tree != proc.PIDNamespace {
+			t.Skipf("no PID namespace is to be had here: %v", o)
+		}
+		s = s.apart()
+		for _, agent := range []bool{true, false} {
+			for _, first := range []unix.Signal{unix.SIGSTOP, unix.SIGKILL} {
+				up := filepath.Join(s.tmp, fmt.Sprintf("up-%v-%d", agent, first))
+				j := s.job(t, "UP='"+up+"'; "+brood)
+				if agent {
+					j = job{Agent: s.agent("UP='" + up + "'; " + brood)}
+				}
+				cmd := s.command(t, j)
+				if err := cmd.Start(); err != nil {
+					t.Fatal(err)
+				}
+				await(t, up)
+				all := below(t, cmd.Process.Pid)
+				if len(all) < 4 {
+					t.Errorf("%q runs, too little to show anything", all)
+				}
+				for _, p := range all {
+					if pid, parent, _ := strings.Cut(p, " "); strings.HasPrefix(parent, fmt.Sprint(cmd.Process.Pid, " ")) {
+						if pid, err := strconv.Atoi(pid); err != nil || unix.Kill(pid, first) != nil {
+							t.Error(p, err)
+						}
+					}
+				}
+				if err := cmd.Process.Kill(); err != nil {
+					t.Error(err)
+				}
+				_ = cmd.Wait() // it was killed
+				for _, p := range all {
+					awaitEnd(t, p)
+				}
+			}
+		}
+	})
+}
+
+// below lists the processes below one: pid, parent and name.
+func below(t testing.TB, root int) (list []string) {
+	t.Helper()
+	out, err := exec.Command("ps", "-eo", "pid=,ppid=,comm=").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	under := map[string]bool{fmt.Sprint(root): true}
+	for more := true; more; {
+		more = false
+		for line := range strings.Lines(string(out)) {
+			if f := strings.Fields(line); under[f[1]] && !under[f[0]] {
+				under[f[0]], more = true, true
+				list = append(list, strings.Join(f, " "))
+			}
+		}
+	}
+	return list
 }
 
 // await returns when path exists, at most after 20 s.

@@ -146,6 +146,7 @@ const nobody = 65534
 type world struct {
 	uid                      int
 	spawner                  *proc.Spawner // nil: in a process of that user
+	tree                     proc.Level    // "" is the best
 	repo, tmp, outside, home string
 }
 
@@ -173,7 +174,7 @@ func newWorld(t testing.TB, uid int, tree proc.Level) *world {
 	if err := os.Chmod(filepath.Dir(base), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	w := &world{uid: uid, repo: filepath.Join(base, "repo"), tmp: filepath.Join(base, "tmp"), outside: filepath.Join(base, "outside"), home: filepath.Join(base, "home")}
+	w := &world{uid: uid, tree: tree, repo: filepath.Join(base, "repo"), tmp: filepath.Join(base, "tmp"), outside: filepath.Join(base, "outside"), home: filepath.Join(base, "home")}
 	for _, dir := range []string{w.repo, w.tmp, w.outside, w.home, w.repo + "/.superloop", w.repo + "/sub/deep"} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			t.Fatal(err)

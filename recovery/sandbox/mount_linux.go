@@ -297,9 +297,16 @@ func same(a, b string) bool {
 // Therefore the directories above the one for temporary files become mounts at their own paths.
 
 // pin keeps the directories above all places from being renamed or removed, and returns these directories. Before the
-// stack covers the places, pin clones their mounts (cover.take). tmp is the directory for temporary files.
-func pin(covers []cover, table mountTable, tmp string) ([]string, error) {
-	anchor := slices.IndexFunc(covers, func(c cover) bool { return c.kind != placeWritable && isDir(c.path) })
+// stack covers the places, pin clones their mounts (cover.take). The stack is put on the directory first, if it lies
+// in no other place. tmp is the directory for temporary files.
+func pin(covers []cover, table mountTable, first, tmp string) ([]string, error) {
+	carries := func(c cover) bool { return (c.kind == placeReadOnly || c.kind == placeHidden) && isDir(c.path) }
+	anchor := slices.IndexFunc(covers, carries) // the shortest path, so no other cover hides it
+	for i, c := range covers {
+		if c.path == first && carries(c) && !slices.ContainsFunc(covers, func(o cover) bool { return o.path != first && under(first, o.path) }) {
+			anchor = i
+		}
+	}
 	if anchor < 0 {
 		return nil, errors.New("no directory is to be protected, only files")
 	}

@@ -41,8 +41,6 @@ func (o *order) confine(rep *report) (kind string, err error) {
 
 func protectionNamespaces() (ns proc.Namespaces, ok bool) { return ns, false }
 
-func protectionHint() string { return "" }
-
 // prepareAgents always fails here. Protect never asks for it, because this system has no mount namespaces.
 func (o *order) prepareAgents(*report) (int, string, error) {
 	return reportFD, broken, errors.New("agents are not protected on this system")

@@ -29,6 +29,15 @@ type Protection struct {
 	// Hidden lists directories and files that agents see as empty. A missing path is not protected: if a process
 	// creates it later, running agents can see it.
 	Hidden []string
+	// Links lists symbolic links that agents cannot replace, rename or remove. What a link leads to is not protected by
+	// that. A link that leads nowhere keeps its name free: no process can make anything there.
+	Links []string
+	// Private lists directories that agents see empty, and in which they can make up to 64 MiB of files that nobody
+	// else sees.
+	Private []string
+	// Around returns what is to be protected besides, if it is not nil. It is called each time before the mounts are
+	// made, by one goroutine at a time. What contradicts the rest of the Protection is left out.
+	Around func() Protection `json:"-"`
 }
 
 // The levels of a ProtectionReport. They have the same names as values of Level.
@@ -45,6 +54,9 @@ type ProtectionReport struct {
 	// Notes say what was not available and why, what agents notice, and what agents can still do.
 	Notes  []string `json:"notes,omitempty"`
 	UserNS bool     `json:"userns"` // the mounts need a user namespace
+	// Tree is the mechanism that holds the processes of agents together. Below proc.PIDNamespace they can end and stop
+	// other processes of their user, superloop included.
+	Tree proc.Level `json:"tree"`
 }
 
 // Protect returns a Spawner that runs commands under the Protection p. Otherwise it runs them as s does: same
@@ -58,7 +70,7 @@ type ProtectionReport struct {
 // files that exist at the start are protected. Run must get s, not the returned Spawner, because the shim could not set
 // up the confinement of a command inside of these mounts.
 func Protect(ctx context.Context, s Spawner, p Protection) (Spawner, ProtectionReport) {
-	rep := ProtectionReport{Level: ProtectNone}
+	rep := ProtectionReport{Level: ProtectNone, Tree: s.Level()}
 	none := func(err error) (Spawner, ProtectionReport) {
 		rep.Notes = append(rep.Notes, clip("agents are not kept from the configuration: "+err.Error()))
 		return s, rep
@@ -83,10 +95,17 @@ func Protect(ctx context.Context, s Spawner, p Protection) (Spawner, ProtectionR
 	}
 	rep.UserNS = ns.User
 	g, err := newGuarded(s, p, ns, exe)
-	if err != nil {
-		return none(fmt.Errorf("%w%s", err, protectionHint()))
+	if err != nil && p.Around != nil {
+		p.Around = nil
+		without := err
+		if g, err = newGuarded(s, p, ns, exe); err == nil {
+			rep.Notes = append(rep.Notes, clip("what steers other programs outside of the repository is not protected: "+without.Error()))
+		}
 	}
-	rep.Level, rep.Notes = ProtectMount, append(rep.Notes, g.said.Notes...)
+	if err != nil {
+		return none(fmt.Errorf("%w%s", err, proc.NamespaceHint()))
+	}
+	rep.Level, rep.Notes, rep.Tree = ProtectMount, append(rep.Notes, g.said.Notes...), g.Level()
 	if g.Level() != s.Level() {
 		rep.Notes = append(rep.Notes, clip(fmt.Sprintf("the processes of agents are held together by %q only: %s", g.Level(), strings.Join(g.Notes(), "; "))))
 	}
@@ -112,6 +131,33 @@ func (p Protection) resolved() (Protection, error) {
 		*list = out
 	}
 	return p, nil
+}
+
+// whole returns the Protection with what is around it at the moment. Where the two contradict each other, p counts.
+func (p Protection) whole() Protection {
+	if p.Around == nil {
+		return p
+	}
+	more := p.Around()
+	own := slices.Concat(p.ReadOnly, p.Writable, p.Hidden)
+	wanted := func(list []string) (out []string) {
+		for _, path := range list {
+			inside := slices.ContainsFunc(p.Hidden, func(h string) bool { return under(path, h) })
+			if !inside && !slices.Contains(own, path) {
+				out = append(out, path)
+			}
+		}
+		return out
+	}
+	// A directory that contains a place of p cannot be hidden.
+	apart := func(list []string) []string {
+		return slices.DeleteFunc(wanted(list), func(h string) bool {
+			return slices.ContainsFunc(own, func(path string) bool { return under(path, h) })
+		})
+	}
+	p.ReadOnly, p.Writable = slices.Concat(p.ReadOnly, wanted(more.ReadOnly)), slices.Concat(p.Writable, wanted(more.Writable))
+	p.Links, p.Hidden, p.Private = slices.Concat(p.Links, wanted(more.Links)), slices.Concat(p.Hidden, apart(more.Hidden)), slices.Concat(p.Private, apart(more.Private))
+	return p
 }
 
 // maxLinks is the number of symbolic links that the kernel follows in one path.
@@ -198,7 +244,7 @@ type guarded struct {
 	exe   string
 
 	running sync.Mutex // guards the following fields
-	paths   []string   // the places, and all directories above them
+	paths   []string   // the places when the mounts were made, and all directories above them
 	seen    []FileID   // the identities of paths when the mounts were made; nil without mounts
 	tmp     string
 	said    report
@@ -207,14 +253,24 @@ type guarded struct {
 // newGuarded starts the first spawner process.
 func newGuarded(s Spawner, p Protection, ns proc.Namespaces, exe string) (*guarded, error) {
 	g := &guarded{Spawner: s, p: p, ns: ns, exe: exe, tmp: tmpOf(os.Environ())}
-	for _, path := range slices.Concat(p.ReadOnly, p.Writable, p.Hidden) {
-		for ; path != "/" && !slices.Contains(g.paths, path); path = filepath.Dir(path) {
-			g.paths = append(g.paths, path)
+	return g, g.again(func() (err error) {
+		g.inner, err = s.Inside(g.launch)
+		return err
+	})
+}
+
+// mountTries is how often the mounts are tried. Between the look at what is around and the mounts, a place can go: a user
+// edits a file, or another supervisor of the user ends and removes a link.
+const mountTries = 5
+
+// again makes the mounts, and looks at what is around anew if that fails.
+func (g *guarded) again(mount func() error) (err error) {
+	for range mountTries {
+		if err = mount(); err == nil || errors.Is(err, proc.ErrClosed) || g.p.Around == nil {
+			break
 		}
 	}
-	var err error
-	g.inner, err = s.Inside(g.launch)
-	return g, err
+	return err
 }
 
 // Level returns the mechanism that holds the process trees of agents together.
@@ -234,7 +290,7 @@ func (g *guarded) Run(kill context.Context, spec proc.Spec) (proc.Result, error)
 	defer g.running.Unlock()
 	if tmp := tmpOf(spec.Env); len(spec.Argv) > 0 && kill.Err() == nil && (tmp != g.tmp || !slices.Equal(g.seen, g.look())) {
 		g.tmp = tmp
-		if err := g.inner.Renew(); err != nil {
+		if err := g.again(g.inner.Renew); err != nil {
 			if errors.Is(err, proc.ErrClosed) {
 				res.Err = err
 				return res, err
@@ -244,6 +300,19 @@ func (g *guarded) Run(kill context.Context, spec proc.Spec) (proc.Result, error)
 		}
 	}
 	return g.inner.Run(kill, spec)
+}
+
+// aboveAll returns paths and all directories above them, each once.
+func aboveAll(paths []string) []string {
+	var all []string
+	known := map[string]bool{"/": true}
+	for _, path := range paths {
+		for ; !known[path]; path = filepath.Dir(path) {
+			known[path] = true
+			all = append(all, path)
+		}
+	}
+	return all
 }
 
 func (g *guarded) look() []FileID {
@@ -261,10 +330,13 @@ func (g *guarded) look() []FileID {
 func (g *guarded) launch(b proc.Become) (proc.Launch, error) {
 	// The identities are read before the mounts are made, so that a replacement in between is noticed. A file under a
 	// mount keeps its inode number, so no other file can get this number.
+	p := g.p.whole()
+	g.paths = aboveAll(slices.Concat(p.ReadOnly, p.Writable, p.Hidden, p.Links, p.Private))
 	g.seen = g.look()
 	wire, err := openLine(&order{
 		Path: bytesOf(g.exe), Argv: convert[bytesOf](b.Argv), Env: convert[bytesOf](b.Env),
-		Protected: convert[bytesOf](g.p.ReadOnly), Writable: convert[bytesOf](g.p.Writable), Hidden: convert[bytesOf](g.p.Hidden),
+		Protected: convert[bytesOf](p.ReadOnly), Writable: convert[bytesOf](p.Writable), Hidden: convert[bytesOf](p.Hidden),
+		Links: convert[bytesOf](p.Links), Private: convert[bytesOf](p.Private),
 		Agent: &agentOrder{Level: b.Level, Tmp: bytesOf(g.tmp), UserNS: g.ns.User, User: os.Geteuid(), Group: os.Getegid()},
 	})
 	if err != nil {

@@ -3,6 +3,7 @@
 package sandbox
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -21,7 +22,7 @@ var takeovers = []string{
 	`ln .superloop/config.json same && echo x > same`,
 	`ln -s .superloop way; echo x > way/new`,
 	`cd sub && echo x > ../.superloop/new`,
-	`echo x > /proc/self/root$PWD/.superloop/root`,
+	`echo x > "/proc/self/root$PWD/.superloop/root"`,
 	`exec 9< .superloop && echo x > /proc/self/fd/9/byfd`,
 	`exec 9< .superloop/config.json && echo x > /proc/self/fd/9`,
 	`chmod 777 .superloop .superloop/config.json`,
@@ -33,6 +34,7 @@ var takeovers = []string{
 	`echo x >> .git/config`,
 	`mv .git g && cp -r g .git && echo x > .git/hooks/post-checkout`,
 	`mv .git/config c && echo x > .git/config`,
+	`mkdir -p .git/info; echo '* filter=x' >> .git/info/exclude`,
 	`umount .superloop; umount -l .git/hooks; mount -o remount,rw .superloop`,
 	`unshare -Urm bash -c 'umount -l .superloop .git/hooks .git/config; echo x > .superloop/new; echo x > .git/hooks/new'`,
 	`mount --bind sub .superloop; mount -t tmpfs none .superloop`,
@@ -111,7 +113,13 @@ func TestHiddenPlacesAreEmpty(t *testing.T) {
 			eachUser(t, func(t *testing.T, w *world) {
 				w.write(t, w.home+"/.ssh/id", "private-key")
 				w.write(t, w.home+"/.netrc", "private-password")
-				listen, err := net.Listen("unix", filepath.Join(w.home, "engine.sock"))
+				home, err := os.Open(w.home)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer home.Close()
+				// The address of a socket has at most 107 bytes, and the path may be longer.
+				listen, err := net.Listen("unix", fmt.Sprintf("/proc/self/fd/%d/engine.sock", home.Fd()))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -161,10 +169,13 @@ func TestProtectedThroughALink(t *testing.T) {
 func TestAppeared(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, os.Getuid(), "")
-	hooks := w.repo + "/.git/hooks"
-	j := w.job(t, "mkdir -p .git/hooks; echo x > .git/hooks/post-checkout")
-	j.Protected = []string{w.repo + "/.superloop", hooks, w.repo + "/.git/config"}
-	if o := w.mustRun(t, j); !slices.Equal(o.Result.Appeared, []string{hooks}) {
+	gitInit(t, w)
+	j := w.job(t, "echo /tmp/evil > .git/commondir; mkdir -p .git/info; echo '* filter=evil' > .git/info/attributes")
+	if err := os.RemoveAll(w.repo + "/.git/info"); err != nil {
+		t.Fatal(err)
+	}
+	j.Protected = Protected(w.repo)
+	if o := w.mustRun(t, j); !slices.Equal(o.Result.Appeared, []string{w.repo + "/.git/commondir", w.repo + "/.git/info/attributes"}) {
 		t.Errorf("%q", o.Result.Appeared)
 	}
 }
@@ -176,7 +187,10 @@ func TestProtectedPaths(t *testing.T) {
 		t.Errorf("no git: %q", got)
 	}
 	gitInit(t, w)
-	own := []string{w.repo + "/.superloop", w.repo + "/.git/hooks", w.repo + "/.git/config"}
+	own := []string{w.repo + "/.superloop"}
+	for name := range strings.FieldsSeq(gitSteering) {
+		own = append(own, w.repo+"/.git/"+name)
+	}
 	if got := Protected(w.repo); !slices.Equal(got, own) {
 		t.Errorf("%q", got)
 	}
@@ -184,8 +198,20 @@ func TestProtectedPaths(t *testing.T) {
 	if out, err := exec.Command("git", "-C", w.repo, "worktree", "add", "-q", tree).CombinedOutput(); err != nil {
 		t.Fatalf("%v %s", err, out)
 	}
+	own = append(own, w.repo+"/.git/worktrees/tree/commondir", w.repo+"/.git/worktrees/tree/gitdir")
 	if got := Protected(tree); !slices.Equal(got, append([]string{tree + "/.superloop", tree + "/.git"}, own[1:]...)) {
 		t.Errorf("a work tree: %q", got)
+	}
+	for _, dir := range []string{"modules/a", "modules/deep/b", "modules/deep/b/modules/c"} {
+		if err := os.MkdirAll(w.repo+"/.git/"+dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(w.repo+"/.git/"+dir+"/HEAD", nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if got := Protected(w.repo); !slices.Contains(got, w.repo+"/.git/"+dir+"/config") || !slices.Contains(got, w.repo+"/.git/"+dir+"/hooks") {
+			t.Errorf("%s: %q", dir, got)
+		}
 	}
 	// What an agent may put there must not make us wait, or read elsewhere.
 	for name, plant := range map[string]func(string) error{

@@ -57,15 +57,15 @@ func ShimMain() int {
 // readOrder reads the order, one line of JSON. It rejects an order without the final newline, because the sender has
 // died.
 func readOrder() (*order, error) {
-	text, err := bufio.NewReader(io.LimitReader(os.NewFile(orderFD, "order"), maxOrder+2)).ReadBytes('\n')
+	line, err := bufio.NewReader(io.LimitReader(os.NewFile(orderFD, "order"), maxOrder+2)).ReadBytes('\n')
 	if err != nil {
 		return nil, fmt.Errorf("reading the order: %w", err)
 	}
-	if len(text) > maxOrder+1 {
+	if len(line) > maxOrder+1 {
 		return nil, fmt.Errorf("an order of more than %d bytes", maxOrder)
 	}
 	var o order
-	if err := json.Unmarshal(text, &o); err != nil {
+	if err := text.Decode(line, &o); err != nil {
 		return nil, fmt.Errorf("reading the order: %w", err)
 	}
 	return &o, nil
@@ -175,6 +175,8 @@ type order struct {
 	Writable  []bytesOf `json:"writable"`
 	Protected []bytesOf `json:"protected"`
 	Hidden    []bytesOf `json:"hidden"`
+	Links     []bytesOf `json:"links,omitempty"`   // see Protection; only with Agent
+	Private   []bytesOf `json:"private,omitempty"` // see Protection; only with Agent
 	// Agent is not nil if the shim has to prepare the mounts for agents instead of a recovery command. The fields below
 	// are then unused.
 	Agent *agentOrder `json:"agent,omitempty"`
@@ -282,7 +284,7 @@ func readReport(r *os.File) (report, error) {
 	said := false
 	for {
 		var next report
-		err := d.Decode(&next)
+		err := text.Reason(d.Decode(&next))
 		switch {
 		case errors.Is(err, io.EOF) && said:
 			return rep, nil

@@ -44,7 +44,7 @@ type Spec struct {
 	Writable []string
 	// Protected lists paths that the command may not write, even inside of a writable directory. Hidden lists paths
 	// that the command cannot see. Both need a mount namespace. A path that does not exist cannot be protected; see
-	// Result.Appeared. The functions Protected and Sockets return the usual paths.
+	// Result.Appeared. The function Protected returns the usual paths; the usual sockets are in package steering.
 	Protected, Hidden []string
 	Network           Network
 	Required          Level       // below this level nothing runs; "" is None

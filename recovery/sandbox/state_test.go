@@ -136,7 +136,7 @@ func TestCapabilities(t *testing.T) {
 		for level := range modes {
 			j := w.at(t, level, w.job(t, "grep Cap /proc/self/status"))
 			got := w.mustRun(t, j).Result.Stdout.Text()
-			have, err := capabilities()
+			have, err := proc.Capabilities()
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/internal/redact"
@@ -107,8 +108,9 @@ func Caches(home, path string) []string {
 }
 
 // Protected returns the paths of a repository through which a command could approve the next command, or could be
-// executed later outside of the sandbox: the directory .superloop, and the files that git executes. For a linked work
-// tree, git's files are in the repository that it belongs to.
+// executed later outside of the sandbox: the directory .superloop, and the files that steer git. For a linked work tree,
+// git's files are in the repository that it belongs to. Some of the files are usually missing; a command that makes one
+// is named in Result.Appeared.
 func Protected(repo string) []string {
 	list := []string{filepath.Join(repo, ".superloop")}
 	git := filepath.Join(repo, ".git")
@@ -126,15 +128,46 @@ func Protected(repo string) []string {
 	}
 	own := absolute(strings.TrimSpace(dir), repo)
 	if common := firstLine(filepath.Join(own, "commondir")); common != "" {
-		list = append(list, gitDir(absolute(common, own))...)
-		return append(list, worktreeConfig(own)...)
+		return append(list, gitDir(absolute(common, own))...)
 	}
 	return append(list, gitDir(own)...)
 }
 
-// gitDir returns the files of a git directory that git executes, or that name programs which git executes.
-func gitDir(dir string) []string {
-	return append([]string{filepath.Join(dir, "hooks"), filepath.Join(dir, "config")}, worktreeConfig(dir)...)
+// gitSteering are the files of a git directory that git executes, that name programs which git executes or select files for
+// these programs, and that lead git to another directory.
+const gitSteering = "hooks config commondir info/attributes info/exclude info/grafts objects/info/alternates"
+
+// maxModules is how many linked work trees, and how many entries below modules, gitDir looks at.
+const maxModules = 2000
+
+// gitDir returns the files of a git directory that steer git, with those of its linked work trees and submodules.
+func gitDir(dir string) (list []string) {
+	for name := range strings.FieldsSeq(gitSteering) {
+		list = append(list, filepath.Join(dir, name))
+	}
+	list = append(list, worktreeConfig(dir)...)
+	linked, _ := os.ReadDir(filepath.Join(dir, "worktrees"))
+	for _, e := range linked[:min(len(linked), maxModules)] {
+		own := filepath.Join(dir, "worktrees", e.Name())
+		list = append(list, filepath.Join(own, "commondir"), filepath.Join(own, "gitdir"))
+		list = append(list, worktreeConfig(own)...)
+	}
+	n := 0
+	modules := filepath.Join(dir, "modules")
+	_ = filepath.WalkDir(modules, func(path string, e fs.DirEntry, err error) error {
+		switch n++; {
+		case e == nil || n > maxModules:
+			return fs.SkipAll
+		case err != nil:
+			return fs.SkipDir
+		}
+		if !e.IsDir() || path == modules || !exists(filepath.Join(path, "HEAD")) {
+			return nil
+		}
+		list = append(list, gitDir(path)...) // with the submodules of the submodule
+		return fs.SkipDir
+	})
+	return list
 }
 
 // worktreeConfig returns the file config.worktree if it exists. git reads this file only if config asks for it, so a
@@ -149,14 +182,11 @@ func worktreeConfig(dir string) []string {
 // firstLine reads the first line of a file that an agent may have made. It follows no link and opens no FIFO. It
 // returns "" if there is no regular file.
 func firstLine(path string) string {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	f, _, err := door.Open(path)
 	if err != nil {
 		return ""
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return ""
-	}
 	buf := make([]byte, 4096)
 	n, _ := f.Read(buf)
 	line, _, _ := strings.Cut(string(buf[:n]), "\n")
@@ -174,16 +204,6 @@ func absolute(path, base string) string {
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR)
-}
-
-// Sockets returns the sockets of services that could do for a command what the command may not do itself: container
-// engines, message buses, systemd, and agents that hold keys.
-func Sockets() []string {
-	return []string{
-		"/run/user/" + strconv.Itoa(os.Getuid()),
-		"/run/docker.sock", "/run/containerd", "/run/podman", "/run/crio", "/run/dbus", "/run/systemd/private", "/run/snapd.socket", "/run/libvirt",
-		"/var/run/docker.sock", "/var/lib/lxd/unix.socket", "/var/snap/lxd/common/lxd/unix.socket", "/tmp/.X11-unix",
-	}
 }
 
 // kept lists the variables of the operator's environment that every command gets.

@@ -148,7 +148,7 @@ func TestWritesInsideWork(t *testing.T) {
 mkdir -p a/b "$TMPDIR/t"; echo one > a/b/f; ln a/b/f a/g; mv a/b/f sub/deep/h; ln -s h sub/deep/s; echo two >> sub/deep/s
 truncate -s 3 a/g; mkfifo a/fifo; chmod 700 a/g; touch -d 2001-01-01 a/g; rm -r a; mv sub/deep "$TMPDIR/t/"; mv "$TMPDIR/t/deep" sub/
 echo three > "$CACHE/x"; cp "$CACHE/x" .; cat x sub/deep/s
-for d in null zero full random urandom; do [ -w /dev/$d ]; done; echo gone > /dev/null; (echo full > /dev/full) 2>/dev/null && exit 9
+for d in null zero full random urandom; do [ -w /dev/"$d" ]; done; echo gone > /dev/null; (echo full > /dev/full) 2>/dev/null && exit 9
 echo to stderr > /dev/stderr; echo to stdout > /dev/stdout; cat < /dev/fd/0; cat <(echo substituted) <<< here; echo > "$TMPDIR/$RANDOM"
 echo end`
 	other := filepath.Join(shm, "cage-test-other")
@@ -196,7 +196,7 @@ func TestDevicesAreDead(t *testing.T) {
 	for _, level := range []Level{LandlockMount, Mount} {
 		w := newWorld(t, 0, "")
 		j := w.at(t, level, w.job(t, ""))
-		j.Command = `n=0; for d in $(find /dev -type b | head -5); do n=$((n+1)); head -c1 $d && echo READ $d; : 9<>$d && echo OPENED $d; done; mknod disk b 254 0 && head -c1 disk; echo $n tried`
+		j.Command = `n=0; for d in $(find /dev -type b | head -5); do n=$((n+1)); head -c1 "$d" && echo READ "$d"; : 9<>"$d" && echo OPENED "$d"; done; mknod disk b 254 0 && head -c1 disk; echo $n tried`
 		if got := w.mustRun(t, j).Result.Stdout.Text(); strings.Contains(got, "READ") || strings.Contains(got, "OPENED") || !strings.HasSuffix(got, "tried\n") {
 			t.Errorf("%s: %q", level, got)
 		}

@@ -22,12 +22,14 @@ propose() {
 	proposal "$@" > "$dir/.new" && mv "$dir/.new" "$dir/recovery.json"
 }
 
+grep -qs "$SUPERLOOP_RUN_ID" work.txt || echo "$SUPERLOOP_RUN_ID" >> work.txt
 case $SUPERLOOP_ROLE in
-planner) echo plan > "$dir/plan.md" ;;
-implementer) echo work >> work.txt; echo done > "$dir/implementer.md" ;;
-tester) echo looked > "$dir/test-report.md" ;;
-reviewer) echo looked > "$dir/review.md" ;;
+planner) report=plan.md ;;
+implementer) echo work >> work.txt; report=implementer.md ;;
+tester) report=test-report.md ;;
+reviewer) report=review.md ;;
 esac
+echo "looked in iteration $SUPERLOOP_ITERATION, attempt $SUPERLOOP_ATTEMPT of $SUPERLOOP_RUN_ID" > "$dir/$report"
 if [ -f "$WORK/$SUPERLOOP_ROLE.sh" ]; then
 	. "$WORK/$SUPERLOOP_ROLE.sh"
 elif [ "$SUPERLOOP_ROLE" = reviewer ] && [ -f ok ]; then

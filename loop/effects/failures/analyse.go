@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/effects"
@@ -238,7 +239,7 @@ func remedyOf(p remedy.Plan) string {
 func (f *Performer) failedRole(ctx context.Context, s loop.State, role string) (classify.Failure, failures.Output, error) {
 	r := s.Roles[role]
 	log := f.RoleFiles(s.Iteration, role, r.Attempt).Log
-	text, _, err := roles.ReadRegular(log, maxOutput/4, maxOutput*3/4)
+	text, _, err := door.Ends(log, maxOutput/4, maxOutput*3/4)
 	out := failures.Output{Source: f.Paths.Rel(log), Text: text}
 	if err != nil {
 		return classify.Failure{}, out, err
@@ -260,7 +261,7 @@ func (f *Performer) roleHistory(s loop.State, role string) []failures.Entry {
 
 func (f *Performer) failedTests(ctx context.Context, s loop.State) (classify.Failure, failures.Output, error) {
 	file := f.Paths.File(testOutput)
-	text, _, err := roles.ReadRegular(file, maxOutput/2, maxOutput/2)
+	text, _, err := door.Ends(file, maxOutput/2, maxOutput/2)
 	out := failures.Output{Source: f.Paths.Rel(file), Text: text}
 	if err != nil || len(s.TestOutputs) == 0 {
 		return classify.Failure{}, out, err

@@ -335,7 +335,7 @@ func TestFacts(t *testing.T) {
 		}
 	}
 	git("", "init", "-q", "--template=")
-	repo, err := worktree.Open(t.Context(), w.Repo.Top)
+	repo, err := worktree.Open(t.Context(), w.Repo.Top, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

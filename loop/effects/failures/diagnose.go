@@ -17,6 +17,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/effects"
@@ -77,13 +78,18 @@ func (f *Performer) diagnose(ctx context.Context, e loop.Effect, s loop.State) (
 		return unknown(c, "it could not be looked at: "+err.Error()), nil
 	}
 	describeFailure(&c, failure)
+	_, listed := f.Policies()[0].Listed(c.Command)
 	resolved := remedy.Resolve(b.cat, failure, b.profile, remedy.Situation{Dir: f.Repo.Top, FailedCommand: c.Command, Timeout: f.Settings().Loop.Tests.Timeout,
-		Score: f.Score(failure.Signature)})
+		Listed: listed, Score: f.Score(failure.Signature)})
 	c.Goal, c.Hints = resolved.Goal, resolved.Hints[:min(len(resolved.Hints), maxHints)]
 	c.Options = remedy.Choices(resolved)
 	c.Gate, _ = remedy.Gate(&resolved, f.Policies()[0])
 	if f.endLeftovers(s, failure) {
-		c.Gate, c.Options = remedy.GateRetry, append([]plan.Choice{runAgain()}, c.Options...)
+		again := runAgain()
+		if again.Withheld = remedy.Repeatable(failure, listed); again.Withheld == "" {
+			again.ByItself, c.Gate = true, remedy.GateRetry
+		}
+		c.Options = append([]plan.Choice{again}, c.Options...)
 	}
 	c.DurationUS = f.Clock().Sub(begun).Microseconds()
 	return c, nil
@@ -129,7 +135,7 @@ func (f *Performer) classify(ctx context.Context, b *book, in classify.Input, ou
 		in.Exit.Code = 1
 	}
 	if out.file != "" {
-		file, err := os.Open(out.file)
+		file, _, err := door.Open(out.file)
 		if err != nil {
 			f.Log.Warn("what failed cannot be looked at", zap.Error(err))
 		} else {
@@ -217,7 +223,7 @@ const categoryPort = "port_in_use" // the category of failures for which endLeft
 
 func runAgain() plan.Choice {
 	return plan.Choice{Key: "superloop/leftovers/run_again", ID: "run_again", Label: "Run it again, now that what was left behind is gone",
-		Strategy: "retry", Availability: "ready", Executor: "wrapper", Draft: action.Draft{Confidence: "high"}, WaitsMS: []int64{100, 2000}, ByItself: true}
+		Strategy: "retry", Availability: "ready", Executor: "wrapper", Draft: action.Draft{Confidence: "high"}, WaitsMS: []int64{100, 2000}}
 }
 
 // leftover returns the mark of the earlier run that started a process. The error says why it is not certain that an

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/internal/gitcmd"
 	"github.com/superloop/superloop/internal/proc"
 )
 
@@ -44,24 +45,25 @@ func Make(ctx context.Context, d durable.Disk, o Options) error {
 		return err
 	}
 	run := func(args ...string) error {
-		if _, err := (proc.Tool{Dir: o.Dir}).Run(ctx, args...); err != nil {
+		if _, err := gitcmd.Scratch(ctx, o.Dir, args...); err != nil {
 			return fmt.Errorf("making the demo's repository: %w", err)
 		}
 		return nil
 	}
 	for _, args := range [][]string{
-		{"git", "init", "-q"},
+		{"init", "-q"},
 		// The demo's commits have their own author, so they also work where git has no user.name.
-		{"git", "config", "user.name", "superloop demo"},
-		{"git", "config", "user.email", "demo@superloop.invalid"},
-		{"git", "config", "commit.gpgsign", "false"},
-		{"git", "add", "--", ".", ":!.superloop"},
-		{"git", "commit", "-q", "-m", "A build without a program, and engine 0.27.2"},
-		{"sh", "scripts/install.sh"},
+		{"config", "user.name", "superloop demo"},
+		{"config", "user.email", "demo@superloop.invalid"},
+		{"add", "--", ".", ":!.superloop"},
+		{"commit", "-q", "-m", "A build without a program, and engine 0.27.2"},
 	} {
 		if err := run(args...); err != nil {
 			return err
 		}
+	}
+	if _, err := proc.System(ctx, o.Dir, "sh", "scripts/install.sh"); err != nil {
+		return fmt.Errorf("making the demo's repository: %w", err)
 	}
 	manifest, err := files.ReadFile("files/repo/deps.txt")
 	if err == nil {
@@ -70,7 +72,7 @@ func Make(ctx context.Context, d durable.Disk, o Options) error {
 	if err != nil {
 		return err
 	}
-	return run("git", "commit", "-q", "-a", "-m", "Take the update back: the host needs engine 0.21.5")
+	return run("commit", "-q", "-a", "-m", "Take the update back: the host needs engine 0.21.5")
 }
 
 // write writes the files of the first commit, in which the dependency is updated.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/recovery/steering"
 	"github.com/superloop/superloop/roles/agent/preflight"
 )
 
@@ -34,6 +35,8 @@ type Result struct {
 	Fix    string `json:"fix"` // what the operator can do about the finding; "" when there is nothing to do
 
 	Enforcement *Enforcement `json:"enforcement,omitempty"` // set by the check "enforcement" only
+	// Protection lists what steers other programs outside of the repository; set by the check "enforcement:home" only.
+	Protection []steering.Place `json:"protection,omitempty"`
 	// Check says how superloop found out whether the runner's program works. It is set only if superloop does not know
 	// the program.
 	Check *preflight.Check `json:"check,omitempty"`
@@ -91,6 +94,9 @@ func Checks(p Target) []Check {
 		for _, r := range Runners(p.Config) {
 			list = append(list, Check{"runner:" + r.Name, func(ctx context.Context) Result { return p.runner(ctx, examiner, r) }})
 		}
+	}
+	if p.Config != nil {
+		list = append(list, Check{"switched-off", p.switchedOff})
 	}
 	list = append(list, Check{"private-state", p.privateState})
 	for _, l := range p.Loops {

@@ -30,13 +30,27 @@ func TestMain(m *testing.M) {
 		}
 	}
 	flag.Parse()
-	os.Exit(m.Run())
+	os.Exit(elsewhere(m))
+}
+
+// elsewhere runs the tests with a state directory of their own: superloop's view of a repository is in there.
+func elsewhere(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "")
+	if err == nil {
+		defer os.RemoveAll(dir)
+		err = os.Setenv("XDG_STATE_HOME", dir)
+	}
+	if err != nil {
+		panic(err)
+	}
+	return m.Run()
 }
 
 const configText = `{
   "runners": {"agent": {"command": ["agent"], "prompt_mode": "stdin"}, "spare": {"command": ["spare-agent"]}},
+  "recovery": {"auto_approve": ["npm ci"]}, "webhooks": {"on_escalation": "https://hooks.example.org/x"},
   "loops": [{"id": "demo", "spec_file": ".superloop/specs/demo.md", "max_iterations": 3,
-             "completion_promise": "DONE", "roles": {"implementer": {"runner": "agent"}}}]
+             "completion_promise": "DONE", "tests": {"commands": ["true"]}, "roles": {"implementer": {"runner": "agent"}}}]
 }`
 
 // ward is a patient in whom everything is well, and hands to hurt it with.
@@ -238,8 +252,6 @@ func TestFindings(t *testing.T) {
 		detail string
 		fix    string
 	}{
-		{"no git", func(w *ward) { w.target.Path = w.bin }, "git", Fail, "not found", "install git"},
-		{"old git", func(w *ward) { w.write(filepath.Join(w.bin, "git"), "#!/bin/sh\necho git version 2.29.9\n", 0o755) }, "git", Fail, "too old", "2.30"},
 		{"no bash", func(w *ward) { w.target.Path = w.bin }, "bash", Fail, "not found", "install bash"},
 		{"no repository", func(w *ward) { w.remove(filepath.Join(w.repo, ".git")) }, "repository", Fail, "not in a git work tree", "init"},
 		{"no commit", func(w *ward) { w.remove(filepath.Join(w.repo, ".git")); w.git("init", "-q") }, "repository", Warn, "no commit yet", "commit"},
@@ -267,6 +279,19 @@ func TestFindings(t *testing.T) {
 			w.configure(strings.Replace(configText, `"max_iterations": 3`, `"max_iterations": "x"`, 1))
 		}, "config", Fail, "max_iterations", "superloop validate"},
 		{"config with warnings", func(w *ward) { w.configure(strings.Replace(configText, `"max_iterations": 3,`, "", 1)) }, "config", Warn, "1 warning: ", "superloop validate"},
+		{"no recovery", func(w *ward) {
+			w.configure(strings.Replace(configText, `"recovery": {`, `"recovery": {"enabled": false, `, 1))
+		},
+			"switched-off", Warn, "1 part off: recovery of demo: nothing is ever executed, failures are diagnosed only (recovery.auto_approve turns it on)", "superloop init --dry-run --force"},
+		{"no gate", func(w *ward) { w.configure(strings.Replace(configText, `["true"]`, `[]`, 1)) },
+			"switched-off", Warn, "gates of demo: no test, ", "set these keys in "},
+		{"tests switched off", func(w *ward) {
+			w.configure(strings.Replace(configText, `"tests": {`, `"approval": {"enabled": true, "require_on_completion": true}, "tests": {"mode": "disabled", `, 1))
+		}, "switched-off", OK, "recovery, gates, limits and a channel are on", ""},
+		{"no limit", func(w *ward) { w.configure(strings.Replace(configText, `"max_iterations": 3,`, "", 1)) },
+			"switched-off", Warn, "limits of demo: nothing bounds its iterations, its time or its money", "set these keys in "},
+		{"no channel", func(w *ward) { w.configure(strings.Replace(configText, `"webhooks"`, `"_comment webhooks"`, 1)) },
+			"switched-off", Warn, "1 part off: channels: nobody is told when a loop needs an operator (webhooks.on_escalation turns it on)", "set these keys in "},
 		{"config of the group", func(w *ward) { w.chmod(w.target.ConfigPath, 0o664) }, "config-permissions", Warn, "its group may change", "chmod go-w "},
 		{"config of all", func(w *ward) { w.chmod(w.target.ConfigPath, 0o646) }, "config-permissions", Warn, "everybody may change", "chmod go-w "},
 		{"directory of all", func(w *ward) { w.chmod(filepath.Dir(w.target.ConfigPath), 0o777) }, "config-permissions", Warn, ".superloop (mode 0777)", "chmod go-w "},
@@ -369,5 +394,19 @@ func TestFindings(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// What the operator chose for one run counts for that run; what is on is not named.
+func TestSwitchedOff(t *testing.T) {
+	t.Parallel()
+	w := newWard(t)
+	c := w.target.Config
+	if off := SwitchedOff(c, c.Loops, false); len(off) > 0 {
+		t.Errorf("everything is on, and it says %v", off)
+	}
+	off := SwitchedOff(c, c.Loops, true)
+	if len(off) != 1 || !strings.HasPrefix(off[0].String(), "enforcement (L0): nothing keeps an agent ") {
+		t.Errorf("unprotected, it says %v", off)
 	}
 }

@@ -100,21 +100,33 @@ func (e *Enforcement) conclude() {
 			"rewriting events.jsonl, plans and escalations (a changed journal is found out only while the private state was not changed with it)",
 			"rewriting the private state: the pin of the policy, budgets, what waits for an answer",
 			"approving a recovery with superloop approve-recovery: it is your own user",
-			"looking into other processes of your user",
+		}
+		if e.Agents.Tree != proc.PIDNamespace {
+			e.NotRefused = append(e.NotRefused, "looking into other processes of your user")
 		}
 	} else {
 		e.NotRefused = []string{
 			"rewriting what roles write for each other in the loop's own directory",
-			"asking a service of your user or of the machine to do it (docker, systemd --user, tmux, ssh to this machine)",
+			"asking a service that is reached over the network, by an abstract socket, or by what protect.allow opens, to do it",
 		}
 		if e.root {
 			e.NotRefused = append(e.NotRefused, "changing the settings of the kernel in /proc/sys: agents are root")
 		}
 	}
-	if e.Recoveries.Tree != proc.PIDNamespace {
-		e.NotRefused = append(e.NotRefused, "ending superloop, and other processes of your user, by a signal (superloop goes on where it was when it is started again)")
+	if !e.apart() {
+		e.NotRefused = append(e.NotRefused, "ending or stopping superloop, and other processes of your user, by a signal (superloop goes on where it was when it is started again), "+
+			"and leaving processes behind when superloop and its spawner are killed at once")
 	}
-	e.NotRefused = append(e.NotRefused, "changing files of yours that you run later, such as ~/.bashrc or the hooks of git")
+	later := "changing files of yours that you run later, such as ~/.bashrc or the hooks of git"
+	if e.Level == LevelMount {
+		later = "changing what you run later and superloop does not know: hooks of git, scripts beside the repository (name them in protect.paths)"
+	}
+	e.NotRefused = append(e.NotRefused, later)
+}
+
+// apart reports whether agents and recovery commands run in PID namespaces of their own.
+func (e *Enforcement) apart() bool {
+	return e.Agents.Tree == proc.PIDNamespace && e.Recoveries.Tree == proc.PIDNamespace
 }
 
 // enforcement returns the checks of the protections. They share one measurement.
@@ -131,7 +143,7 @@ func (p Target) enforcement() []Check {
 			return judge(e)
 		}
 	}
-	return []Check{{"enforcement", about(judgeAgents)}, {"enforcement:recovery", about(judgeRecoveries)}, {"enforcement:limits", about(judgeLimits)}}
+	return []Check{{"enforcement", about(judgeAgents)}, {"enforcement:recovery", about(judgeRecoveries)}, {"enforcement:home", p.surroundings}, {"enforcement:limits", about(judgeLimits)}}
 }
 
 func judgeAgents(e Enforcement) Result {
@@ -145,9 +157,17 @@ func judgeAgents(e Enforcement) Result {
 		}
 		r = ok("L1: agents run in %s of their own, in which .superloop is read-only but for the directory of their loop, and the private state cannot be seen; "+
 			"a policy that you loosen counts at the next iteration", how)
-		if e.root {
+		switch {
+		case e.root:
 			r.Status, r.Fix = Warn, "run superloop as an ordinary user"
+		case !e.apart():
+			r.Status, r.Fix = Warn, apartFix
 		}
+	}
+	if e.apart() {
+		r.Detail += "; they neither see nor signal other processes, and the kernel ends them when superloop ends"
+	} else {
+		r.Detail += "; they can end or stop superloop (their processes are held by " + string(e.Agents.Tree) + ")"
 	}
 	r.Detail += notes(e.Agents.Notes)
 	r.Enforcement = &e

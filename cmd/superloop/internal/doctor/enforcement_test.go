@@ -23,17 +23,21 @@ func TestEnforcementOfEachLevel(t *testing.T) {
 	t.Parallel()
 	full := sandbox.Sandbox{Level: sandbox.LandlockMount, LandlockABI: 7, MountNS: true, NetNS: true, Tree: proc.PIDNamespace}
 	user := full
-	user.UserNS, user.Tree = true, proc.Subreaper
+	user.UserNS = true
+	alone := user
+	alone.Tree = proc.Subreaper
 	for name, e := range map[string]Enforcement{
-		"mount-user": {Agents: sandbox.ProtectionReport{Level: sandbox.ProtectMount, UserNS: true, Notes: []string{"agents run in a user namespace"}}, Recoveries: user,
+		"mount-user": {Agents: sandbox.ProtectionReport{Level: sandbox.ProtectMount, UserNS: true, Tree: proc.PIDNamespace, Notes: []string{"agents run in a user namespace"}}, Recoveries: user,
 			RequiredBy: []string{}},
-		"mount-root": {Agents: sandbox.ProtectionReport{Level: sandbox.ProtectMount, Notes: []string{"agents run as root"}}, Recoveries: full, RequiredBy: []string{"recovery"}, root: true},
-		"advisory-refused": {Agents: sandbox.ProtectionReport{Level: sandbox.ProtectNone, Notes: []string{"agents are not kept from the configuration: operation not permitted"}},
+		"mount-masked": {Agents: sandbox.ProtectionReport{Level: sandbox.ProtectMount, UserNS: true, Tree: proc.Subreaper, Notes: []string{"agents run in a user namespace"}}, Recoveries: alone,
+			RequiredBy: []string{}},
+		"mount-root": {Agents: sandbox.ProtectionReport{Level: sandbox.ProtectMount, Tree: proc.PIDNamespace, Notes: []string{"agents run as root"}}, Recoveries: full, RequiredBy: []string{"recovery"}, root: true},
+		"advisory-refused": {Agents: sandbox.ProtectionReport{Level: sandbox.ProtectNone, Tree: proc.Cgroup, Notes: []string{"agents are not kept from the configuration: operation not permitted"}},
 			Recoveries: sandbox.Sandbox{Level: sandbox.Landlock, LandlockABI: 4, Tree: proc.Cgroup, Cgroup: true, Notes: []string{"no namespaces for mount, network, user: operation not permitted"}},
 			RequiredBy: []string{"demo", "other"}},
-		"advisory-nothing": {Agents: sandbox.ProtectionReport{Level: sandbox.ProtectNone, Notes: []string{"this system has no mount namespaces"}},
+		"advisory-nothing": {Agents: sandbox.ProtectionReport{Level: sandbox.ProtectNone, Tree: proc.ProcessGroup, Notes: []string{"this system has no mount namespaces"}},
 			Recoveries: sandbox.Sandbox{Level: sandbox.None, Tree: proc.ProcessGroup}, RequiredBy: []string{"recovery"}},
-		"advisory-optional": {Agents: sandbox.ProtectionReport{Level: sandbox.ProtectNone}, Recoveries: sandbox.Sandbox{Level: sandbox.None, Tree: proc.Subreaper}, RequiredBy: []string{}},
+		"advisory-optional": {Agents: sandbox.ProtectionReport{Level: sandbox.ProtectNone, Tree: proc.Subreaper}, Recoveries: sandbox.Sandbox{Level: sandbox.None, Tree: proc.Subreaper}, RequiredBy: []string{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -77,7 +81,7 @@ func TestEnforcementIsMeasured(t *testing.T) {
 	t.Parallel()
 	w := newWard(t)
 	w.ran(1)
-	w.configure(strings.Replace(configText, `"loops"`, `"recovery": {"sandbox": {"required": true}}, "loops"`, 1))
+	w.configure(strings.Replace(configText, `"recovery": {`, `"recovery": {"sandbox": {"required": true}, `, 1))
 	before := tree(t, filepath.Dir(w.repo))
 	e, err := w.target.measure(context.Background())
 	if err != nil {

@@ -48,8 +48,8 @@ func TestJudgeContainment(t *testing.T) {
 		says   string
 	}{
 		proc.PIDNamespace: {OK, "the kernel ends all of them when superloop dies"},
-		proc.Cgroup:       {OK, "the next start ends what is left"},
-		proc.Subreaper:    {OK, "ended one by one"},
+		proc.Cgroup:       {Warn, "the next start ends what is left"},
+		proc.Subreaper:    {Warn, "ended one by one"},
 		proc.ProcessGroup: {Warn, "a process that made a session of its own stays"},
 	} {
 		got := judgeContainment(level, []string{"because of that"})

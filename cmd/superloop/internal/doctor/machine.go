@@ -20,6 +20,9 @@ import (
 // ownBinary is the fix that is shown when superloop could not start a process through its helper process.
 const ownBinary = "superloop starts its own binary again to run agents; see whether it may be executed and how many processes you may have (ulimit -u)"
 
+// apartFix is the fix that is shown where processes cannot have a PID namespace of their own.
+const apartFix = "let superloop make user and PID namespaces and mount /proc in them (see the reason; in a container: its seccomp profile, and a /proc that nothing is mounted over)"
+
 // containment finds the containment level of this machine, by starting the helper process as a run does.
 func containment(context.Context) Result {
 	level, why, err := proc.Probe(proc.Options{})
@@ -32,11 +35,14 @@ func containment(context.Context) Result {
 func judgeContainment(level proc.Level, why []string) Result {
 	means := map[proc.Level]string{
 		proc.PIDNamespace: "no process of an agent outlives its role, and the kernel ends all of them when superloop dies",
-		proc.Cgroup:       "no process of an agent outlives its role; if superloop and its spawner are killed at once, the next start ends what is left",
-		proc.Subreaper:    "the processes of an agent are found and ended one by one; if superloop and its spawner are killed at once, the next run ends what carries its mark",
+		proc.Cgroup:       "no process of an agent outlives its role, but an agent can end or stop superloop; if superloop and its spawner are killed at once, the next start ends what is left",
+		proc.Subreaper:    "the processes of an agent are found and ended one by one, and an agent can end or stop superloop; if superloop and its spawner are killed at once, the next run ends what carries its mark",
 	}[level]
 	if means == "" {
 		return warn("run superloop on Linux where this matters", "%s: only the agent's process group is ended; a process that made a session of its own stays%s", level, notes(why))
+	}
+	if level != proc.PIDNamespace {
+		return warn(apartFix, "%s: %s%s", level, means, notes(why))
 	}
 	return ok("%s: %s%s", level, means, notes(why))
 }

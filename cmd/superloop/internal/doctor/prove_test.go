@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/roles/agent/preflight"
 )
 
@@ -61,7 +62,7 @@ func TestProve(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, s := range []*string{&got.Original, &got.Repaired, &got.Why, &got.Said} {
-				*s = strings.ReplaceAll(*s, path, "PATH")
+				*s = strings.ReplaceAll(strings.ReplaceAll(*s, text.Paste(path), "PATH"), path, "PATH")
 			}
 			if !strings.Contains(got.Why, c.want.Why) || (got.TimeSavedMS > 0) != (got.Method != "") {
 				t.Errorf("%+v", got)
@@ -77,10 +78,12 @@ func TestProve(t *testing.T) {
 // A path that a shell would take apart is one word.
 func TestProveQuotes(t *testing.T) {
 	t.Parallel()
-	path := program(t, "my 'tool' $HOME;", "[ $1 = --help ] || exit 4\necho usage: it\nexit 1\n")
-	got, err := Prove(context.Background(), preflight.Question{Path: path, Dir: "/", Env: os.Environ(), Bound: 20 * time.Second})
-	if err != nil || got.ExitCode != 1 && got.ExitCode != 4 || got.Broken || got.TimedOut {
-		t.Errorf("%+v %v", got, err)
+	for _, name := range []string{"my 'tool' $HOME;", "übung mit é"} {
+		path := program(t, name, "[ $1 = --help ] || exit 4\necho usage: it\nexit 1\n")
+		got, err := Prove(context.Background(), preflight.Question{Path: path, Dir: "/", Env: os.Environ(), Bound: 20 * time.Second})
+		if err != nil || got.ExitCode != 1 && got.ExitCode != 4 || got.Broken || got.TimedOut || got.Original != text.Paste(path)+" --version" {
+			t.Errorf("%q: %+v %v", name, got, err)
+		}
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
+	"github.com/superloop/superloop/internal/gitcmd"
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop/config"
@@ -41,7 +42,7 @@ func (p Target) version(ctx context.Context, program, arg string) (said, path st
 
 func (p Target) git(ctx context.Context) Result {
 	const fix = "install git 2.30 or newer"
-	said, path, err := p.version(ctx, "git", "version")
+	said, path, err := gitcmd.Version(ctx)
 	if err != nil {
 		return fail(fix, "%v", err)
 	}
@@ -72,7 +73,7 @@ func (p Target) bash(ctx context.Context) Result {
 
 // open opens the work tree. If the returned Repo is nil, the caller returns the Result.
 func (p Target) open(ctx context.Context) (*worktree.Repo, Result) {
-	repo, err := worktree.Open(ctx, p.Repo)
+	repo, err := worktree.Open(ctx, p.Repo, "")
 	switch {
 	case errors.Is(err, worktree.ErrNotRepo):
 		return nil, fail("git -C "+text.Paste(p.Repo)+" init", "%s is not in a git work tree", p.Repo)

@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
+	"github.com/superloop/superloop/internal/gitcmd"
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop/config"
-	"github.com/superloop/superloop/loop/worktree"
 	"github.com/superloop/superloop/recovery/catalog"
 	"github.com/superloop/superloop/recovery/verify"
 	"github.com/superloop/superloop/roles/agent"
@@ -53,15 +53,15 @@ func Examination(c *config.Config, r config.Runner, workDir string, environ []st
 
 // WorkDir returns the directory in which the agents of a repository start: the top of the work tree, or repo itself if
 // it is in no work tree.
-func WorkDir(ctx context.Context, repo string) string {
-	if r, err := worktree.Open(ctx, repo); err == nil {
-		return r.Top
+func WorkDir(repo string) string {
+	if top, err := gitcmd.Top(repo); err == nil {
+		return top
 	}
 	return repo
 }
 
 func (p Target) runner(ctx context.Context, e *preflight.Examiner, r config.Runner) Result {
-	rep := e.Examine(ctx, Examination(p.Config, r, WorkDir(ctx, p.Repo), append(os.Environ(), "PATH="+p.Path)))
+	rep := e.Examine(ctx, Examination(p.Config, r, WorkDir(p.Repo), append(os.Environ(), "PATH="+p.Path)))
 	all := "superloop doctor --runner " + text.Paste(r.Name) + " shows all"
 	res := Result{Status: OK, Detail: rep.Path, Check: rep.Check}
 	if rep.Version != "" {
@@ -99,23 +99,23 @@ func (p Target) runner(ctx context.Context, e *preflight.Examiner, r config.Runn
 // the answer decides nothing, it runs the commands that recovery/verify suggests. It starts at most six commands. Each
 // command is a process tree of its own, has an empty standard input, and ends within q.Bound.
 func Prove(ctx context.Context, q preflight.Question) (preflight.Check, error) {
-	original := text.Paste(q.Path) + " --version"
-	c := preflight.Check{Original: original, ExitCode: -1}
+	word, pasted := text.Word(q.Path), text.Paste(q.Path) // what Repair splits again, and what operators read
+	c := preflight.Check{Original: pasted + " --version", ExitCode: -1}
 	spawner, err := proc.Start(proc.Options{})
 	if err != nil {
 		return c, err
 	}
 	name := filepath.Base(q.Path)
 	r := &prover{q: q, spawner: spawner}
-	out, err := verify.Repair(ctx, verify.Tool{ID: name, CLI: name, Verify: catalog.Verify{Command: original, Origin: catalog.VerifyGenerated}}, r)
+	out, err := verify.Repair(ctx, verify.Tool{ID: name, CLI: name, Verify: catalog.Verify{Command: word + " --version", Origin: catalog.VerifyGenerated}}, r)
 	if err := errors.Join(err, spawner.Close()); err != nil {
 		return c, err
 	}
 	last := r.runs[len(r.runs)-1]
-	c.Works, c.Broken, c.Why, c.ExitCode, c.Said = out.Works, out.Analysis.Broken, out.Why, r.runs[0].Exit.Code, r.runs[0].Stdout+r.runs[0].Stderr
+	c.Works, c.Broken, c.Why, c.ExitCode, c.Said = out.Works, out.Analysis.Broken, strings.ReplaceAll(out.Why, word, pasted), r.runs[0].Exit.Code, r.runs[0].Stdout+r.runs[0].Stderr
 	switch {
 	case out.Works && out.Repair != nil:
-		c.Repaired, c.Method, c.ExitCode = out.Repair.Repaired, out.Repair.Method, out.Repair.ExitCode
+		c.Repaired, c.Method, c.ExitCode = strings.ReplaceAll(out.Repair.Repaired, word, pasted), out.Repair.Method, out.Repair.ExitCode
 		c.TimeSavedMS = out.Repair.TimeSaved.Milliseconds()
 	case out.Works:
 	case verify.AnalyzeVerifyFailure(last.Stdout, last.Stderr, last.Exit, name).Broken: // a fallback has shown the defect

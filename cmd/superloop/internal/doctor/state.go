@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
+	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop/journal"
@@ -149,10 +149,10 @@ func (l Place) state(context.Context) Result {
 	}
 	anew := "nothing is lost, it is made from the journal: superloop run --loop " + l.ID + " writes it anew"
 	verify := "superloop events --verify --loop " + l.ID
-	data, err := os.ReadFile(l.State)
+	data, err := door.ReadJSON(l.State, door.MaxReport)
 	none := errors.Is(err, fs.ErrNotExist)
 	if err == nil {
-		err = json.Unmarshal(data, &v)
+		err = text.Decode(data, &v)
 	}
 	// The check reads the journal after state.json. So a running supervisor, which appends meanwhile, cannot make
 	// state.json look ahead of the journal.

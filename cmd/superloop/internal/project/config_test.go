@@ -3,6 +3,7 @@ package project
 import (
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/superloop/superloop/loop/config"
@@ -12,7 +13,7 @@ func TestConfigValidates(t *testing.T) {
 	t.Parallel()
 	for _, runners := range [][]string{{"claude"}, {"codex"}, {"claude", "codex"}, {"gemini", "opencode"},
 		{"mine", "claude"}, {"claude", "codex", "gemini"}} {
-		for _, test := range []string{"", `go test ./... && echo "a<b>"`} {
+		for _, test := range []string{"", "true", "true a<b>&&c"} {
 			t.Run(filepath.Join(append([]string{"of"}, runners...)...), func(t *testing.T) {
 				t.Parallel()
 				defer func() {
@@ -20,7 +21,7 @@ func TestConfigValidates(t *testing.T) {
 						t.Errorf("Config panics: %v", p)
 					}
 				}()
-				data, err := Config(Choice{LoopID: "first", Test: test, Runners: runners})
+				data, err := Config(Choice{LoopID: "first", Tests: strings.Fields(test), Runners: runners})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -73,8 +74,8 @@ func checkMeaning(t *testing.T, c *config.Config, runners []string, test string)
 	if loop.ID != "first" || loop.SpecFile != ".superloop/specs/first.md" || loop.CompletionPromise != "SUPERLOOP_COMPLETE" {
 		t.Errorf("the loop is %+v", loop)
 	}
-	if test == "" && loop.Tests.Mode != config.TestsDisabled ||
-		test != "" && (loop.Tests.Mode != config.TestsEvery || !slices.Equal(loop.Tests.Commands, []string{test})) {
+	if test == "" && (loop.Tests.Mode != config.TestsDisabled || !loop.Approval.Enabled) ||
+		test != "" && (loop.Tests.Mode != config.TestsEvery || !slices.Equal(loop.Tests.Commands, strings.Fields(test)) || loop.Approval.Enabled) {
 		t.Errorf("tests are %+v, want %q", loop.Tests, test)
 	}
 	var names []string

@@ -1,164 +1,272 @@
-// Package project finds out how a repository is built and tested, and which agent CLIs this machine has. It only reads
-// files.
+// Package project finds out how a repository is built and tested, and which agent CLIs this machine has. It makes the
+// first configuration from that. It only reads files.
 package project
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
 	"os"
+	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
-	"github.com/superloop/superloop/internal/durable"
-	"github.com/superloop/superloop/internal/manifest"
+	"github.com/superloop/superloop/internal/door"
+	"github.com/superloop/superloop/internal/text"
+	"github.com/superloop/superloop/recovery/catalog"
+	"github.com/superloop/superloop/recovery/remedy"
 )
 
-// Facts are the findings about a repository. A text is empty if nothing was found.
+// Facts are the findings about a repository. A text is empty, and a list too, if nothing was found.
 type Facts struct {
-	// Manager is the package manager: npm, pnpm, yarn, bun, cargo, go, ...
-	Manager string `json:"manager,omitempty"`
-	// Test is the command that runs the tests. From names the file that Test was derived from.
-	Test string `json:"test,omitempty"`
-	From string `json:"from,omitempty"`
+	// Managers are the package managers: npm, pnpm, cargo, go, ... Manager is the first of them.
+	Manager  string   `json:"manager,omitempty"`
+	Managers []string `json:"managers"`
+	// Tests are the commands that run the tests, in the order in which they are to run.
+	Tests []Test `json:"tests"`
+	// Checks are other commands that a completion could depend on, such as npm run build.
+	Checks []string `json:"checks"`
+	// Installs are the commands that install what the repository declares and that renew caches. They may run twice.
+	Installs []string `json:"installs"`
+	// Notes are sentences about what was found and is not among the above, and about what is missing.
+	Notes []string `json:"notes"`
 	// Agents are the agent CLIs on PATH, in order of preference.
 	Agents []string `json:"agents"`
+}
+
+// Test is a command that runs tests. bash runs it at the top of the repository. From names the file that tells of it.
+type Test struct {
+	Command string `json:"command"`
+	From    string `json:"from"`
 }
 
 // agents are the CLIs for which init can write a runner, in order of preference.
 var agents = []string{"claude", "codex", "gemini", "opencode"}
 
+// The bounds of the search for projects. A directory is searched to maxDepth levels below the top.
+const (
+	maxDepth = 2
+	maxDirs  = 2000 // directories that are looked at
+	maxTests = 12   // test commands
+	maxRead  = 4 << 20
+	maxFiles = 50 // files of tests that are read, per directory
+)
+
+// passedOver are directories that hold copies, products or examples, and no project that is to be tested by itself.
+// Directories whose names begin with a dot are passed over as well.
+var passedOver = []string{"node_modules", "vendor", "third_party", "target", "dist", "build", "out", "testdata", "fixtures", "examples", "example",
+	"coverage", "env", "venv", "__pycache__", "deps", "_build"}
+
 // Look returns the facts about a repository. lookPath finds a program on PATH.
-func Look(repo string, lookPath func(string) (string, error)) Facts {
-	f := Facts{Agents: []string{}}
+func Look(repo string, lookPath func(string) (string, error)) (Facts, error) {
+	cat, err := catalog.Embedded()
+	if err != nil {
+		return Facts{}, err
+	}
+	s := search{repo: repo, cat: cat, lookPath: lookPath,
+		facts: Facts{Managers: []string{}, Tests: []Test{}, Checks: []string{}, Installs: []string{}, Notes: []string{}, Agents: []string{}}}
 	for _, name := range agents {
 		if _, err := lookPath(name); err == nil {
-			f.Agents = append(f.Agents, name)
+			s.facts.Agents = append(s.facts.Agents, name)
 		}
 	}
-	for _, t := range tools {
-		manager, test, from := t.manager, t.test, ""
-		if t.find != nil {
-			manager, test, from = t.find(repo)
-		} else if from = has(repo, strings.Fields(t.files)...); from == "" || t.beside != "" && has(repo, t.beside) == "" {
+	s.look(".", above{})
+	for _, l := range s.left {
+		more := ""
+		if n := len(l.commands) - 1; n > 0 {
+			more = fmt.Sprintf(" (and %d more)", n)
+		}
+		s.note("%s%s left out: %s; --test names the tests instead", l.commands[0], more, l.why)
+	}
+	s.facts.Manager = append(s.facts.Managers, "")[0]
+	return s.facts, nil
+}
+
+// search looks at the directories of a repository, each before those below it.
+type search struct {
+	repo     string
+	cat      *catalog.Catalog
+	lookPath func(string) (string, error)
+	facts    Facts
+	dirs     int
+	left     []left
+}
+
+// left holds the test commands that are left out for one reason.
+type left struct {
+	why      string
+	commands []string
+}
+
+// above holds what was found in a directory and in those above it.
+type above struct {
+	depth  int
+	tested bool
+	found  map[string]finding // by ecosystem
+}
+
+// look adds what a directory tells, and what those below it tell. dir is relative to the repository.
+func (s *search) look(dir string, up above) {
+	if s.dirs++; s.dirs > maxDirs {
+		return
+	}
+	here := above{depth: up.depth + 1, tested: up.tested, found: maps.Clone(up.found)}
+	if here.found == nil {
+		here.found = map[string]finding{}
+	}
+	for _, k := range kinds {
+		over := up.found[k.ecosystem]
+		f := k.find(place{filepath.Join(s.repo, dir), up.depth > 0, over.manager})
+		if f.manager == "" && f.test == "" {
 			continue
 		}
-		f.Manager = cmp.Or(f.Manager, manager)
-		if f.Test == "" && test != "" {
-			f.Test, f.From = test, from
+		f.installs = s.installs(dir, k.ecosystem, f, over)
+		f.from = path.Join(dir, f.from)
+		switch {
+		case f.test == "":
+		case over.test != "":
+			s.leave(in(dir, f.test), over.test+" stands above it")
+			f = finding{manager: f.manager, installs: f.installs}
+		case k.ecosystem == tasks && here.tested:
+			s.leave(f.test, "the project's own tests are found without it")
+			f = finding{}
+		}
+		s.take(dir, f)
+		here.tested = here.tested || f.test != ""
+		f.test = cmp.Or(f.test, over.test)
+		here.found[k.ecosystem] = f
+	}
+	if up.depth == maxDepth {
+		return
+	}
+	entries, err := os.ReadDir(filepath.Join(s.repo, dir))
+	if err != nil {
+		return // a directory that cannot be read tells nothing
+	}
+	for _, e := range entries {
+		if e.IsDir() && e.Name()[0] != '.' && !slices.Contains(passedOver, e.Name()) {
+			s.look(path.Join(dir, e.Name()), here)
 		}
 	}
-	return f
 }
 
-// tools list the package managers and test commands, with the files or the function that recognise them. Manager and
-// test command are each taken from the first entry that matches and has one, so the more specific entries come first.
-var tools = []struct {
-	files, beside, manager, test string // an entry matches if one of files exists, and beside too unless it is ""
-	find                         func(repo string) (manager, test, from string)
-}{
-	{find: javascript},
-	{files: "Cargo.toml", manager: "cargo", test: "cargo test"},
-	{files: "go.mod", manager: "go", test: "go test ./..."},
-	{find: python},
-	{files: "gradlew", manager: "gradle", test: "./gradlew test"},
-	{files: "build.gradle build.gradle.kts", manager: "gradle", test: "gradle test"},
-	{files: "mvnw", manager: "maven", test: "./mvnw -q test"},
-	{files: "pom.xml", manager: "maven", test: "mvn -q test"},
-	{files: "Gemfile", beside: "spec", manager: "bundler", test: "bundle exec rspec"},
-	{files: "Gemfile", manager: "bundler", test: "bundle exec rake test"},
-	{files: "mix.exs", manager: "mix", test: "mix test"},
-	{files: "phpunit.xml phpunit.xml.dist vendor/bin/phpunit", manager: "composer", test: "vendor/bin/phpunit"},
-	{files: "composer.json", manager: "composer"},
-	{find: makefile},
+func (s *search) leave(command, why string) {
+	i := slices.IndexFunc(s.left, func(l left) bool { return l.why == why })
+	if i < 0 {
+		i = len(s.left)
+		s.left = append(s.left, left{why: why})
+	}
+	s.left[i].commands = append(s.left[i].commands, command)
 }
 
-func has(repo string, names ...string) string {
+// take adds one finding to the facts.
+func (s *search) take(dir string, f finding) {
+	add := func(list *[]string, more ...string) {
+		for _, m := range more {
+			if m != "" && !slices.Contains(*list, m) {
+				*list = append(*list, m)
+			}
+		}
+	}
+	add(&s.facts.Managers, f.manager)
+	add(&s.facts.Installs, f.installs...)
+	for _, c := range f.checks {
+		add(&s.facts.Checks, in(dir, c))
+	}
+	if f.test == "" {
+		return
+	}
+	test := Test{in(dir, f.test), f.from}
+	if f.note != "" {
+		s.note("%s: %s", test.Command, f.note)
+	}
+	if len(s.facts.Tests) == maxTests {
+		s.leave(test.Command, fmt.Sprintf("there are %d test commands already", maxTests))
+		return
+	}
+	s.facts.Tests = append(s.facts.Tests, test)
+	if program, _, _ := strings.Cut(f.test, " "); !strings.Contains(program, "/") {
+		if _, err := s.lookPath(program); err != nil {
+			s.note("%s is not on PATH: %s fails until it is", program, test.Command)
+		}
+	}
+}
+
+func (s *search) note(format string, args ...any) {
+	s.facts.Notes = append(s.facts.Notes, fmt.Sprintf(format, args...))
+}
+
+// installs returns the commands that install the packages of a finding. A member of a workspace has none of its own:
+// the project above it installs them.
+func (s *search) installs(dir, ecosystem string, f, over finding) []string {
+	list, locked := remedy.Installs(s.cat, filepath.Join(s.repo, dir), ecosystem)
+	if len(over.installs) > 0 && !locked {
+		return nil
+	}
+	return append(list, more[cmp.Or(f.manager, ecosystem)]...)
+}
+
+// more holds the commands besides the catalog's project recipes with which the remedies of a package manager renew
+// what is missing. They change no version that is declared and delete nothing but a cache that the tool fills again.
+var more = map[string][]string{
+	"npm":    {"npm cache verify"},
+	"go":     {"go mod tidy", "go clean -cache"}, // tidy adds the checksums that go.sum lacks
+	"dotnet": {"dotnet restore"},
+	"mix":    {"mix deps.get"},
+}
+
+// in returns a command as bash runs it at the top of the repository.
+func in(dir, command string) string {
+	if dir == "." {
+		return command
+	}
+	return "cd " + text.Word(dir) + " && " + command
+}
+
+// place is a directory of the repository.
+type place struct {
+	dir   string
+	below bool   // it is not the top
+	above string // the package manager of the same ecosystem in a directory above, or ""
+}
+
+// has returns the first of these files and directories that exists, or "".
+func (p place) has(names ...string) string {
 	for _, n := range names {
-		if _, err := os.Stat(filepath.Join(repo, n)); err == nil {
+		if _, err := os.Stat(filepath.Join(p.dir, n)); err == nil {
 			return n
 		}
 	}
 	return ""
 }
 
-// maxRead is the largest file that read returns, in bytes.
-const maxRead = 4 << 20
+// like returns the names of the files that match a glob pattern, at most maxFiles.
+func (p place) like(pattern string) []string {
+	hits, _ := filepath.Glob(filepath.Join(globQuote(p.dir), pattern)) // it fails for an invalid pattern only
+	for i, h := range hits {
+		hits[i], _ = filepath.Rel(p.dir, h) // a hit is below dir
+	}
+	return hits[:min(len(hits), maxFiles)]
+}
 
-// read returns the content of a file of the repository, or nil if it cannot be read.
-func read(repo, name string) []byte {
-	data, _ := durable.Read(filepath.Join(repo, name), maxRead)
+func globQuote(dir string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(dir)
+}
+
+// read returns the content of a file, or nil if it cannot be read or has more than maxRead bytes.
+func (p place) read(name string) []byte {
+	data, _ := door.Read(filepath.Join(p.dir, name), maxRead)
 	return data
 }
 
-func contains(repo, name, needle string) bool {
-	return strings.Contains(string(read(repo, name)), needle)
-}
-
-// javascript finds the package manager and the test command of a JavaScript project. packageManager in package.json, or
-// else the lock file, names the manager. The test command is the "test" script of package.json, unless that is npm's
-// placeholder.
-func javascript(repo string) (string, string, string) {
-	if file := has(repo, "deno.json", "deno.jsonc"); file != "" && has(repo, "package.json") == "" {
-		return "deno", "deno test", file
+// names returns the first of these files that holds one of the texts, or "".
+func (p place) names(texts []string, files ...string) string {
+	for _, f := range files {
+		data := string(p.read(f))
+		if slices.ContainsFunc(texts, func(t string) bool { return strings.Contains(data, t) }) {
+			return f
+		}
 	}
-	pkg, ok := manifest.PackageJSON(read(repo, "package.json"))
-	if !ok {
-		return "", "", "" // a package.json that is missing or invalid tells nothing
-	}
-	manager := "npm"
-	switch name, _, _ := strings.Cut(pkg.Manager, "@"); {
-	case name == "pnpm" || name == "yarn" || name == "bun" || name == "npm":
-		manager = name
-	case has(repo, "bun.lock", "bun.lockb") != "":
-		manager = "bun"
-	case has(repo, "pnpm-lock.yaml") != "":
-		manager = "pnpm"
-	case has(repo, "yarn.lock") != "":
-		manager = "yarn"
-	}
-	script := pkg.Scripts["test"]
-	if script == "" || strings.Contains(script, "no test specified") {
-		return manager, "", ""
-	}
-	return manager, manager + " run test", "package.json"
-}
-
-// python finds the package manager and the test command of a Python project: pytest if a file of the project mentions
-// or configures it, and otherwise unittest if there is a directory of tests.
-func python(repo string) (string, string, string) {
-	project := has(repo, "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "Pipfile", "pytest.ini", "tox.ini")
-	if project == "" {
-		return "", "", ""
-	}
-	manager, prefix := "pip", ""
-	switch {
-	case has(repo, "uv.lock") != "":
-		manager, prefix = "uv", "uv run "
-	case has(repo, "poetry.lock") != "" || contains(repo, "pyproject.toml", "[tool.poetry]"):
-		manager, prefix = "poetry", "poetry run "
-	case has(repo, "Pipfile") != "":
-		manager, prefix = "pipenv", "pipenv run "
-	}
-	named := slices.ContainsFunc([]string{"pyproject.toml", "setup.cfg", "requirements.txt", "requirements-dev.txt", "tox.ini"},
-		func(file string) bool { return contains(repo, file, "pytest") })
-	if named || has(repo, "pytest.ini", "conftest.py", "tests/conftest.py") != "" {
-		return manager, prefix + "pytest", project
-	}
-	if has(repo, "tests", "test") != "" {
-		return manager, prefix + "python3 -m unittest discover", project
-	}
-	return manager, "", ""
-}
-
-func makefile(repo string) (string, string, string) {
-	name := has(repo, "Makefile", "makefile", "GNUmakefile")
-	if name == "" {
-		return "", "", ""
-	}
-	target := regexp.MustCompile(`(?m)^(test|check)[ \t]*:([^=]|$)`).FindSubmatch(read(repo, name))
-	if target == nil {
-		return "", "", ""
-	}
-	return "", "make " + string(target[1]), name
+	return ""
 }

@@ -14,6 +14,7 @@ import (
 	"text/template"
 	"time"
 
+	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/journal"
@@ -87,7 +88,7 @@ var templates = sync.OnceValue(func() *template.Template {
 			}
 			return ""
 		},
-		"place": place, "protection": protection, "problems": firstOf, "paths": paths, "warnings": warnings,
+		"place": place, "protection": protection, "containment": containment, "problems": firstOf, "paths": paths, "warnings": warnings,
 	})
 })
 
@@ -191,9 +192,18 @@ func protection(what string, level value) string {
 	case "":
 		return ""
 	case "none":
-		return "; nothing keeps the agents from " + what
+		return "; enforcement L0, nothing keeps the agents from " + what + " (superloop doctor says why)"
 	}
 	return "; " + what + " is kept from the agents by " + level.String()
+}
+
+// containment says what agents can do to the processes of superloop, if they can do anything.
+func containment(level value) string {
+	switch level.String() {
+	case "", string(proc.PIDNamespace):
+		return ""
+	}
+	return "; containment " + text.Display(level.String()) + ", an agent can end or stop superloop (superloop doctor says why)"
 }
 
 // firstOf returns the first problem behind a colon, and the number of the others.
@@ -225,6 +235,16 @@ func paths(changed value) string {
 		s += fmt.Sprintf(" and %d more", over)
 	}
 	return s
+}
+
+// DescribeFor returns the sentence of Describe. The superloop command at the end of a sentence passes through here,
+// which makes it work where the operator is.
+func DescribeFor(ev journal.Event, here func(string) string) string {
+	sentence := Describe(ev)
+	if i := strings.LastIndex(sentence, "superloop "); i >= 0 && slices.Contains([]string{"approval_requested", "recovery_escalated", "config_change_held"}, ev.Event) {
+		return sentence[:i] + here(sentence[i:])
+	}
+	return sentence
 }
 
 // Quiet reports whether an event is a detail that the progress lines leave out.

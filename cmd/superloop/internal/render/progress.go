@@ -28,18 +28,19 @@ type Lines struct {
 	w    io.Writer
 	json bool  // print the lines of events.jsonl and nothing else
 	live *live // the terminal's last line; nil in a pipe
+	here func(string) string
 }
 
 // NewJSONL returns a Lines that prints every event to w as events.jsonl holds it.
 func NewJSONL(w io.Writer) *Lines { return &Lines{w: w, json: true} }
 
-// NewLines returns a Lines that prints plain lines to w.
-func NewLines(w io.Writer) *Lines { return &Lines{w: w} }
+// NewLines returns a Lines that prints plain lines to w. here is that of DescribeFor.
+func NewLines(w io.Writer, here func(string) string) *Lines { return &Lines{w: w, here: here} }
 
 // NewLive returns a Lines that prints lines to the terminal w. Below them it keeps a live line that says which step
-// runs, for how long, and what the agent said last. width returns the number of columns. Close ends its goroutine.
-func NewLive(w io.Writer, width func() int) *Lines {
-	l := &Lines{w: w, live: &live{width: width, stop: make(chan struct{}), done: make(chan struct{})}}
+// runs, for how long, and what the agent said last. width returns the number of columns. Close ends its goroutine. here is that of DescribeFor.
+func NewLive(w io.Writer, width func() int, here func(string) string) *Lines {
+	l := &Lines{w: w, here: here, live: &live{width: width, stop: make(chan struct{}), done: make(chan struct{})}}
 	go l.tick()
 	return l
 }
@@ -66,7 +67,7 @@ func (l *Lines) Event(ev journal.Event, s loop.State) {
 	case l.live != nil:
 		l.live.follow(ev, s)
 	}
-	text := Describe(ev)
+	text := DescribeFor(ev, l.here)
 	switch {
 	case Quiet(ev.Event):
 		return

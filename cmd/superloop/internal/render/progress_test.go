@@ -69,7 +69,7 @@ func TestLinesPrintsARun(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			var out bytes.Buffer
-			show(NewLines(&out), evs, loop.State{Plan: loop.Plan{MaxIterations: tt.most}})
+			show(NewLines(&out, asIs), evs, loop.State{Plan: loop.Plan{MaxIterations: tt.most}})
 			var want strings.Builder
 			for _, l := range []struct {
 				at   int
@@ -130,7 +130,7 @@ func (gone) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
 func TestProgressOutlivesItsReader(t *testing.T) {
 	t.Parallel()
 	evs, _ := aRun(t)
-	for _, p := range []Progress{NewLines(gone{}), NewJSONL(gone{}), NewLive(gone{}, func() int { return 80 })} {
+	for _, p := range []Progress{NewLines(gone{}, asIs), NewJSONL(gone{}), NewLive(gone{}, func() int { return 80 }, asIs)} {
 		show(p, evs, loop.State{})
 	}
 }
@@ -141,7 +141,7 @@ func TestLiveLine(t *testing.T) {
 	t.Parallel()
 	evs, _ := aRun(t)
 	var out bytes.Buffer
-	l := NewLive(&out, func() int { return 60 })
+	l := NewLive(&out, func() int { return 60 }, asIs)
 	s := loop.State{Status: loop.Running, Begun: true, Pending: &loop.Effect{Kind: loop.RunRole, Role: "planner"}}
 	var all sync.WaitGroup
 	l.Event(evs[2], s)
@@ -171,5 +171,28 @@ func TestJSON(t *testing.T) {
 	}
 	if want := "{\n  \"a\": \"<b> & c\"\n}\n"; out.String() != want {
 		t.Errorf("got %q, want %q", out.String(), want)
+	}
+}
+
+func asIs(hint string) string { return hint }
+
+// Only the command at the end of superloop's own sentences is changed, never the text
+// of an agent.
+func TestDescribeFor(t *testing.T) {
+	t.Parallel()
+	there := func(hint string) string { return strings.ReplaceAll(hint, "superloop ", "superloop@there ") }
+	for _, tt := range []struct{ event, fields, want string }{
+		{"approval_requested", `{"loop_id":"x"}`, "waiting for approval: superloop@there approve --loop x"},
+		{"recovery_escalated", `{"loop_id":"x","type":"approval_required","command":"superloop run","reason":"superloop does"}`,
+			"waiting for an operator (approval required): superloop run; superloop does; superloop@there approve-recovery --loop x"},
+		{"recovery_proposed", `{"command":"superloop run"}`, ""},
+	} {
+		ev := journal.Event{Event: tt.event, LoopID: "x", Fields: json.RawMessage(tt.fields)}
+		if tt.want == "" {
+			tt.want = Describe(ev)
+		}
+		if got := DescribeFor(ev, there); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.event, got, tt.want)
+		}
 	}
 }

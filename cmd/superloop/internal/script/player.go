@@ -55,7 +55,8 @@ func playFile(args []string) (code int, err error) {
 	}
 	signal.Reset(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	p := &player{role: os.Getenv("SUPERLOOP_ROLE"), iteration: os.Getenv("SUPERLOOP_ITERATION"), attempt: os.Getenv("SUPERLOOP_ATTEMPT")}
-	p.fill = strings.NewReplacer("{iteration}", p.iteration, "{role}", p.role, "{loop}", os.Getenv("SUPERLOOP_LOOP"))
+	p.fill = strings.NewReplacer("{iteration}", p.iteration, "{role}", p.role, "{loop}", os.Getenv("SUPERLOOP_LOOP"),
+		"{run}", os.Getenv("SUPERLOOP_RUN_ID"))
 	steps, where := sc.choose(p)
 	if steps == nil {
 		return 0, p.unforeseen(args[0])

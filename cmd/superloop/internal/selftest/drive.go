@@ -22,6 +22,7 @@ import (
 
 	"github.com/superloop/superloop/cmd/superloop/internal/project"
 	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/internal/gitcmd"
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/internal/testkit/mockapi"
 	"github.com/superloop/superloop/roles/agent"
@@ -55,7 +56,7 @@ func Run(ctx context.Context, o Options) (card Card, err error) {
 	defer func() { // cleans up even if ctx has ended
 		ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer stop()
-		if _, rerr := (proc.Tool{}).Run(ctx, "rm", "-rf", "--", o.Dir); rerr != nil && err == nil {
+		if _, rerr := proc.System(ctx, "", "rm", "-rf", "--", o.Dir); rerr != nil && err == nil {
 			err = fmt.Errorf("removing the scratch folder: %w", rerr)
 		}
 	}()
@@ -189,8 +190,7 @@ func (d *driver) drive(ctx context.Context, n int, sc scenario) (seen Seen, err 
 	if err != nil {
 		return seen, err
 	}
-	git := proc.Tool{Dir: p.work, Env: append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null")}
-	if _, err := git.Run(ctx, "git", "init", "-q", "--template="); err != nil {
+	if _, err := gitcmd.Scratch(ctx, p.work, "init", "-q"); err != nil {
 		return seen, fmt.Errorf("making a repository for the test: %w", err)
 	}
 	req := agent.Request{CLI: d.cli, PromptPath: filepath.Join(dir, "prompt.md"), LastMessageFile: filepath.Join(dir, "last-message.md"),

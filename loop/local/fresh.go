@@ -1,0 +1,67 @@
+package local
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/superloop/superloop/internal/durable"
+)
+
+// archive moves the files of the last run to archive/<run id> before a fresh start. The journal stays, and the new run
+// appends to it. If superloop dies between two moves, the next fresh start moves the rest to the same directory. It
+// replaces nothing there: a file whose name is taken gets the next free one, such as "plan.md.2".
+func (d *driver) archive() error {
+	if err := d.approvals.Withdraw("the loop begins anew"); err != nil {
+		return err
+	}
+	to := filepath.Join(d.paths.Loop, "archive", d.state.RunID)
+	if err := d.host.Dir("archive", to); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(d.paths.Loop)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		name := e.Name()
+		if stays(name) || e.IsDir() && empty(filepath.Join(d.paths.Loop, name)) {
+			continue
+		}
+		_, err := d.o.Disk.MoveFree("archive", filepath.Join(d.paths.Loop, name), filepath.Join(to, name))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // an agent that outlived its run may have removed the file
+			return d.host.Full(err)
+		}
+	}
+	return nil
+}
+
+// stays reports whether a file in the loop's directory is of all runs, or is being written right now.
+func stays(name string) bool {
+	switch name {
+	case "archive", "lock", "state.json", "usage.jsonl":
+		return true
+	}
+	return strings.HasPrefix(name, "events.jsonl") || durable.IsTemp(name)
+}
+
+// empty reports whether a directory holds nothing. open makes such directories.
+func empty(dir string) bool {
+	entries, err := os.ReadDir(dir)
+	return err == nil && len(entries) == 0
+}
+
+// setAside renames a journal that somebody has changed, and the anchor that shows the change, so that a fresh start is
+// possible. Both files are kept. If superloop dies between the two, the anchor alone shows the change, and the next
+// fresh start renames it.
+func (d *driver) setAside() error {
+	suffix := ".tampered-" + d.o.Now().UTC().Format("20060102T150405.000Z")
+	for _, path := range []string{d.paths.Events(), d.paths.Head()} {
+		if _, err := d.o.Disk.MoveFree("tampered", path, path+suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
