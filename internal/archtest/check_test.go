@@ -87,6 +87,7 @@ func check(rows map[string]row, rel string, src []byte) (problems []string) {
 	}
 	problems = append(problems, checkWorld(rel, importPaths(f))...)
 	problems = append(problems, waivers(fset, f)...)
+	problems = append(problems, startsGit(fset, f, pkg)...)
 	pure := anyMatch(pureFiles, rel)
 	for _, d := range f.Decls {
 		if fn, ok := d.(*ast.FuncDecl); ok && fn.Name.Name == "init" && fn.Recv == nil {
@@ -99,28 +100,81 @@ func check(rows map[string]row, rel string, src []byte) (problems []string) {
 			reads[call.Fun] = true
 		}
 		sel, ok := n.(*ast.SelectorExpr)
-		if !ok || reads[n] {
+		if !ok {
 			return true
 		}
 		id, ok := sel.X.(*ast.Ident)
 		if !ok {
 			return true
 		}
-		from := names[id.Name]
+		from, name := names[id.Name], sel.Sel.Name
+		if reads[n] {
+			name += ":read"
+		}
 		if pure && from == "time" && slices.Contains([]string{"Now", "Since", "Until", "After", "NewTimer", "Tick"}, sel.Sel.Name) {
 			say("%s: time.%s: the machine has no clock, time arrives in its input", fset.Position(n.Pos()), sel.Sel.Name)
 		}
 		for _, c := range calls {
-			if from == c.pkg && slices.Contains(strings.Fields(c.names), sel.Sel.Name) && !matches(pkg, c.packages) && !anyMatch(strings.Fields(c.files), rel) {
+			if from == c.pkg && slices.Contains(strings.Fields(c.names), name) && !matches(pkg, c.packages) && !anyMatch(strings.Fields(c.files), rel) {
 				say("%s: %s.%s is for %q only: %s", fset.Position(n.Pos()), c.pkg, sel.Sel.Name, strings.TrimSpace(c.packages+" "+c.files), c.why)
 			}
 		}
 		return true
 	})
+	if !matches(pkg, "internal/text, internal/tools/..., internal/testkit/...") {
+		for _, at := range wordy(f, names) {
+			say("%s: the error of encoding/json repeats what it read, however long: text.Decode, or text.Reason around a Decoder's", fset.Position(at))
+		}
+	}
 	if lines := fset.File(f.Pos()).LineCount(); lines > 400 {
 		say("%s has %d lines; a file is about one thing, split it (400 is the bound)", rel, lines)
 	}
 	return problems
+}
+
+// wordy are the decodings of JSON whose error somebody could show: it is not dropped, only compared with nil, or cut to a
+// line.
+func wordy(f *ast.File, names map[string]string) (places []token.Pos) {
+	is := func(e ast.Node, pkg, name string) bool {
+		sel, ok := e.(*ast.SelectorExpr)
+		if !ok || sel.Sel.Name != name {
+			return false
+		}
+		id, ok := sel.X.(*ast.Ident)
+		return ok && names[id.Name] == pkg
+	}
+	quiet, decoder := map[ast.Node]bool{}, false
+	ast.Inspect(f, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.AssignStmt:
+			if id, ok := n.Lhs[0].(*ast.Ident); ok && id.Name == "_" {
+				quiet[n.Rhs[0]] = true
+			}
+		case *ast.BinaryExpr:
+			if id, ok := n.Y.(*ast.Ident); ok && id.Name == "nil" {
+				quiet[n.X] = true
+			}
+		case *ast.CallExpr:
+			decoder = decoder || is(n.Fun, "encoding/json", "NewDecoder")
+			if len(n.Args) == 1 && is(n.Fun, module+"/internal/text", "Reason") {
+				quiet[n.Args[0]] = true
+			}
+		}
+		return true
+	})
+	ast.Inspect(f, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok || quiet[n] {
+			return true
+		}
+		sel, ok := call.Fun.(*ast.SelectorExpr)
+		if is(call.Fun, "encoding/json", "Unmarshal") ||
+			ok && decoder && sel.Sel.Name == "Decode" && !is(sel, module+"/internal/text", "Decode") {
+			places = append(places, n.Pos())
+		}
+		return true
+	})
+	return places
 }
 
 // checkTest says which rules a file of tests breaks.
@@ -135,6 +189,9 @@ func checkTest(rel string, src []byte) (problems []string) {
 	}
 	for _, at := range shared(f, importNames(f)) {
 		problems = append(problems, fmt.Sprintf("%s: parallel tests that share a generator of rapid race for its name; let a function make it", fset.Position(at)))
+	}
+	if strings.Contains(string(src), "env(\"SUPERLOOP_SLOW_TESTS\")") {
+		problems = append(problems, rel+": ask testkit.Sample how much of a long test runs; .ci/run finds the long tests by it")
 	}
 	return append(problems, waivers(fset, f)...)
 }

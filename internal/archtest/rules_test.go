@@ -1,5 +1,7 @@
 package archtest
 
+import "strings"
+
 const module = "github.com/superloop/superloop"
 
 // only says which package alone may import a library, and why.
@@ -14,15 +16,33 @@ var only = map[string]struct{ packages, why string }{
 
 const onlyDurable = "only internal/durable writes (it syncs, and faults are injected there); the scripted agent stands in for a foreign program"
 
+// opensItself are the files that open something without internal/door. A file that does so no more fails the test until
+// it has left the list.
+var opensItself = []string{
+	// Files of the kernel, below /proc and /sys: no agent makes them, and they have no length.
+	"cmd/superloop/internal/doctor/machine.go", "escalation/caller.go", "loop/effects/failures/diagnose.go", "recovery/classify/probes_linux.go",
+	"recovery/preflight/collect.go", "recovery/sandbox/mount_linux.go",
+	// Directory handles: the kernel resolves every path below them. What they open is regular, without waiting, and bounded.
+	"loop/gate/tree.go", "recovery/inputs/tree.go", "recovery/inputs/outside.go", "internal/workdir/workdir.go", "recovery/catalog/load.go", "recovery/sandbox/surroundings.go",
+	"roles/agent/claude_usage.go", "roles/agent/codex_recover.go", "recovery/steering/keeper.go",
+	// A file that the operator names on the command line; a pipe is one of them: classify <(make 2>&1).
+	"cmd/superloop/classify.go",
+}
+
 // calls says which functions only some packages, and besides them some files,
-// may call, and why.
+// may call, and why. "OpenFile:read" is an OpenFile whose flags say O_RDONLY.
 var calls = []struct{ pkg, names, packages, files, why string }{
 	{"os", "WriteFile Create OpenFile CreateTemp Rename MkdirAll MkdirTemp RemoveAll Link Symlink Truncate Chmod Chtimes",
-		"internal/durable, cmd/superloop/internal/script", "", onlyDurable},
+		"internal/durable, internal/testkit, cmd/superloop/internal/script", "", onlyDurable + "; the test kit gives files to decoders"},
 	{"os", "Mkdir Remove", "internal/durable, cmd/superloop/internal/script", "internal/proc/cgroup*.go",
 		onlyDurable + "; a cgroup is made and removed as a directory, but it is a control file of the kernel and never on a disk"},
+	{"os", "Open ReadFile OpenFile:read OpenRoot DirFS", "internal/door, internal/durable, internal/proc, internal/tools/..., cmd/superloop/internal/script, cmd/superloop/internal/selftest",
+		strings.Join(opensItself, " "), "only internal/door opens what an agent can have written (a FIFO hangs, a link leads away, a sparse terabyte fills the memory): door.Open, Read, ReadJSON, Ends, or OpenOwn and ReadOwn for a file of the operator; a file of another kind joins opensItself with its reason"},
 	{"os", "Exit", "cmd/..., internal/tools/...", "recovery/sandbox/early.go loop/local/main.go", "only main ends the process; and the shim and the first call of main (local.Main), which are mains of their own"},
 	{"log", "Fatal Fatalf Fatalln Panic Panicf", "", "", "libraries return errors"},
+	{module + "/internal/proc", "TrustInTests", "", "", "it is for tests: superloop's own programs are those of proc.Trusted"},
+	{module + "/internal/proc", "OnHost", "", "loop/local/resume.go cmd/superloop/classify.go cmd/superloop/fix_walk.go cmd/superloop/verify.go",
+		"without namespaces a command can end superloop and outlive it; that is for --unprotected, and for commands that an operator gives"},
 	{"time", "Sleep", "cmd/superloop/internal/script", "", "wait for the thing itself"},
 }
 

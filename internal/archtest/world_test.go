@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -86,6 +87,16 @@ func TestWorldListsShrink(t *testing.T) {
 	for _, pkg := range slices.Sorted(maps.Keys(touchesWorld)) {
 		if there[pkg] && !touching[pkg] {
 			t.Errorf("%s is in touchesWorld of internal/archtest and touches nothing (any more): remove it there", pkg)
+		}
+	}
+}
+
+// TestOpensItselfShrinks: the same for the list of files that open something without internal/door.
+func TestOpensItselfShrinks(t *testing.T) {
+	files := sources(t)
+	for _, rel := range opensItself {
+		if !regexp.MustCompile(`\bos\.(Open|ReadFile|OpenFile|OpenRoot|DirFS)\(`).Match(files[rel]) {
+			t.Errorf("%s is in opensItself of internal/archtest and opens nothing (any more): remove it there", rel)
 		}
 	}
 }
