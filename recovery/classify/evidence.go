@@ -139,7 +139,7 @@ func (j *judgement) evidence() []Evidence {
 			return
 		}
 		seen[text] = true
-		out = append(out, Evidence{Stream: h.stream.String(), Line: h.line, Text: text, File: h.file, FileLine: h.fileLine})
+		out = append(out, Evidence{Stream: h.stream.String(), Line: h.origin, Text: text, File: h.file, FileLine: h.fileLine})
 	}
 	for n, m := range j.order {
 		if m.hit != nil {
@@ -162,7 +162,8 @@ func (j *judgement) evidence() []Evidence {
 		for _, o := range []*output{j.stderr, j.stdout} {
 			for i := len(o.tail) - 1; i >= 0 && len(out) < 3; i-- {
 				if strings.TrimSpace(o.tail[i]) != "" {
-					add(hit{stream: o.name, line: o.lines - int64(len(o.tail)-1-i), text: o.tail[i]})
+					n := o.lines - int64(len(o.tail)-1-i)
+					add(hit{stream: o.name, line: n, origin: o.src.Line(n), text: o.tail[i]})
 				}
 			}
 			if len(out) > 0 {

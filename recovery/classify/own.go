@@ -132,7 +132,8 @@ func (j *judgement) crashed(o *output) *fault {
 
 // at returns line i of an output's tail as a hit, with the place in the code that the lines around it name.
 func (o *output) at(i int) hit {
-	h := hit{stream: o.name, line: o.lines - int64(len(o.tail)-1-i), text: o.tail[i]}
+	n := o.lines - int64(len(o.tail)-1-i)
+	h := hit{stream: o.name, line: n, origin: o.src.Line(n), text: o.tail[i]}
 	h.file, h.fileLine = codePlace(o.tail[i], o.tail[max(0, i-4):i], o.tail[i+1:])
 	return h
 }

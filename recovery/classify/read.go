@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/superloop/superloop/internal/joblog"
 	"github.com/superloop/superloop/internal/multiscan"
 	"github.com/superloop/superloop/internal/text"
 )
@@ -30,7 +31,8 @@ const (
 // hit is one line that a pattern matched.
 type hit struct {
 	stream   streamSet
-	line     int64
+	line     int64 // in the text without prefixes, the lines of a job together
+	origin   int64 // in the stream
 	offset   int64
 	text     string
 	captures map[string]string
@@ -48,6 +50,7 @@ type output struct {
 	broken bool // the stream broke off, or the scanner skipped a part of it
 	end    summary
 	tail   []string // the last lines, at most tailLines, cleaned
+	src    *joblog.Reader
 }
 
 // reading is the state of one stream that is being read.
@@ -84,15 +87,17 @@ func (p *program) read(ctx context.Context, name streamSet, r io.Reader, sc *mul
 	if r == nil {
 		return out
 	}
+	out.src = joblog.NewReader(r)
+	r = out.src
 	rd := &reading{p: p, out: out, known: map[int64]placed{}, saved: map[slot]*surrounding{}}
 	sc.Reset(rd.found)
-	kept := 0 // bytes before the next block in buf
+	kept, seen := 0, int64(0) // bytes before the next block in buf, and in the text so far
 	for {
 		n, err := fill(r, buf[kept:kept+blockSize])
 		if n > 0 {
 			rd.window = buf[:kept+n]
-			rd.base = out.bytes - int64(kept)
-			out.bytes += int64(n)
+			rd.base = seen - int64(kept)
+			seen += int64(n)
 			_, _ = sc.Write(buf[kept : kept+n]) // Write and Close of a Scanner never fail
 			rd.place(false)
 			if err == nil && ctx.Err() == nil {
@@ -110,7 +115,7 @@ func (p *program) read(ctx context.Context, name streamSet, r io.Reader, sc *mul
 	_ = sc.Close()
 	rd.place(true)
 	st := sc.Stats()
-	out.lines = st.Lines
+	out.lines, out.bytes = st.Lines, out.src.Bytes()
 	out.broken = out.broken || st.Skipped > 0
 	out.tail = cleanLines(rd.window[max(0, len(rd.window)-2*backSize):], tailLines, true)
 	out.end = lastSummary(out.tail)
@@ -142,7 +147,7 @@ func (rd *reading) found(h multiscan.Hit) {
 	if at >= keptFirst+keptLast {
 		at = keptFirst + out.count[h.Pattern]%keptLast
 	}
-	k := hit{stream: out.name, line: h.Line, offset: h.Offset, text: excerpt(h.Text, h.Loc)}
+	k := hit{stream: out.name, line: h.Line, origin: out.src.Line(h.Line), offset: h.Offset, text: excerpt(h.Text, h.Loc)}
 	names := rd.p.set.Names(h.Pattern)
 	for i := 1; i < len(names) && 2*i+1 < len(h.Loc); i++ {
 		if names[i] == "" || h.Loc[2*i] < 0 || h.Loc[2*i] == h.Loc[2*i+1] {

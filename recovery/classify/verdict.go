@@ -180,7 +180,7 @@ func (j *judgement) verdict() Failure {
 	for _, m := range append(slices.Clone(j.order), j.vetoed...) {
 		x := Match{Handler: m.rule.h, Captures: m.captures, Vetoed: slices.Contains(j.vetoed, m) || m.rule.h.Guard == catalog.GuardNone && f.Code}
 		if m.hit != nil {
-			x.Stream, x.Line, x.Text = m.hit.stream.String(), m.hit.line, j.c.printable(m.hit.text)
+			x.Stream, x.Line, x.Text = m.hit.stream.String(), m.hit.origin, j.c.printable(m.hit.text)
 		}
 		f.Matches = append(f.Matches, x)
 	}
@@ -198,8 +198,8 @@ func (j *judgement) ownVerdict(f Failure, own *fault) Failure {
 		f.Signature = Signature(f.Category, "", ended(j.in.Exit))
 		return f
 	}
-	f.Why += fmt.Sprintf(" (line %d of %s)", own.hit.line, own.hit.stream)
-	first := Evidence{Stream: own.hit.stream.String(), Line: own.hit.line, Text: j.c.printable(own.hit.text), File: own.hit.file, FileLine: own.hit.fileLine}
+	f.Why += fmt.Sprintf(" (line %d of %s)", own.hit.origin, own.hit.stream)
+	first := Evidence{Stream: own.hit.stream.String(), Line: own.hit.origin, Text: j.c.printable(own.hit.text), File: own.hit.file, FileLine: own.hit.fileLine}
 	rest := slices.DeleteFunc(f.Evidence, func(e Evidence) bool { return e.Stream == first.Stream && e.Line == first.Line })
 	f.Evidence = append([]Evidence{first}, rest...)
 	f.Signature = Signature(f.Category, "", own.hit.text)
@@ -268,7 +268,7 @@ func (j *judgement) why(f Failure, p *match) string {
 	h := p.rule.h
 	what := cmp.Or(h.Label, h.ID)
 	if p.hit != nil {
-		what += fmt.Sprintf(" (line %d of %s)", p.hit.line, p.hit.stream)
+		what += fmt.Sprintf(" (line %d of %s)", p.hit.origin, p.hit.stream)
 	}
 	switch {
 	case h.Guard == catalog.GuardStrong:
