@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -43,8 +44,17 @@ type testCase struct {
 // defaultTimeout is the time limit of a case that does not set its own.
 const defaultTimeout = 3 * time.Minute
 
-// The corpora. The cases of files named held_* go to held and serve for measuring only.
-const dev, held = "dev.jsonl", "held.jsonl"
+// corpora names the corpora. The cases of a file named X_* go to the corpus X, those of other files to the first one.
+var corpora = []string{"dev", "held", "fresh", "last"}
+
+// corpusOf returns the name of the corpus file that holds the lines of a case file.
+func corpusOf(caseFile string) string {
+	name, _, _ := strings.Cut(filepath.Base(caseFile), "_")
+	if !slices.Contains(corpora, name) {
+		name = corpora[0]
+	}
+	return name + ".jsonl"
+}
 
 // readCases reads every case file of a directory, in the order of the names.
 func readCases(dir string) (all []testCase, err error) {
@@ -59,15 +69,12 @@ func readCases(dir string) (all []testCase, err error) {
 			return nil, fmt.Errorf("reading a case file: %w", err)
 		}
 		for i, text := range strings.Split("\n"+string(data), "\n== ")[1:] {
-			c := testCase{timeout: defaultTimeout, corpus: dev}
+			c := testCase{timeout: defaultTimeout, corpus: corpusOf(name)}
 			if err := c.parse(text); err != nil {
 				return nil, fmt.Errorf("%s: case %d: %w", name, i+1, err)
 			}
 			if seen[c.id] {
 				return nil, fmt.Errorf("%s: there are two cases %s", name, c.id)
-			}
-			if strings.HasPrefix(filepath.Base(name), "held_") {
-				c.corpus = held
 			}
 			seen[c.id] = true
 			all = append(all, c)

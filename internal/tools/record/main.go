@@ -1,6 +1,6 @@
 // Command record runs the failures that are listed under cases/ with the real tools of this machine. It writes their
-// output and the expected answers to the two corpora of recovery/classify. The catalog may be tuned on dev.jsonl, but
-// not on held.jsonl.
+// output and the expected answers to the corpora of recovery/classify. The catalog may be tuned on dev.jsonl and
+// fresh.jsonl, but not on held.jsonl and last.jsonl.
 //
 //	go run ./internal/tools/record -work DIR -tools DIR [-only REGEXP] [-jobs N]
 //
@@ -45,7 +45,7 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("record", flag.ContinueOnError)
 	cases := flags.String("cases", "internal/tools/record/cases", "directory of the case files")
-	out := flags.String("out", "recovery/classify/testdata/real", "directory of dev.jsonl and held.jsonl")
+	out := flags.String("out", "recovery/classify/testdata/real", "directory of the corpora")
 	work := flags.String("work", "", "scratch directory (required)")
 	tools := flags.String("tools", "", "directory of tools that are not on PATH")
 	only := flags.String("only", ".", "run the cases whose id matches")
@@ -143,15 +143,15 @@ func recordAll(ctx context.Context, p place, todo []testCase, jobs int) (map[str
 
 func readLines(dir string) (map[string]*line, error) {
 	lines := map[string]*line{}
-	for _, name := range []string{dev, held} {
-		data, err := os.ReadFile(filepath.Join(dir, name))
+	for _, name := range corpora {
+		data, err := os.ReadFile(filepath.Join(dir, name+".jsonl"))
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return nil, fmt.Errorf("reading a corpus: %w", err)
 		}
 		for d := json.NewDecoder(bytes.NewReader(data)); d.More(); {
 			l := &line{}
 			if err := d.Decode(l); err != nil {
-				return nil, fmt.Errorf("reading %s: %w", name, err)
+				return nil, fmt.Errorf("reading %s.jsonl: %w", name, err)
 			}
 			lines[l.ID] = l
 		}
@@ -161,7 +161,10 @@ func readLines(dir string) (map[string]*line, error) {
 
 // writeLines writes the corpora in the order of the list, with the current labels of the list.
 func writeLines(dir string, list []testCase, lines map[string]*line) error {
-	text := map[string]*bytes.Buffer{dev: {}, held: {}}
+	text := map[string]*bytes.Buffer{}
+	for _, name := range corpora {
+		text[name+".jsonl"] = &bytes.Buffer{}
+	}
 	for _, c := range list {
 		l := lines[c.id]
 		if l == nil {
@@ -273,7 +276,9 @@ func (p place) scrub(text, top string) string {
 		pairs = append(pairs, up, "/home/dev")
 	}
 	text = strings.NewReplacer(pairs...).Replace(text)
-	text = strings.ReplaceAll(text, p.host, "devhost")
+	if len(p.host) > 4 { // a name like vm says nothing about the machine, and is a part of other words
+		text = strings.ReplaceAll(text, p.host, "devhost")
+	}
 	text = regexp.MustCompile(`on [0-9.]+:53: `).ReplaceAllString(text, "on 127.0.0.53:53: ") // Go's errors name the nameserver
 	kept := slices.DeleteFunc(strings.Split(text, "\n"), regexp.MustCompile(`Unknown (user|env) config`).MatchString)
 	return strings.ToValidUTF8(strings.Join(kept, "\n"), "\uFFFD")

@@ -8,6 +8,19 @@ pkg() { printf '{"name":"app","version":"1.0.0","private":true%s}\n' "${1:+,$1}"
 scripts() { pkg "\"scripts\":{$1}"; }
 gomod() { printf 'module example.com/app\n\ngo 1.22\n' > go.mod; }
 crate() { mkdir -p src; printf '[package]\nname = "app"\nversion = "0.1.0"\nedition = "2021"\n%s\n' "$1" > Cargo.toml; export CARGO_TARGET_DIR=$TOP/target; }
+deb() { export PATH="/usr/bin:/bin:$PATH"; }                            # the programs of the distribution first
+maven() { # maven: a project that is built with the distribution's own plugins and junit, without a network
+  put pom.xml <<'X'
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>com.acme</groupId><artifactId>app</artifactId><version>1.0</version>
+  <properties><maven.compiler.source>17</maven.compiler.source><maven.compiler.target>17</maven.compiler.target></properties>
+  <dependencies><dependency><groupId>junit</groupId><artifactId>junit</artifactId><version>4.x</version><scope>test</scope></dependency></dependencies>
+</project>
+X
+  mkdir -p "$TOP/mv"; cp /etc/maven/settings-debian.xml "$TOP/mv/settings.xml"; export MAVEN_OPTS="-Duser.home=$TOP/mv -Dstyle.color=never"
+  mkdir -p "$TOP/mv/.m2"; cp "$TOP/mv/settings.xml" "$TOP/mv/.m2/settings.xml"
+}
 repo() { git init -q -b main . && git config user.email dev@example.com && git config user.name Dev && git commit -q --allow-empty -m start; }
 use() { export PATH="$TOOLS/$1/node_modules/.bin:$PATH"; }             # a package manager of another version
 py() { export PATH="$HOME/.pyenv/versions/$1/bin:$PATH" PYENV_VERSION=$1; }
@@ -18,6 +31,9 @@ serving() { # serving PORT MODE: such a server runs from now on, as $server
 with() { serving "$@"; sh -c "$CMD"; local rc=$?; kill "$server"; exit $rc; } # with PORT MODE: run $CMD while such a server runs
 small() { # small SIZE: run $CMD in a file system of that size that holds a copy of the repository
   mount -t tmpfs -o size="$1" none "$TOP/mnt" && cp -a "$TOP/repo/." "$TOP/mnt/" && mount --bind "$TOP/mnt" "$TOP/repo" && cd "$TOP/repo" && exec sh -c "$CMD"
+}
+disk() { # disk SIZE DIRECTORY [OPTION]: run $CMD beside an empty small file system
+  mkdir -p "$2" && mount -t tmpfs -o "size=$1${3:+,$3}" none "$2" && cd "$TOP/repo" && exec sh -c "$CMD"
 }
 readonly_fs() { mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && cd "$TOP/repo" && exec sh -c "$CMD"; }
 nobody() { exec setpriv --reuid 65534 --regid 65534 --clear-groups sh -c "$CMD"; }
