@@ -269,6 +269,7 @@ func (p place) scrub(text, top string) string {
 	}
 	if p.tools != "" {
 		pairs = append(pairs, p.tools, "/home/dev/tools")
+		text = regexp.MustCompile(`(\.\./)+`+regexp.QuoteMeta(filepath.Base(p.tools))+`/`).ReplaceAllString(text, "../tools/")
 	}
 	pairs = append(pairs, filepath.Join(top, "repo"), "/repo", top, "/home/dev/case", p.work, "/home/dev/work",
 		p.home+"/", "/home/dev/", p.home+`"`, `/home/dev"`, p.home+"'", "/home/dev'")
