@@ -21,6 +21,14 @@ X
   mkdir -p "$TOP/mv"; cp /etc/maven/settings-debian.xml "$TOP/mv/settings.xml"; export MAVEN_OPTS="-Duser.home=$TOP/mv -Dstyle.color=never"
   mkdir -p "$TOP/mv/.m2"; cp "$TOP/mv/settings.xml" "$TOP/mv/.m2/settings.xml"
 }
+ws() { mkdir -p "packages/$1"; printf '{"name":"@acme/%s","version":"1.0.0","scripts":{%s}%s}\n' "$1" "$2" "${3:+,$3}" > "packages/$1/package.json"; } # ws NAME SCRIPTS [KEYS]
+mono() { # mono SCRIPTS: the root of the packages that ws made, for every workspace tool
+  printf '{"name":"acme","private":true,"packageManager":"npm@10.8.2","workspaces":["packages/*"],"scripts":{%s}}\n' "$1" > package.json
+  echo '{"ui":"stream","tasks":{"build":{"dependsOn":["^build"]},"test":{},"lint":{},"dev":{"persistent":true,"cache":false}}}' > turbo.json
+  printf 'packages:\n  - packages/*\n' > pnpm-workspace.yaml; echo '{"version":"1.0.0"}' > lerna.json; echo '{}' > nx.json; git init -q .
+  export TURBO_TELEMETRY_DISABLED=1 DO_NOT_TRACK=1 TURBO_NO_UPDATE_NOTIFIER=1 NX_DAEMON=false
+  npm install -s --no-audit --no-fund >/dev/null
+}
 repo() { git init -q -b main . && git config user.email dev@example.com && git config user.name Dev && git commit -q --allow-empty -m start; }
 use() { export PATH="$TOOLS/$1/node_modules/.bin:$PATH"; }             # a package manager of another version
 py() { export PATH="$HOME/.pyenv/versions/$1/bin:$PATH" PYENV_VERSION=$1; }
@@ -45,6 +53,7 @@ postgres_at() { # postgres_at PORT: run $CMD while a new database server runs
   for _ in $(seq 200); do "$bin/pg_isready" -q -h 127.0.0.1 -p "$1" && break; sleep 0.05; done
   sh -c "$CMD"; local rc=$?; kill -INT $s; exit $rc
 }
+speak() { unset LC_ALL LANGUAGE; export LANG=$1.UTF-8; } # speak de_DE: the locale of a user (it must be generated)
 words() { export LC_ALL=C.UTF-8 LANGUAGE=$1; } # messages in another language
 redis_at() { # redis_at PORT [OPTION...]: run $CMD while a new redis server runs
   redis-server --port "$1" --dir "$TOP" --save "" "${@:2}" >/dev/null 2>&1 & local s=$!
