@@ -53,6 +53,16 @@ postgres_at() { # postgres_at PORT: run $CMD while a new database server runs
   for _ in $(seq 200); do "$bin/pg_isready" -q -h 127.0.0.1 -p "$1" && break; sleep 0.05; done
   sh -c "$CMD"; local rc=$?; kill -INT $s; exit $rc
 }
+aptmirror() { # aptmirror DATE UNTIL: apt uses a signed package list of that date, valid until then
+  local m=$TOP/m/dists/stable g="gpg -q --homedir $TOP/g --batch --yes"
+  mkdir -p -m 700 "$TOP/g" && mkdir -p "$TOP/none" "$TOP/st/lists/partial" "$m/main/binary-amd64"; : > "$m/main/binary-amd64/Packages"
+  (cd "$m" && printf 'Origin: acme\nSuite: stable\nCodename: stable\nDate: %s\nValid-Until: %s\nArchitectures: amd64\nComponents: main\nSHA256:\n %s 0 main/binary-amd64/Packages\n' \
+    "$1" "$2" "$(sha256sum main/binary-amd64/Packages | cut -d' ' -f1)" > Release
+   $g --passphrase '' --quick-gen-key acme default default never && $g --clearsign -o InRelease Release && $g --export > "$TOP/key.gpg") || exit 1
+  chmod 644 "$TOP/key.gpg"; say "$TOP/sources.list" "deb [signed-by=$TOP/key.gpg] file:$TOP/m stable main"
+  say "$TOP/apt.conf" "Dir::State::lists \"$TOP/st/lists\";" "Dir::Etc::sourcelist \"$TOP/sources.list\";" 'Dir::Etc::sourceparts "/dev/null";' 'APT::Sandbox::User "root";' "Dir::Etc::parts \"$TOP/none\";" 'Acquire::Check-Valid-Until "true";' 'Acquire::Check-Date "true";'
+  export APT_CONFIG=$TOP/apt.conf
+}
 speak() { unset LC_ALL LANGUAGE; export LANG=$1.UTF-8; } # speak de_DE: the locale of a user (it must be generated)
 words() { export LC_ALL=C.UTF-8 LANGUAGE=$1; } # messages in another language
 redis_at() { # redis_at PORT [OPTION...]: run $CMD while a new redis server runs

@@ -1,5 +1,5 @@
 """A server that misbehaves: serve.py PORT MODE [BODY]. MODE is an HTTP status, or
-reset, hang, cut, html, tls."""
+reset, hang, cut, html, tls, expired (tls with an old certificate)."""
 import http.server, socket, ssl, struct, subprocess, sys, time
 
 port, mode = int(sys.argv[1]), sys.argv[2]
@@ -16,7 +16,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self.connection.close()
             return
-        if mode in ("cut", "html", "tls"):
+        if mode in ("cut", "html", "tls", "expired"):
             self.send_response(200)
             self.send_header("Content-Type", "text/html" if mode == "html" else "application/octet-stream")
             self.send_header("Content-Length", "100000" if mode == "cut" else "38")
@@ -38,10 +38,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
     do_GET = do_POST = do_PUT = do_HEAD = answer
 
 
-server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
-if mode == "tls":
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "3", "-subj", "/CN=localhost",
+if mode in ("tls", "expired"):
+    then = ["faketime", "-f", "-400d"] if mode == "expired" else []
+    subprocess.run(then + ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "3", "-subj", "/CN=localhost",
                     "-keyout", f"/tmp/serve-{port}.key", "-out", f"/tmp/serve-{port}.crt"], check=True, capture_output=True)
+server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
+if mode in ("tls", "expired"):
     c = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     c.load_cert_chain(f"/tmp/serve-{port}.crt", f"/tmp/serve-{port}.key")
     server.socket = c.wrap_socket(server.socket, server_side=True)
