@@ -1,0 +1,272 @@
+package testreport
+
+import (
+	"regexp"
+	"strings"
+	"sync"
+
+	"github.com/superloop/superloop/internal/pattern"
+)
+
+var (
+	goFails   = pattern.Lazy(`^\s*--- FAIL: `)
+	goAny     = pattern.Lazy(`^\s+[\w/-]+\.go:\d+: ?(.*)$`)
+	goCompare = pattern.Lazy(`(?i)\bwant(?:ed|s)?\b|\bexpect(?:ed|s|ing)?\b|\bgot\b|\bmismatch|\bshould (?:be|have|return)|\bdiff\b|unexpected value|Not equal|!=`)
+	// goSystem matches the errors that Go's own packages make of what the kernel says: an operation, its object, the error.
+	goSystem = pattern.Lazy(`\b(?:open|write|read|mkdir|stat|lstat|unlink|unlinkat|rename|remove|chmod|chdir|close|sync|truncate|fork/exec|symlink|link|readlink|fsync|fdatasync|mkdirtemp|createtemp|flock|mmap) (?:[^\s:]*[/|][^\s:]*|"[^"]+"): |\b(?:dial|listen|read|write|accept) (?:tcp|udp|unix)[46]? |\blookup \S+(?: on \S+)?: |\b(?:Get|Post|Head|Put) "[^"]+": |exec: "|executable file not found|\bunknown time zone |\bpq: |\bx509: |\bsql: unknown driver`)
+	goPrints = pattern.Lazy(`(?i)\b(?:environment variable|env(?:ironment)? var)\b|\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b.*\b(?:not set|unset|must be set|required|missing|empty)|\b(?:is not|not) installed\b`)
+)
+
+var goTest = format{
+	runner: "go test",
+	opens: func(l []string, i int) bool {
+		return strings.Contains(l[i], "--- FAIL: ") && goFails().MatchString(l[i])
+	},
+	closes: func(l []string, first, i int) bool {
+		return l[i] != "" && indent(l[i]) <= indent(l[first]) || strings.Contains(l[i], "--- ") && !goFails().MatchString(l[i])
+	},
+	read: func(f *Failure, lines []string) {
+		for i := 1; i < len(lines); i++ {
+			if t := strings.TrimSpace(lines[i]); strings.HasPrefix(t, "Error:") && strings.Contains(lines[i-1], "Error Trace:") || strings.HasPrefix(t, "Error:  ") {
+				if f.Asserted = f.Asserted || !strings.Contains(t, "Received unexpected error"); !f.Asserted && i+1 < len(lines) {
+					f.say(i+1, lines[i+1])
+				}
+				continue
+			}
+			m := goAny().FindStringSubmatch(lines[i])
+			if m == nil {
+				continue
+			}
+			end := i + 1
+			for end < len(lines) && goAny().FindStringSubmatch(lines[end]) == nil && !strings.Contains(lines[end], "Error Trace:") {
+				end++
+			}
+			whole := m[1] + "\n" + strings.Join(lines[i+1:end], "\n")
+			switch {
+			case goCompare().MatchString(whole):
+				f.Asserted = true
+			case goSystem().MatchString(whole), goPrints().MatchString(whole):
+				f.say(i, m[1])
+				for k := i + 1; k < end; k++ {
+					f.say(k, lines[k])
+				}
+			}
+		}
+		f.Asserted = f.Asserted || len(f.Says) == 0
+	},
+}
+
+var (
+	rustOpens  = pattern.Lazy(`^---- \S.* stdout ----$`)
+	rustPanics = pattern.Lazy(`^thread '.*' (?:\(\d+\) )?panicked at (?:'(.*)', )?\S+:\d+:\d+:?$`)
+)
+
+var cargo = format{
+	runner: "cargo test",
+	opens:  func(l []string, i int) bool { return l[i][0] == '-' && rustOpens().MatchString(l[i]) },
+	closes: func(l []string, _, i int) bool { return prefixAny(l[i], "failures:", "test result:") },
+	read: func(f *Failure, lines []string) {
+		for i, l := range lines[1:] {
+			if m := rustPanics().FindStringSubmatch(l); m != nil {
+				text, at := m[1], i+1
+				if text == "" && i+2 < len(lines) {
+					text, at = lines[i+2], i+2
+				}
+				f.Asserted = strings.HasPrefix(text, "assertion ") || strings.Contains(text, "not yet implemented")
+				f.say(at, text)
+			} else if strings.HasPrefix(l, "Error: ") {
+				f.say(i+1, l)
+			}
+		}
+	},
+}
+
+var (
+	javaError  = pattern.Lazy(`^\s*(?:=> |Caused by: |\[ERROR\] )*((?:[a-z_]\w*\.)+[A-Z][\w$]*(?:Error|Exception|Failure|Failed\w*)\b.*)$`)
+	javaAssert = pattern.Lazy(`AssertionFailedError|AssertionError|ComparisonFailure|MultipleFailuresError|WantedButNotInvoked|VerificationInOrderFailure`)
+	junitFour  = pattern.Lazy(`^\d+\) \w+\([\w.$]+\)$`)
+	junitFive  = pattern.Lazy(`^  JUnit \w+:\S`)
+)
+
+// junit is what surefire, JUnit's console and Gradle print.
+var junit = format{
+	runner: "junit",
+	opens: func(l []string, i int) bool {
+		return hasAny(l[i], "<<< FAILURE!", "<<< ERROR!") && !strings.Contains(l[i], "Tests run:") || junitFour().MatchString(l[i]) || junitFive().MatchString(l[i])
+	},
+	closes: func(l []string, _, i int) bool {
+		return l[i] == "" && (i+1 >= len(l) || !strings.HasPrefix(strings.TrimSpace(l[i+1]), "Caused by:")) || prefixAny(l[i], "[INFO]", "Tests run:", "[ERROR] Tests run:", "Test run finished")
+	},
+	read: func(f *Failure, lines []string) {
+		for i, l := range lines {
+			if m := javaError().FindStringSubmatch(l); m != nil {
+				f.Asserted = f.Asserted || len(f.Says) == 0 && javaAssert().MatchString(m[1])
+				f.say(i, m[1])
+			}
+		}
+	},
+}
+
+var netOpens = pattern.Lazy(`^\s+(?:Failed|X) \S.*\[(?:< )?[\d., ]+ m?s\]$`)
+
+var dotnet = format{
+	runner: "dotnet test",
+	opens:  func(l []string, i int) bool { return l[i][0] == ' ' && netOpens().MatchString(l[i]) },
+	closes: func(l []string, _, i int) bool { return prefixAny(l[i], "Failed!", "Test Run Failed", "Total tests:") },
+	read: func(f *Failure, lines []string) {
+		message := false
+		for i, l := range lines[1:] {
+			t := strings.TrimSpace(l)
+			switch {
+			case t == "Error Message:":
+				message = true
+			case t == "Stack Trace:", strings.HasPrefix(t, "Standard Output"):
+				message = false
+			case message:
+				f.Asserted = f.Asserted || prefixAny(t, "Assert.", "Expected", "Shouldly")
+				f.say(i+1, strings.TrimLeft(t, "- "))
+			}
+		}
+	},
+}
+
+var gtest = format{
+	runner: "googletest",
+	opens:  func(l []string, i int) bool { return strings.HasPrefix(l[i], "[ RUN      ] ") },
+	closes: func(l []string, _, i int) bool {
+		return prefixAny(l[i], "[  FAILED  ]", "[       OK ]", "[  SKIPPED ]", "[----------]")
+	},
+	read: func(f *Failure, lines []string) {
+		for i, l := range lines[1:] {
+			t := strings.TrimSpace(l)
+			if strings.HasPrefix(t, "C++ exception with description ") {
+				f.say(i+1, strings.TrimPrefix(t, "C++ exception with description "))
+			}
+			f.Asserted = f.Asserted || strings.HasSuffix(t, ": Failure")
+		}
+		if len(f.Says) > 0 {
+			f.Asserted = false
+		}
+	},
+}
+
+// formats holds the formats in the order in which they are tried.
+var formats = sync.OnceValue(func() []format {
+	return []format{pytest, unittest, jest, vitest, nodeSpec, tap, goTest, cargo, junit, minitest, rspec, phpunit, mocha, dotnet, gtest, testdox, ctest, nodeLoad}
+})
+
+var (
+	rspecOpens = pattern.Lazy(`^  \d+\) \S`)
+	miniOpens  = pattern.Lazy(`^\s*\d+\) (?:Error|Failure):$`)
+	unitPHP    = pattern.Lazy(`^\d+\) [\w\\]+::\w+`)
+	rubyPlace  = pattern.Lazy(`^\s*# `)
+	rubyError  = pattern.Lazy(`^\s*((?:[A-Z]\w*::)*[A-Z]\w*):(?: (.*))?$`)
+)
+
+var rspec = format{
+	runner: "rspec",
+	opens: func(l []string, i int) bool {
+		return strings.HasPrefix(l[i], "An error occurred ") && strings.Contains(l[i], "while loading") ||
+			rspecOpens().MatchString(l[i]) && has(l[i+1:], 8, "Failure/Error:")
+	},
+	closes: func(l []string, _, i int) bool {
+		return prefixAny(l[i], "Finished in ", "Failed examples:", "No examples found")
+	},
+	read: func(f *Failure, lines []string) {
+		readRuby(f, lines, regexp.MustCompile(`^\s*(?:expected|Expected|got:|\(compared)`))
+	},
+}
+
+var minitest = format{
+	runner: "minitest",
+	opens:  func(l []string, i int) bool { return strings.Contains(l[i], ") ") && miniOpens().MatchString(l[i]) },
+	closes: func(l []string, _, i int) bool { return l[i] == "" },
+	read: func(f *Failure, lines []string) {
+		f.Asserted = strings.HasSuffix(lines[0], "Failure:")
+		if len(lines) > 2 {
+			f.say(2, lines[2])
+		}
+	},
+}
+
+// readRuby reads an exception of Ruby: its class and a colon, and the message in the next lines.
+func readRuby(f *Failure, lines []string, asserts *regexp.Regexp) {
+	for i, l := range lines {
+		m := rubyError().FindStringSubmatch(l)
+		if _, code, ok := strings.Cut(l, "Failure/Error: "); ok && strings.Contains(code, "raise") && !strings.Contains(code, "ENV") {
+			f.Asserted = true // the code of the test, or a double, threw it
+		}
+		switch {
+		case rubyPlace().MatchString(l):
+			return
+		case asserts.MatchString(l):
+			f.Asserted = f.Asserted || len(f.Says) == 0
+		case m != nil && m[2] == "" && i+1 < len(lines):
+			f.say(i+1, m[1]+": "+strings.TrimSpace(lines[i+1]))
+			for k := i + 2; k < len(lines) && strings.TrimSpace(lines[k]) != "" && !rubyPlace().MatchString(lines[k]); k++ {
+				f.say(k, lines[k])
+			}
+		case m != nil && m[1] != "Failure":
+			f.say(i, l)
+		}
+	}
+}
+
+var phpunit = format{
+	runner: "phpunit",
+	opens:  func(l []string, i int) bool { return unitPHP().MatchString(l[i]) },
+	closes: func(l []string, first, i int) bool { return l[i] == "" && i > first+1 },
+	read: func(f *Failure, lines []string) {
+		for i, l := range lines[1:] {
+			f.Asserted = f.Asserted || prefixAny(l, "Failed asserting", "Expectation failed", "--- Expected")
+			f.say(i+1, l)
+		}
+	},
+}
+
+var testdoxOpens = pattern.Lazy(`^ ✘ \S`)
+
+// testdox is the other report of phpunit.
+var testdox = format{
+	runner: "phpunit",
+	opens: func(l []string, i int) bool {
+		return testdoxOpens().MatchString(l[i]) && i+1 < len(l) && strings.HasPrefix(l[i+1], "   │")
+	},
+	closes: func(l []string, _, i int) bool { return !strings.HasPrefix(l[i], "   │") },
+	read: func(f *Failure, lines []string) {
+		for i, l := range lines[1:] {
+			t := strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(l), "│"))
+			f.Asserted = f.Asserted || prefixAny(t, "Failed asserting", "Expectation failed")
+			f.say(i+1, t)
+		}
+	},
+}
+
+var (
+	ctestOpens  = pattern.Lazy(`^\s*\d+/\d+ Test +#\d+: .*\*\*\*(?:Failed|Exception|Not Run)`)
+	ctestCloses = pattern.Lazy(`^\s*Start +\d+: |^\s*\d+/\d+ Test +#|^\d+% tests passed`)
+	cAsserts    = pattern.Lazy(`(?i)\bassert|\bexpected\b|\bFAIL|: Failure$|\bgot\b|\bwant\b|mismatch|!=`)
+)
+
+// ctest with --output-on-failure shows what the program of a test printed.
+var ctest = format{
+	runner: "ctest",
+	opens:  func(l []string, i int) bool { return strings.Contains(l[i], "***") && ctestOpens().MatchString(l[i]) },
+	closes: func(l []string, _, i int) bool { return ctestCloses().MatchString(l[i]) },
+	read: func(f *Failure, lines []string) {
+		for i, l := range lines[1:] {
+			f.Asserted = f.Asserted || cAsserts().MatchString(l)
+			f.say(i+1, l)
+		}
+	},
+}
+
+// has reports whether one of the next most lines contains a text.
+func has(lines []string, most int, text string) bool {
+	for _, l := range lines[:min(len(lines), most)] {
+		if strings.Contains(l, text) {
+			return true
+		}
+	}
+	return false
+}

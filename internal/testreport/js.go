@@ -1,0 +1,176 @@
+package testreport
+
+import (
+	"strings"
+
+	"github.com/superloop/superloop/internal/pattern"
+)
+
+var (
+	mochaOpens  = pattern.Lazy(`^  \d+\) \S`)
+	vitestOpens = pattern.Lazy(`^ ?FAIL  \S`)
+	nodeOpens   = pattern.Lazy(`^\s*✖ \S.*\(\d+(?:\.\d+)?ms\)$`)
+	jsError     = pattern.Lazy(`^(?:Uncaught |Caused by: |\[cause\]: |Unhandled \w+: )*\[?(?:[A-Z]\w*(?:\.\w+)*(?:Error|Exception)|Error|ENOENT|E[A-Z]{3,})\b(?: \[\w+\])?:? ?`)
+	// asserted matches the words with which JavaScript's assertions fail.
+	asserted  = pattern.Lazy(`^(?:expect\(|Expected|Received|AssertionError|\[?AssertionError|JestAssertionError|Snapshot |Exceeded timeout|thrown: "Exceeded|Timeout of |Test timed out|expected )|ERR_ASSERTION|^\+ expected - actual|toMatchSnapshot|Number of calls:`)
+	codeFrame = pattern.Lazy(`^\s*>?\s*\d+ ?[|│]`)
+	thrownBy  = pattern.Lazy(`^\s*> ?\s*\d+ ?[|│].*(?:\bthrow\b|\bnew \w*Error\(|mockRejected|mockImplementation|Promise\.reject\()`)
+	summaryJS = pattern.Lazy(`^(?:Test Suites: |Tests: |Snapshots: |Ran all test suites|PASS |FAIL )|^ (?:Test Files|     Tests) `)
+)
+
+var jest = format{
+	runner: "jest",
+	opens: func(l []string, i int) bool {
+		t := strings.TrimLeft(l[i], " ")
+		return strings.HasPrefix(t, "● ") && !prefixAny(t, "● Console", "● Validation") && indent(l[i]) <= 4
+	},
+	closes: func(l []string, _, i int) bool {
+		return summaryJS().MatchString(l[i]) || strings.HasPrefix(strings.TrimSpace(l[i]), "● Console")
+	},
+	read: func(f *Failure, lines []string) { readJS(f, lines[1:], 1) },
+}
+
+var vitest = format{
+	runner: "vitest",
+	opens: func(l []string, i int) bool {
+		return (l[i][0] == ' ' || l[i][0] == 'F') && vitestOpens().MatchString(l[i])
+	},
+	closes: func(l []string, first, i int) bool {
+		return strings.HasPrefix(l[i], "⎯⎯⎯") || summaryJS().MatchString(l[i])
+	},
+	read: func(f *Failure, lines []string) { readJS(f, lines[1:], 1) },
+}
+
+var mocha = format{
+	runner: "mocha",
+	opens: func(l []string, i int) bool {
+		if !mochaOpens().MatchString(l[i]) || strings.Contains(l[i], ") Failure:") || strings.Contains(l[i], ") Error:") {
+			return false
+		}
+		for k := i + 1; k < min(len(l), i+6); k++ { // the names of the test, the last with a colon
+			if t := strings.TrimSpace(l[k]); t == "" || strings.HasPrefix(t, "Failure/Error:") {
+				return false
+			}
+			if strings.HasSuffix(l[k], ":") || strings.HasSuffix(l[i], ":") {
+				return true
+			}
+		}
+		return false
+	},
+	closes: func(_ []string, _, _ int) bool { return false },
+	read: func(f *Failure, lines []string) {
+		at := 0
+		for at < len(lines)-1 && at < 6 && !strings.HasSuffix(lines[at], ":") {
+			at++
+		}
+		readJS(f, lines[at+1:], at+1)
+	},
+}
+
+var nodeSpec = format{
+	runner: "node:test",
+	opens: func(l []string, i int) bool {
+		return nodeOpens().MatchString(l[i]) && i+1 < len(l) && indent(l[i+1]) > indent(l[i]) && !nodeOpens().MatchString(l[i+1])
+	},
+	closes: func(l []string, first, i int) bool {
+		return strings.TrimSpace(l[i]) != "" && indent(l[i]) <= indent(l[first]) && !strings.HasPrefix(l[i], "}")
+	},
+	read: func(f *Failure, lines []string) { readJS(f, lines[1:], 1) },
+}
+
+// readJS reads the message of an exception of JavaScript: the lines before the code frame and the stack. Runners that
+// print no name of the exception print its message first.
+func readJS(f *Failure, lines []string, offset int) {
+	said := false
+	for i, l := range lines {
+		t := strings.TrimSpace(l)
+		switch {
+		case t == "":
+		case thrownBy().MatchString(l) && !hasAny(l, "process.env", "existsSync"):
+			f.Asserted = f.Asserted || !envSaid(f.Says)
+		case codeFrame().MatchString(l), strings.HasPrefix(t, "|"), prefixAny(t, "❯ ", "at "):
+		case hasAny(t, "Rejected to value:", "Received promise rejected"):
+			if _, value, ok := strings.Cut(t, "Rejected to value: "); ok {
+				f.Asserted = false
+				f.Says = nil
+				f.say(i+offset, strings.Trim(value, "[]"))
+			}
+		case asserted().MatchString(t):
+			if f.Asserted = f.Asserted || !said || !strings.HasPrefix(t, "Received"); envSaid(f.Says) && !strings.HasPrefix(t, "AssertionError") {
+				f.Asserted = false
+			}
+			said = true
+		case jsError().MatchString(t), !said, prefixAny(t, "code: '", "cause: ", "[cause]: ", "syscall: '"):
+			if !f.Asserted {
+				f.say(i+offset, strings.TrimPrefix(strings.TrimPrefix(t, "Caused by: "), "[cause]: "))
+			}
+			said = true
+		}
+	}
+}
+
+// envSaid reports whether a statement is about a variable of the environment or a missing program.
+func envSaid(says []Statement) bool {
+	for _, s := range says {
+		if envStatement(s.Text) || hasAny(s.Text, "environment variable") {
+			return true
+		}
+	}
+	return false
+}
+
+var (
+	tapOpens = pattern.Lazy(`^\s*not ok \d+`)
+	tapCode  = pattern.Lazy(`^\s*(?:operator: '?(?:equal|notEqual|deepEqual|deepLooseEqual|notDeepEqual|ok|notOk|strictEqual|deepStrictEqual|match|throws|doesNotThrow|fail|is|same|not|has)\b|code: '?ERR_ASSERTION|name: '?AssertionError|failureType: 'subtestsFailed'|found: |wanted: )`)
+)
+
+// tap is the Test Anything Protocol: node:test, tape, bats, ava and others.
+var tap = format{
+	runner: "tap",
+	opens:  func(l []string, i int) bool { return strings.Contains(l[i], "not ok ") && tapOpens().MatchString(l[i]) },
+	closes: func(l []string, first, i int) bool {
+		t := strings.TrimSpace(l[i])
+		return t == "..." && indent(l[i]) <= indent(l[first])+4 || prefixAny(t, "ok ", "1..", "# tests ", "# Subtest") ||
+			i == first+1 && t != "---" && !strings.HasPrefix(t, "#")
+	},
+	read: func(f *Failure, lines []string) {
+		var stack bool
+		for i, l := range lines[1:] {
+			t := strings.TrimSpace(l)
+			if tapCode().MatchString(l) {
+				f.Asserted = true
+			}
+			switch key, value, ok := strings.Cut(t, ": "); {
+			case ok && key == "stack":
+				stack = true
+			case ok && (key == "error" || key == "message" || key == "code" || key == "name") && !prefixAny(value, "|", ">", "'ERR_TEST_FAILURE'", "'test failed'"):
+				f.say(i+1, strings.Trim(value, `'"`))
+			case !stack && !ok && i > 0 && hasAny(lines[i], "error: |", "message: |", "error: >"), jsError().MatchString(t):
+				f.say(i+1, t)
+			case strings.HasPrefix(t, "#   ") && !strings.Contains(t, "(in test file ") && !strings.HasPrefix(t, "#   `"):
+				f.say(i+1, t[1:])
+			}
+		}
+	},
+}
+
+var nodePlace = pattern.Lazy(`^# \S+:\d+$`)
+
+// nodeLoad is a file of tests that node:test could not load: the exception stands in comments before its result.
+var nodeLoad = format{
+	runner: "node:test",
+	opens: func(l []string, i int) bool {
+		return l[i][0] == '#' && nodePlace().MatchString(l[i]) && has(l[i:], 60, "# Node.js v")
+	},
+	closes: func(l []string, _, i int) bool {
+		return !strings.HasPrefix(l[i], "#") || strings.HasPrefix(l[i], "# Subtest")
+	},
+	read: func(f *Failure, lines []string) {
+		for i, l := range lines {
+			if t := strings.TrimPrefix(l, "# "); jsError().MatchString(t) || prefixAny(t, "  code: '", "  [cause]: ") {
+				f.Asserted = f.Asserted || asserted().MatchString(t)
+				f.say(i, t)
+			}
+		}
+	},
+}

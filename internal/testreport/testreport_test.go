@@ -1,0 +1,102 @@
+package testreport_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/superloop/superloop/internal/testreport"
+)
+
+// What runners print about one failed test, and the statement that ended it; "" is a failed check.
+func TestParse(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ name, text, says string }{
+		{"pytest, an exception of the system", "____ test_save ____\n\n    def test_save():\n>       save(\"x\")\n\nstore.py:3: \n>       with open(path, \"w\") as f:\nE       PermissionError: [Errno 13] Permission denied: 'x'\n\nstore.py:3: PermissionError\n=== short test summary info ===", "PermissionError: [Errno 13] Permission denied: 'x'"},
+		{"pytest, a check", "____ test_a ____\n>       assert f() == 'No space left on device'\nE       AssertionError: assert 1 == 2\n\ntest_a.py:3: AssertionError", ""},
+		{"pytest, a mock", "____ test_a ____\n>               raise effect\nE               OSError: [Errno 28] No space left on device\n\n/usr/lib/python3.11/unittest/mock.py:1177: OSError", ""},
+		{"pytest, raised by the test", "____ test_a ____\n>           raise ConnectionRefusedError(111, \"Connection refused\")\nE           ConnectionRefusedError: [Errno 111] Connection refused\n\ntest_net.py:7: ConnectionRefusedError\n\n>           raise RuntimeError(\"service is down\") from e\nE           RuntimeError: service is down\n\nnet.py:5: RuntimeError", ""},
+		{"pytest, what a test has printed", "____ test_a ____\n>       assert x == 2\nE       assert 1 == 2\n\ntest_a.py:3: AssertionError\n---- Captured stderr call ----\nE       OSError: [Errno 28] No space left on device", ""},
+		{"pytest, short, a variable", "____ ERROR collecting tests/test_s.py ____\nsettings.py:2: in <module>\n    URL = os.environ[\"DATABASE_URL\"]\n<frozen os>:679: in __getitem__\n    ???\nE   KeyError: 'DATABASE_URL'", "the environment variable DATABASE_URL is not set (KeyError: 'DATABASE_URL')"},
+		{"unittest, an exception", "ERROR: test_x (test_a.T.test_x)\n----\nTraceback (most recent call last):\n  File \"/usr/lib/python3.11/subprocess.py\", line 1, in run\n    raise child_exception_type(errno_num)\nFileNotFoundError: [Errno 2] No such file or directory: 'ffmpeg'\n", "FileNotFoundError: [Errno 2] No such file or directory: 'ffmpeg'"},
+		{"unittest, a check", "FAIL: test_x (test_a.T.test_x)\n----\nTraceback (most recent call last):\n  File \"test_a.py\", line 1, in test_x\n    self.assertEqual(a, \"Connection refused\")\nAssertionError: 'x' != 'Connection refused'\n", ""},
+		{"jest, a message alone", "  ● queue › pushes\n\n    connect ECONNREFUSED 127.0.0.1:6399\n\n\nTests: 1 failed", "connect ECONNREFUSED 127.0.0.1:6399"},
+		{"jest, a check", "  ● queue › pushes\n\n    expect(received).toBe(expected)\n\n    Expected: \"ENOSPC: no space left\"\n    Received: 1\n\nTests: 1 failed", ""},
+		{"jest, thrown by the test", "  ● queue › pushes\n\n    ENOSPC: no space left on device\n\n    > 4 |   throw new Error(\"ENOSPC: no space left on device\")\n        |         ^\n\n      at Object.<anonymous> (a.test.js:4:9)\n\nTests: 1 failed", ""},
+		{"jest, a promise", "  ● queue › pushes\n\n    expect(received).resolves.toEqual()\n\n    Received promise rejected instead of resolved\n    Rejected to value: [Error: connect ECONNREFUSED 127.0.0.1:6399]\n\n      at expect (x.js:1:1)\n", "Error: connect ECONNREFUSED 127.0.0.1:6399"},
+		{"vitest", " FAIL  a.test.ts > dials\nError: connect ECONNREFUSED 127.0.0.1:5432\n ❯ a.test.ts:3:1\n⎯⎯⎯⎯⎯⎯⎯⎯⎯⎯", "Error: connect ECONNREFUSED 127.0.0.1:5432"},
+		{"mocha", "  1) uploads\n       stores a file:\n     Error: EACCES: permission denied, open 'uploads/a.png'\n      at Object.writeFileSync (node:fs:2380:20)\n", "Error: EACCES: permission denied, open 'uploads/a.png'"},
+		{"mocha, a check", "  1) uploads\n       stores a file:\n\n      AssertionError: expected 'EACCES' to equal 'x'\n      + expected - actual\n", ""},
+		{"TAP, an exception", "not ok 2 - GET\n  ---\n  error: 'fetch failed'\n  code: 'ERR_TEST_FAILURE'\n  name: 'TypeError'\n  ...\n", "fetch failed"},
+		{"TAP, a check", "not ok 2 - ENOSPC is told\n  ---\n  operator: equal\n  expected: 'ENOSPC'\n  ...\n", ""},
+		{"node:test, a file that was not loaded", "# /repo/lib/config.js:1\n# const x = 1\n# Error: Missing required environment variable: KEY\n#     at must (/repo/lib/config.js:1:63)\n# Node.js v20.20.2\n# Subtest: a", "Error: Missing required environment variable: KEY"},
+		{"go test, an error of the kernel", "--- FAIL: TestDB (0.00s)\n    a_test.go:5: connect: dial tcp 127.0.0.1:5432: connect: connection refused\nFAIL", "connect: dial tcp 127.0.0.1:5432: connect: connection refused"},
+		{"go test, words of the test", "--- FAIL: TestW (0.00s)\n    a_test.go:5: write failed: no space left on device\nFAIL", ""},
+		{"go test, a comparison", "--- FAIL: TestW (0.00s)\n    a_test.go:5: explain(\"write /x: no space left on device\")\n         got \"unknown\"\n        want \"free space\"\nFAIL", ""},
+		{"go test, testify", "--- FAIL: TestDB (0.00s)\n    x_test.go:4:\n        \tError Trace:\t/repo/x_test.go:4\n        \tError:      \tReceived unexpected error:\n        \t            \tdial tcp 127.0.0.1:54329: connect: connection refused\n        \tTest:       \tTestDB\nFAIL", "dial tcp 127.0.0.1:54329: connect: connection refused"},
+		{"cargo test", "---- tests::a stdout ----\n\nthread 'tests::a' (654) panicked at src/lib.rs:6:73:\nconnect: Os { code: 111, kind: ConnectionRefused, message: \"Connection refused\" }\n\nfailures:", "connect: Os { code: 111, kind: ConnectionRefused, message: \"Connection refused\" }"},
+		{"cargo test, a check", "---- tests::a stdout ----\n\nthread 'tests::a' (654) panicked at src/lib.rs:6:73:\nassertion `left == right` failed\n  left: \"Connection refused\"\n\nfailures:", ""},
+		{"JUnit", "  JUnit Jupiter:PdfTest:renders()\n    MethodSource [className = 'PdfTest']\n    => java.io.IOException: Cannot run program \"x\": error=2\n       java.base/java.lang.ProcessBuilder.start(ProcessBuilder.java:1143)\n", "java.io.IOException: Cannot run program \"x\": error=2"},
+		{"surefire, a check", "[ERROR] a.AppTest.add -- Time elapsed: 0.01 s <<< FAILURE!\norg.opentest4j.AssertionFailedError: expected: <Connection refused> but was: <1>\n", ""},
+		{"rspec", "  1) Store connects\n     Failure/Error: TCPSocket.new(host, port)\n\n     Errno::ECONNREFUSED:\n       Connection refused - connect(2) for \"127.0.0.1\" port 1\n     # ./lib/store.rb:3:in `initialize'\n", "Errno::ECONNREFUSED: Connection refused - connect(2) for \"127.0.0.1\" port 1"},
+		{"rspec, a double", "  1) Store connects\n     Failure/Error: def call = raise(Errno::ECONNREFUSED)\n\n     Errno::ECONNREFUSED:\n       Connection refused\n     # ./spec/a_spec.rb:3\n", ""},
+		{"minitest", "  1) Error:\nT#test_a:\nErrno::ENOENT: No such file or directory - magick\n    a.rb:1\n", "Errno::ENOENT: No such file or directory - magick"},
+		{"minitest, a check", "  1) Failure:\nT#test_a [a.rb:1]:\nExpected: \"Permission denied\"\n  Actual: nil\n", ""},
+		{"phpunit", "1) QueueTest::testConnects\nstream_socket_client(): Unable to connect to tcp://127.0.0.1:1 (Connection refused)\n\n/repo/a.php:6\n", "stream_socket_client(): Unable to connect to tcp://127.0.0.1:1 (Connection refused)"},
+		{"phpunit, testdox", " ✘ Fetch\n   │\n   │ Error: Call to undefined function curl_init()\n   │\n", "Error: Call to undefined function curl_init()"},
+		{"dotnet test", "  Failed Acme.T.A [5 ms]\n  Error Message:\n   System.Net.Sockets.SocketException : Connection refused\n  Stack Trace:\n     at X\n", "System.Net.Sockets.SocketException : Connection refused"},
+		{"ctest", "2/2 Test #2: codec ....***Failed    0.00 sec\n/repo/t: error while loading shared libraries: libx.so.2: cannot open shared object file\n\n50% tests passed, 1 tests failed out of 2", "/repo/t: error while loading shared libraries: libx.so.2: cannot open shared object file"},
+		{"GoogleTest", "[ RUN      ] A.b\nunknown file: Failure\nC++ exception with description \"connect: Connection refused\" thrown in the test body.\n[  FAILED  ] A.b (0 ms)", "\"connect: Connection refused\" thrown in the test body."},
+	} {
+		list := testreport.Parse(strings.Split("> app@1.0.0 test\n"+tc.text, "\n"))
+		if len(list) != 1 {
+			t.Errorf("%s: %d failures, want 1: %+v", tc.name, len(list), list)
+			continue
+		}
+		f := list[0]
+		if f.First != 1 {
+			t.Errorf("%s: it begins at %d", tc.name, f.First)
+		}
+		got := ""
+		if len(f.Says) > 0 {
+			got = f.Says[0].Text
+		}
+		if f.Asserted != (tc.says == "") || got != tc.says {
+			t.Errorf("%s: asserted %v, says %q, want %q", tc.name, f.Asserted, got, tc.says)
+		}
+	}
+}
+
+// What is no report has no failures.
+func TestNoReport(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"", "\n\n", "npm error code ENOSPC\n", "ok  \texample.com/a\t0.1s\n", "PASS\n--- PASS: TestA (0.00s)\n", "1) first\n2) second\n", "__name__ == '__main__'\n"} {
+		if got := testreport.Parse(strings.Split(text, "\n")); len(got) != 0 {
+			t.Errorf("%q: %+v", text, got)
+		}
+	}
+}
+
+// Any lines give failures inside of them, in their order, that do not overlap, and statements that stand in them.
+func FuzzParse(f *testing.F) {
+	f.Add("____ test ____\nE   OSError: x\n--- FAIL: TestA\n    a_test.go:1: open /x: y\n")
+	f.Add("  1) a\n     Failure/Error: x\n\n     E::X:\n  1) Error:\nnot ok 1\n---- a stdout ----\n")
+	f.Add("# /a:1\n# Error: x\n# Node.js v20\n ✘ A\n   │ x\n1/2 Test #1: a ***Failed\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		lines := strings.Split(text, "\n")
+		at := -1
+		for _, f := range testreport.Parse(lines) {
+			if f.First <= at || f.Last < f.First || f.Last >= len(lines) {
+				t.Fatalf("a failure at %d to %d, after %d, of %d lines", f.First, f.Last, at, len(lines))
+			}
+			at = f.Last
+			if f.Asserted != (len(f.Says) == 0) {
+				t.Fatalf("asserted %v with %d statements", f.Asserted, len(f.Says))
+			}
+			for _, s := range f.Says {
+				if s.Line < f.First || s.Line > f.Last || s.Text == "" {
+					t.Fatalf("a statement %q at %d of a failure at %d to %d", s.Text, s.Line, f.First, f.Last)
+				}
+			}
+		}
+	})
+}
