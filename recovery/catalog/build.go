@@ -76,6 +76,7 @@ func (b *builder) apply(doc *document) Problems {
 			return h
 		},
 		refuse: func(h *Handler, e entry) string { return refuseHandler(doc, h, e) },
+		after:  d.translate,
 	})
 	for i := range b.Recipes {
 		b.Recipes[i].OnFailure = dropDisabled(b.Recipes[i].OnFailure)

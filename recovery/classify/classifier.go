@@ -78,6 +78,7 @@ func (c *Classifier) Classify(ctx context.Context, in Input) (Failure, error) {
 	if err := ctx.Err(); err != nil {
 		return Failure{}, fmt.Errorf("classifying a failure: %w", err)
 	}
+	j.readReports(sc)
 	if in.Dir != "" && j.calls.opaque {
 		j.calls.lookInto(in.Dir)
 	}

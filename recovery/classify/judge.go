@@ -16,6 +16,7 @@ type judgement struct {
 	in             *Input
 	calls          calls
 	stdout, stderr *output
+	failures       []*failure // the failed tests that the output reports
 	matched        []*match
 	order          []*match // the matches that rank has put in order, the primary first
 	vetoed         []*match
@@ -34,10 +35,11 @@ type match struct {
 	others   []hit
 	captures map[string]string
 	voice    voice
-	near     int  // how close the handler's family is to the command, see near
-	unsure   bool // it is a guess that the command calls a program of the handler
-	facts    bool // an exit code, a signal or a fact was part of the match
-	promoted bool // see promote
+	near     int    // how close the handler's family is to the command, see near
+	unsure   bool   // it is a guess that the command calls a program of the handler
+	facts    bool   // an exit code, a signal or a fact was part of the match
+	promoted bool   // see promote
+	refuted  string // what a probe has found that contradicts the match
 }
 
 // collect finds every handler that matches the failure.
@@ -131,6 +133,12 @@ func (j *judgement) hits(pattern int, streams streamSet, guard catalog.Guard) []
 // heard corrects the voice of a hit after the whole output has been read. A line before the count of failed tests that
 // belongs to no part of the report did not end the run: a test printed it.
 func (j *judgement) heard(h hit) voice {
+	if h.of != nil {
+		return voiceSuite
+	}
+	if h.voice != voicePassed && h.voice != voiceName && j.inReport(h) {
+		return voiceLog
+	}
 	if h.voice != voiceTool {
 		return h.voice
 	}

@@ -65,6 +65,17 @@ func (j *judgement) ownFault() *fault {
 	if e.Signal != "" {
 		return nil
 	}
+	if len(j.failures) > 0 {
+		f := j.failures[0]
+		o := j.stdout
+		if f.stream == onStderr {
+			o = j.stderr
+		}
+		if i := int(f.first-o.lines) + len(o.tail) - 1 + f.First; i >= 0 && i < len(o.tail) {
+			return &fault{hit: o.at(i), why: "tests of the project failed"}
+		}
+		return &fault{why: "tests of the project failed"}
+	}
 	if j.calls.script {
 		for _, o := range []*output{j.stderr, j.stdout} {
 			i := int(o.end.line-o.lines) + len(o.tail) - 1

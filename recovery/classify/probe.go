@@ -183,6 +183,9 @@ func (j *judgement) probe(ctx context.Context, m *match) {
 		f := j.ask(ctx, name, m.captures)
 		j.findings[name] = f
 		j.confirmed = j.confirmed || slices.Contains(confirming[name], f.Holds)
+		if m.refuted == "" && f.Holds == refuting[name] && (name != ProbeService || m.byTest()) {
+			m.refuted = f.Detail
+		}
 		switch {
 		case name != ProbeDeclared:
 		case f.Holds == Yes && f.Value == "installed" && m.hit != nil && nodeImport().MatchString(m.hit.text):
@@ -204,6 +207,10 @@ var confirming = map[string][]Answer{
 	ProbeFreeSpace: {No}, ProbeWritable: {No}, ProbeExists: {No}, ProbeWhich: {No}, ProbeFirstLine: {No},
 	ProbeLockHolder: {Yes}, ProbeOOM: {Yes}, ProbePortOwner: {Yes, No},
 }
+
+// refuting holds, for some probes, the answer that contradicts what a line of output says. A service that answers
+// contradicts only the words of a test: for a tool it may have started since.
+var refuting = map[string]Answer{ProbeFreeSpace: Yes, ProbeWhich: Yes, ProbeService: Yes}
 
 // nodeImport matches the message of Node.js or of a bundler about an import that finds nothing.
 var nodeImport = pattern.Lazy(`(?i)cannot find (?:module|package) |can't resolve |could not resolve |failed to (?:load url|resolve import) `)

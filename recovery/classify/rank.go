@@ -24,6 +24,9 @@ func (j *judgement) rank(ctx context.Context) {
 			rest = append(rest, m)
 		}
 	}
+	if j.strong != nil && j.outerOnly() && j.strong.hit != nil && j.inReport(*j.strong.hit) {
+		j.strong, j.weak = nil, cmp.Or(j.weak, j.strong)
+	}
 	rest = j.onlyTests(ctx, j.lastTry(rest))
 	rest = slices.DeleteFunc(rest, j.ownUse)
 	promote(rest)
@@ -47,10 +50,37 @@ func (j *judgement) rank(ctx context.Context) {
 		rest = kept
 	}
 	j.order = rest
-	if len(j.order) > 0 {
-		j.probe(ctx, j.order[0])
+	for len(j.order) > 0 && !j.holds(ctx, j.order[0]) {
+		refuted := j.order[0]
+		j.order = slices.DeleteFunc(slices.Clone(j.order), func(m *match) bool {
+			same := m == refuted || m.hit != nil && refuted.hit != nil && m.hit.stream == refuted.hit.stream && m.hit.line == refuted.hit.line
+			if same {
+				j.vetoed = append(j.vetoed, m)
+			}
+			return same
+		})
 	}
 	j.guards()
+}
+
+// holds makes the probes of a match. It reports false if they contradict the match and a test or the code may have
+// written its line. What a tool itself says was true when it said it: such a match stays, but as a weak one.
+func (j *judgement) holds(ctx context.Context, m *match) bool {
+	j.probe(ctx, m)
+	if m.refuted == "" {
+		return true
+	}
+	if j.strong == nil && j.weak == nil && !m.byTest() {
+		j.weakened = true
+		return true
+	}
+	j.confirmed, j.undeclared, j.weakened = false, false, false
+	return false
+}
+
+// inReport reports whether a hit stands in the report of a failed test.
+func (j *judgement) inReport(h hit) bool {
+	return slices.ContainsFunc(j.failures, func(f *failure) bool { return f.has(h) })
 }
 
 // ownUse reports whether a match is about wrong arguments of a program of the project. The code is to blame for them.
@@ -67,7 +97,7 @@ func (j *judgement) ownUse(m *match) bool {
 // general words, such as "permission denied", inside the report of a failed test: a test that provokes such an error,
 // or a defect of the code under test, prints the same words.
 func (j *judgement) onlyTests(ctx context.Context, all []*match) []*match {
-	if j.weak == nil && j.strong == nil && !(j.calls.script && j.stdout.end.failed+j.stderr.end.failed > 0) {
+	if j.weak == nil && j.strong == nil && len(j.failures) == 0 && !(j.calls.script && j.stdout.end.failed+j.stderr.end.failed > 0) {
 		return all
 	}
 	threw := j.threw()
@@ -156,7 +186,10 @@ func (j *judgement) guards() {
 }
 
 // dominates reports whether the failures of the other matches are consequences of this match's failure.
-func (m *match) dominates() bool { return (m.rule.h.Dominates || m.promoted) && m.voice.own() }
+func (m *match) dominates() bool { return (m.rule.h.Dominates || m.promoted) && !m.byTest() }
+
+// byTest reports whether a test is the only one that says what the match is about.
+func (m *match) byTest() bool { return !m.voice.own() || m.hit != nil && m.hit.of != nil }
 
 // promote marks each match that has the same category as a dominator, such as npm's own message about a full disk next
 // to the message of the system. A marked match ranks as a dominator, too.

@@ -25,6 +25,7 @@ const (
 	maxSaved   = 64        // saved surroundings of hits, of 20 KiB each
 	maxPlaced  = 2048      // hits of one stream that are placed
 	tailLines  = 400       // last lines of a stream, in which the summary is searched
+	maxReport  = 20_000    // last lines of a stream, in which reports of tests are searched
 	contextLen = 300       // bytes read of a line around a hit
 )
 
@@ -36,6 +37,7 @@ type hit struct {
 	offset   int64
 	text     string
 	captures map[string]string
+	of       *failure // the failed test that the line ended
 	placed
 }
 
@@ -50,6 +52,7 @@ type output struct {
 	broken bool // the stream broke off, or the scanner skipped a part of it
 	end    summary
 	tail   []string // the last lines, at most tailLines, cleaned
+	window []string // the last lines, in which reports of tests are searched
 	src    *joblog.Reader
 }
 
@@ -117,7 +120,8 @@ func (p *program) read(ctx context.Context, name streamSet, r io.Reader, sc *mul
 	st := sc.Stats()
 	out.lines, out.bytes = st.Lines, out.src.Bytes()
 	out.broken = out.broken || st.Skipped > 0
-	out.tail = cleanLines(rd.window[max(0, len(rd.window)-2*backSize):], tailLines, true)
+	out.window = cleanLines(rd.window, maxReport, true)
+	out.tail = out.window[max(0, len(out.window)-tailLines):]
 	out.end = lastSummary(out.tail)
 	out.end.line += out.lines - int64(len(out.tail))
 	return out
@@ -148,17 +152,7 @@ func (rd *reading) found(h multiscan.Hit) {
 		at = keptFirst + out.count[h.Pattern]%keptLast
 	}
 	k := hit{stream: out.name, line: h.Line, origin: out.src.Line(h.Line), offset: h.Offset, text: excerpt(h.Text, h.Loc)}
-	names := rd.p.set.Names(h.Pattern)
-	for i := 1; i < len(names) && 2*i+1 < len(h.Loc); i++ {
-		if names[i] == "" || h.Loc[2*i] < 0 || h.Loc[2*i] == h.Loc[2*i+1] {
-			continue
-		}
-		if k.captures == nil {
-			k.captures = make(map[string]string, len(names))
-		}
-		text := h.Text[h.Loc[2*i]:h.Loc[2*i+1]]
-		k.captures[names[i]] = string(text[:min(len(text), maxText)])
-	}
+	k.captures = rd.p.captures(h)
 	if out.count[h.Pattern] <= maxNames {
 		for _, n := range []string{"test", "file"} {
 			if v := k.captures[n]; v != "" {
@@ -172,6 +166,22 @@ func (rd *reading) found(h multiscan.Hit) {
 		list[at] = k
 	}
 	rd.pending = append(rd.pending, spot{pattern: h.Pattern, index: at, offset: h.Offset, line: h.Line})
+}
+
+// captures returns the named groups of a hit that are not empty, or nil.
+func (p *program) captures(h multiscan.Hit) (all map[string]string) {
+	names := p.set.Names(h.Pattern)
+	for i := 1; i < len(names) && 2*i+1 < len(h.Loc); i++ {
+		if names[i] == "" || h.Loc[2*i] < 0 || h.Loc[2*i] == h.Loc[2*i+1] {
+			continue
+		}
+		if all == nil {
+			all = make(map[string]string, len(names))
+		}
+		text := h.Text[h.Loc[2*i]:h.Loc[2*i+1]]
+		all[names[i]] = string(text[:min(len(text), maxText)])
+	}
+	return all
 }
 
 // excerpt returns at most maxText bytes of a line around the match.

@@ -210,6 +210,9 @@ func (j *judgement) ownVerdict(f Failure, own *fault) Failure {
 // verdict rests on an output that does not mention the environment.
 const ownConfidence = 0.4
 
+// maxRefuted bounds the confidence of a verdict that a look at the system contradicts.
+const maxRefuted = 0.3
+
 // confidence returns the confidence of the primary match, from 0.05 to 0.99. It does not depend on how many patterns of
 // a handler match.
 func (j *judgement) confidence(p *match) float64 {
@@ -239,6 +242,9 @@ func (j *judgement) confidence(p *match) float64 {
 	}
 	if p.unsure {
 		c -= 0.1
+	}
+	if p.refuted != "" {
+		c = min(c, maxRefuted)
 	}
 	return min(0.99, max(0.05, float64(int(c*100+0.5))/100))
 }
@@ -282,6 +288,8 @@ func (j *judgement) why(f Failure, p *match) string {
 		what += ": " + j.findings[ProbeDeclared].Detail + ", so the import asks for a part that it does not have"
 	case j.undeclared:
 		what += ": " + cmp.Or(j.findings[ProbeDeclared].Detail, "the project does not declare it") + ", so the code or its manifest has to change"
+	case p.refuted != "":
+		what += ", but a look at the system contradicts it (" + p.refuted + "), so it is proposed at most"
 	case j.weakened && j.weak != nil:
 		what += ", but " + lower(cmp.Or(j.weak.rule.h.Label, j.weak.rule.h.ID)) + " as well, so it is proposed at most"
 	case j.weakened && !p.voice.own():

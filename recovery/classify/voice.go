@@ -35,7 +35,10 @@ var (
 	ownPrefix = pattern.Lazy(`^(?:npm (?:ERR!|error)|make(?:\[\d+\])?: |ninja: |go: |fatal: |E: |(?:/bin/|/usr/bin/)?(?:sh|bash|dash|ash): |docker: |Error response from daemon: |collect2: |\s?ERR_PNPM_|\s?ELIFECYCLE)`)
 
 	sourceLine = pattern.Lazy(`^\s*(?:>\s*)?\d+ ?[|│]|^\s+[|│] |^> {3,}\S`)
-	goMessage  = pattern.Lazy(`^\s+\S+_test\.go:\d+: `) // a message of a Go test from Error, Fatal or Log
+	// numberedLine matches a line of code with its number and a bar. marks matches the line below it that marks a column.
+	numberedLine = pattern.Lazy(`^\s*>?\s*\d{1,6} [|│] `)
+	marks        = pattern.Lazy(`^\s+\^[\^~]*\s*$|^\s+~+\^[\^~]*\s*$`)
+	goMessage    = pattern.Lazy(`^\s+\S+_test\.go:\d+: `) // a message of a Go test from Error, Fatal or Log
 	// hunk matches the line that opens a hunk of a unified difference.
 	hunk = pattern.Lazy(`^@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@`)
 	// compared matches the lines in which a check shows its expected and its actual value.
@@ -67,7 +70,7 @@ func speaker(before []string, line string, after []string) (v voice, decided boo
 		if v = voiceLog; notLoaded(line, after) {
 			v = voiceSuite
 		}
-	case v == voiceTool && inDiff(before, line), !v.own() && sourceLine().MatchString(line):
+	case v == voiceTool && inDiff(before, line), !v.own() && sourceLine().MatchString(line), !strings.Contains(line, "#include") && (numberedLine().MatchString(line) || len(after) > 0 && marks().MatchString(after[0])):
 		v = voiceName // the line quotes a file or the code; it reports no event
 	}
 	return v, decided
