@@ -32,6 +32,7 @@ func viewed(t testing.TB, r Record) map[string]any {
 	return v
 }
 
+// Conforms: 004-3.1-timestamp, 004-p2.1
 func TestViewGolden(t *testing.T) {
 	t.Parallel()
 	got, err := View(record(t, sample(idA)))
@@ -57,6 +58,7 @@ func TestViewGolden(t *testing.T) {
 }
 
 // The view is valid in every state, whatever the question holds.
+// Conforms: 004-p2.1
 func TestViewIsValid(t *testing.T) {
 	t.Parallel()
 	code := 1
@@ -151,6 +153,7 @@ func TestQuote(t *testing.T) {
 
 // The manual action does what superloop would do, in the right directory, by a
 // real shell, and leaves that shell where it is if the command is an odd one.
+// Conforms: 004-3.1-manual
 func TestManualAction(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ dir, command, want string }{
@@ -209,6 +212,7 @@ func TestManualAction(t *testing.T) {
 }
 
 // The published example reads as it was published, and answers are bound.
+// Conforms: 004-3.1-approve, 004-3.1-reject
 func TestActions(t *testing.T) {
 	t.Parallel()
 	r := record(t, sample(idA))

@@ -223,6 +223,7 @@ func (s *sim) report() (ok, lost float64, f failures.Figures) {
 // TestSimulation: 10,000 tasks with a mix of failures through the real machine, with
 // the criteria of the failure response: nearly all first reassignments succeed where
 // another provider is healthy, few tasks that have a remedy reach an operator, all end.
+// Conforms: 003-mgr-release, 003-sc-first, 003-sc-human
 func TestSimulation(t *testing.T) {
 	t.Parallel()
 	s := newSim(t, Mix{Hiccup: 0.10, Outage: 0.08, Blackout: 0.01, Broken: 0.05, Hopeless: 0.03,

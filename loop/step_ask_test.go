@@ -66,6 +66,7 @@ func TestLimitWaitsAndCostsNothing(t *testing.T) {
 	}
 }
 
+// Conforms: 003-c2.6-prevent
 func TestSharedLimitStartsNoRole(t *testing.T) {
 	t.Parallel()
 	b := agentBench(t, basicPlan())

@@ -82,6 +82,9 @@ func (b *bench) analysed(f Analysed, list []failures.Candidate) {
 	b.do(f)
 }
 
+// Conforms: 003-pipe-respond, 003-pipe-first, 003-pipe-second, 003-pipe-third, 003-c3-reset, 003-c3-count
+// Conforms: 003-hook-status, 003-hook-assign, 003-test-reassign, 003-test-cause, 003-test-human, 003-test-5s
+// Conforms: 003-sc-time
 func TestFailurePolicy(t *testing.T) {
 	t.Parallel()
 	b := agentBench(t, respondPlan())
@@ -138,6 +141,7 @@ func TestProviderDown(t *testing.T) {
 	b.want("nothing was counted", b.s.Response.Policy == nil && b.s.Pending.Role == "implementer")
 }
 
+// Conforms: 003-c5-dependency, 003-mgr-second-fix, 003-r3-applier
 func TestCauseIsRemediedThroughTheGate(t *testing.T) {
 	t.Parallel()
 	cmd := action.Action{Command: "npm ci", WorkingDir: ".", TimeoutMS: 1000, Digest: "d1"}
@@ -199,6 +203,7 @@ func TestBrokenEnvironment(t *testing.T) {
 	}
 }
 
+// Conforms: 004-problem-iterations
 func TestSameTestsAgain(t *testing.T) {
 	t.Parallel()
 	p := respondPlan()

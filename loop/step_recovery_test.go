@@ -55,6 +55,7 @@ func (b *bench) wantAt(what string, status Status, kind EffectKind, at string) {
 	}
 }
 
+// Conforms: 004-flow-listed
 func TestAutomaticRecovery(t *testing.T) {
 	t.Parallel()
 	b := recoveryBench(t)
@@ -98,6 +99,7 @@ func TestVerdictsThatRunNothing(t *testing.T) {
 	}
 }
 
+// Conforms: 002-future-3, 004-flow-gated
 func TestAnswersToARecovery(t *testing.T) {
 	t.Parallel()
 	asked := func() *bench {
@@ -139,6 +141,7 @@ func TestAnswersToARecovery(t *testing.T) {
 	}
 }
 
+// Conforms: 004-1-fallback-after
 func TestFailedRecoveryTriesTheFallbackAndThenAsks(t *testing.T) {
 	t.Parallel()
 	other := action.Action{Command: "npm ci --force", WorkingDir: ".", Digest: "other"}
@@ -214,6 +217,7 @@ func TestCooldownWaits(t *testing.T) {
 	b.wantAt("asked", AwaitingHuman, AskHuman, stepRecovery)
 }
 
+// Conforms: 004-p3.1
 func TestANewPlanCountsFromTheNextIteration(t *testing.T) {
 	t.Parallel()
 	b := agentBench(t, basicPlan())

@@ -48,6 +48,7 @@ func (b *bench) verdict(v string) {
 	b.do(Proposed{N: b.s.Recovery.N, Source: SourceSuperloop, Action: b.s.Recovery.Attempt, Verdict: v, Rule: "r", Reason: "because"})
 }
 
+// Conforms: 002-tree-execute, 002-tree-continue
 func TestRemediationRemedies(t *testing.T) {
 	t.Parallel()
 	b := remediationBench(t)
@@ -95,6 +96,7 @@ func TestRemediationLeavesAlone(t *testing.T) {
 	}
 }
 
+// Conforms: 000-5.4-pop
 func TestRemediationGoesDeeper(t *testing.T) {
 	t.Parallel()
 	b := remediationBench(t)

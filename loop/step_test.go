@@ -99,6 +99,7 @@ func (b *bench) until(kind EffectKind, promise bool) {
 	}
 }
 
+// Conforms: 004-compat-tester
 func TestOneIterationInOrder(t *testing.T) {
 	p := basicPlan()
 	p.Checklists, p.Validation, p.Prerequisites, p.Evidence, p.StuckThreshold, p.Commit = true, "every", true, true, 3, "per_iteration"

@@ -11,6 +11,7 @@ import (
 
 // TestRecoveryUsage: every line is one that the schema knows, and says no more
 // than is known.
+// Conforms: 004-metric-usage
 func TestRecoveryUsage(t *testing.T) {
 	t.Parallel()
 	took, answered := int64(700), int64(0)

@@ -8,6 +8,7 @@ import (
 )
 
 // The published design's example, command by command.
+// Conforms: 004-flow-gated, 004-2-example
 func TestPublishedPolicy(t *testing.T) {
 	t.Parallel()
 	p := publishedPolicy(t)
@@ -67,6 +68,7 @@ func patternOf(p *Policy, v Verdict) string {
 }
 
 // By default everything needs an operator but what is listed.
+// Conforms: 004-principle-whitelist
 func TestDefaults(t *testing.T) {
 	t.Parallel()
 	s := Defaults()
@@ -80,6 +82,7 @@ func TestDefaults(t *testing.T) {
 }
 
 // The order of the rules, where several apply.
+// Conforms: 004-2-order
 func TestPrecedence(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -137,6 +140,7 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
+// Conforms: 004-sec-path
 func TestDecideBadDirectory(t *testing.T) {
 	t.Parallel()
 	s := Defaults()
@@ -160,6 +164,7 @@ func TestDecideWithoutPolicy(t *testing.T) {
 }
 
 // An entry may be longer than what is judged otherwise.
+// Conforms: 004-p1.4
 func TestLongEntry(t *testing.T) {
 	t.Parallel()
 	long := "echo " + strings.Repeat("a", MaxEntry-5)

@@ -55,6 +55,7 @@ var hostile = []string{
 	"if", "((gated arg); (b))", "$((gated arg); (b))", "echo 'x", "\"", "$(", "`", "<<E", "-x", "''", "gated(", "{", "case", "#", "{ gated arg }", "gated arg ;; x",
 }
 
+// Conforms: 004-goal-oversight, 004-nongoal-shell
 func TestHostileNeverRuns(t *testing.T) {
 	t.Parallel()
 	s := allowing("gated", "superseded *")

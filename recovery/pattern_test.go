@@ -8,6 +8,7 @@ import (
 )
 
 // Threat T3: what a pattern of require_human names, and what not.
+// Conforms: 004-2-human
 func TestPatternSemantics(t *testing.T) {
 	t.Parallel()
 	for pattern, cases := range map[string]map[string]match{

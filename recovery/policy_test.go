@@ -9,6 +9,7 @@ import (
 	"github.com/superloop/superloop/recovery/action"
 )
 
+// Conforms: 004-2-enabled, 004-2-auto, 004-2-human, 004-2-max, 004-2-cooldown, 004-2-unknown, 004-compat-absent
 func TestReadPolicyDefaults(t *testing.T) {
 	t.Parallel()
 	absent, problems := ReadPolicy()
@@ -147,6 +148,7 @@ func TestPolicyTests(t *testing.T) {
 	}
 }
 
+// Conforms: 002-future-3, 004-2-max, 004-2-cooldown
 func TestLimit(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 23, 6, 0, 0, 0, time.UTC)

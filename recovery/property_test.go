@@ -39,6 +39,7 @@ func drawSettings(t *rapid.T) Settings {
 
 // Decide is total and deterministic, and automatic only by the two rules that
 // make it so.
+// Conforms: 004-goal-safe
 func TestDecideProperties(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -88,6 +89,7 @@ func mustCompileRapid(t *rapid.T, s Settings) *Policy {
 
 // Threat T1: a text that differs from every entry in a single byte is not
 // granted.
+// Conforms: 004-goal-safe, 004-principle-whitelist, 004-p1.4, 004-sec-injection
 func TestOneByteEditIsNeverAutomatic(t *testing.T) {
 	t.Parallel()
 	for _, p := range []*Policy{publishedPolicy(t), mustCompile(t, func() Settings {
@@ -119,6 +121,7 @@ func TestOneByteEditIsNeverAutomatic(t *testing.T) {
 
 // Threat T2: a gated command, however it is wrapped, quoted and nested, is not
 // automatic under "allow".
+// Conforms: 004-sec-injection
 func TestEmbeddedCommandIsNeverAutomatic(t *testing.T) {
 	t.Parallel()
 	p := mustCompile(t, allowing("gated"))

@@ -26,6 +26,7 @@ const published = `{
   "fallback": {"command": "bun install --force", "confidence": "medium"}
 }`
 
+// Conforms: 004-1-example, 004-1-timestamp, 004-1-fallback
 func TestPublishedProposal(t *testing.T) {
 	t.Parallel()
 	p, problems := DecodeProposal([]byte(published), 900*time.Second)
@@ -44,6 +45,7 @@ func TestPublishedProposal(t *testing.T) {
 	}
 }
 
+// Conforms: 004-1-dir, 004-1-timeout
 func TestProposalDefaultsAndCaps(t *testing.T) {
 	t.Parallel()
 	edit := func(old, new string) string {
@@ -80,6 +82,7 @@ func TestProposalDefaultsAndCaps(t *testing.T) {
 }
 
 // What two readers could read differently is refused, with its place.
+// Conforms: 004-principle-structured, 004-1-version, 004-1-pattern
 func TestProposalIsReadStrictly(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ old, new, pointer string }{

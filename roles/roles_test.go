@@ -82,6 +82,7 @@ func TestLoadRefuses(t *testing.T) {
 
 // The words that the published design requires of the tester's prompt, and the
 // limits that every role is told.
+// Conforms: 004-flow-report, 004-1-file, 004-4-section, 004-4-category, 004-4-evidence, 004-4-propose, 004-p1.2
 func TestEmbeddedPromptsSayWhatTheyMust(t *testing.T) {
 	t.Parallel()
 	need := map[string][]string{

@@ -81,6 +81,7 @@ func kindOf(t *testing.T, file string) Kind {
 	return k
 }
 
+// Conforms: 004-1-example, 004-p1.1
 func TestValidFiles(t *testing.T) {
 	t.Parallel()
 	paths, err := filepath.Glob("testdata/valid/*.json")
@@ -113,6 +114,7 @@ func TestValidFiles(t *testing.T) {
 	}
 }
 
+// Conforms: 004-p1.1
 func TestBadFiles(t *testing.T) {
 	t.Parallel()
 	paths, err := filepath.Glob("testdata/bad/*.json")

@@ -133,6 +133,7 @@ func (n *testEnv) reviewing(starts int) {
 // TestMetricsOfARun: metrics are served while agents run; a supervisor that takes over
 // from one that was killed tells the same; a port in use is told before anything
 // begins, and the server ends with the run.
+// Conforms: 003-r4-metrics
 func TestMetricsOfARun(t *testing.T) {
 	t.Parallel()
 	n := newTestEnv(t, false)

@@ -132,6 +132,7 @@ func TestNotifyVerdicts(t *testing.T) {
 
 // One line of configuration is enough: whoever listens there is told when a loop
 // needs an operator, once, over a restart too, and what became of it.
+// Conforms: 004-principle-graceful, 004-3.3-webhook, 004-p2.4, 004-ac9
 func TestWebhookAlone(t *testing.T) {
 	t.Parallel()
 	posts := make(chan map[string]any, 10)
@@ -193,6 +194,7 @@ func TestWebhookAlone(t *testing.T) {
 }
 
 // Names are told of the kinds that they want, and each line of its own.
+// Conforms: 003-mgr-alert
 func TestChannelsByKind(t *testing.T) {
 	t.Parallel()
 	cfg, err := config.LoadBytes("/repo/.superloop/config.json", []byte(`{

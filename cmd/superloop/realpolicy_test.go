@@ -16,6 +16,7 @@ const twoCLIs = `{"id": "l", "spec_file": ".superloop/specs/l.md", "max_iteratio
 
 // TestRealFailurePolicy: the provider of the real claude is out of quota for an hour; the
 // real codex finishes both roles, and claude is asked once.
+// Conforms: 003-test-provider, 003-r1
 func TestRealFailurePolicy(t *testing.T) {
 	realCLIs(t, "claude", "codex")
 	t.Parallel()

@@ -50,6 +50,7 @@ const (
 // tests cannot start, the tester leaves the published proposal byte for byte, and
 // under the published policy it is executed without an operator; the project works
 // afterwards.
+// Conforms: 004-problem-diagnosed, 004-problem-esbuild
 func TestRealRecovery(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("SUPERLOOP_TEST_CLIS") == "" {

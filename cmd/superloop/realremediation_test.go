@@ -125,6 +125,7 @@ print("the tests pass")
 
 // TestRealRemediation are the real tools: what they say is recognised, and what fixes
 // it is what the rules say, with no role in between.
+// Conforms: 004-goal-auto
 func TestRealRemediation(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("SUPERLOOP_TEST_CLIS") == "" {

@@ -57,6 +57,7 @@ func TestSignatureOfStandardWebhooks(t *testing.T) {
 	}
 }
 
+// Conforms: 004-p2.4
 func TestWebhookRequest(t *testing.T) {
 	t.Parallel()
 	const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"

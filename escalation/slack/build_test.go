@@ -34,6 +34,7 @@ func everywhere(s string) notify.Message {
 	})
 }
 
+// Conforms: 004-3.3-slack
 func TestGoldenRenderings(t *testing.T) {
 	for name, m := range map[string]notify.Message{
 		"usual":    opened(),

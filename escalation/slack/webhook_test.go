@@ -152,6 +152,7 @@ func TestWebhookTLSFailure(t *testing.T) {
 }
 
 // TestThroughABadDay sends one message through everything that can go wrong for a while.
+// Conforms: 004-3.3-slack
 func TestThroughABadDay(t *testing.T) {
 	t.Parallel()
 	a := &answers{turns: []http.HandlerFunc{say(500, ""), reset, say(429, ""), say(429, "", "Retry-After", "1"), hang, say(200, "<html>"), say(200, "ok"), say(200, "ok")}}

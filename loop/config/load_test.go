@@ -97,6 +97,7 @@ func TestWarnings(t *testing.T) {
 }
 
 // The config that the bash original wrote loads, and means what it meant.
+// Conforms: 004-compat-loops
 func TestOriginalInit(t *testing.T) {
 	t.Parallel()
 	c, err := Load("testdata/original/init.json")

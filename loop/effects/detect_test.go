@@ -15,6 +15,8 @@ import (
 	"github.com/superloop/superloop/roles/agent/class"
 )
 
+// Conforms: 003-req-1, 003-pipe-detect, 003-pipe-respond, 003-c1-failed, 003-c1-event, 003-hook-status, 003-mgr-order
+// Conforms: 003-test-5s, 003-sc-time
 func TestDetectsAFailure(t *testing.T) {
 	t.Parallel()
 	inRoleWorld(t, func(t *testing.T, w *roleWorld) {
@@ -46,6 +48,7 @@ func TestDetectsAFailure(t *testing.T) {
 }
 
 // TestDetectTimes: how long it has taken from the end of the process on.
+// Conforms: 003-req-1, 003-pipe-detect, 003-mgr-duration, 003-test-detect
 func TestDetectTimes(t *testing.T) {
 	t.Parallel()
 	inRoleWorld(t, func(t *testing.T, w *roleWorld) {
@@ -184,6 +187,7 @@ func lastReport(digest string) func(w *roleWorld) {
 
 // TestAlertsHaveACause: failures of more than one role are looked at across roles, by
 // rules; only those alerts that ask for it get the cause.
+// Conforms: 003-c4-trigger-class, 003-c4-trigger-rate
 func TestAlertsHaveACause(t *testing.T) {
 	t.Parallel()
 	inRoleWorld(t, func(t *testing.T, w *roleWorld) {

@@ -42,6 +42,7 @@ func (r *recHost) kept(file string) (a archived) {
 	return a
 }
 
+// Conforms: 004-1-file, 004-p1.3
 func TestTake(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -343,6 +343,7 @@ func TestOutcome(t *testing.T) {
 }
 
 // TestRoleTimeLimit: what ends a role tells whose limit it was.
+// Conforms: 003-c1-timeout
 func TestRoleTimeLimit(t *testing.T) {
 	t.Parallel()
 	inRoleWorld(t, func(t *testing.T, w *roleWorld) {
@@ -373,6 +374,7 @@ func TestRoleTimeLimit(t *testing.T) {
 	})
 }
 
+// Conforms: 004-metric-usage
 func TestUsageOfRecovery(t *testing.T) {
 	t.Parallel()
 	inRoleWorld(t, func(t *testing.T, w *roleWorld) {

@@ -189,6 +189,7 @@ func sameObject(rt *rapid.T, raw json.RawMessage) json.RawMessage {
 
 // TestOwnFieldsAreOnTop is what `jq 'select(.event=="recovery_executed")|.exit_code'`
 // rests on; the order of the keys is what a fast reader rests on.
+// Conforms: 004-5-proposed
 func TestOwnFieldsAreOnTop(t *testing.T) {
 	line, err := AppendLine(nil, Event{Seq: 1, Timestamp: day, Event: "recovery_executed", LoopID: "l",
 		Fields: json.RawMessage(`{"z":true,"exit_code":3,"a":{"b":[1]}}`)})

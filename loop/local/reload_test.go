@@ -9,6 +9,7 @@ import (
 	"github.com/superloop/superloop/loop/journal"
 )
 
+// Conforms: 004-p3.1
 func TestAChangedConfigurationHoldsFromTheNextIteration(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, `echo nothing`, `"max_iterations": 2`)
@@ -37,6 +38,7 @@ func unknownKeys(n int) string {
 	return "{" + strings.Join(keys, ", ") + "}"
 }
 
+// Conforms: 004-p3.2
 func TestAWrongConfigurationIsSaidOnceAndTheOldOneStays(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, agentDone, ``)

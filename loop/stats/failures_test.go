@@ -3,6 +3,7 @@ package stats
 import "testing"
 
 // TestFailures: each run has its own failures, and All has those of both.
+// Conforms: 003-r4-metrics
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	f := story(t,

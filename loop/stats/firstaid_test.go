@@ -10,6 +10,7 @@ import (
 
 // Repaired and failed checks of installed tools are counted, in one journal and
 // over several; a saved time that nobody can have saved is not taken.
+// Conforms: 001-scope-telemetry, 001-p4-success, 001-p4-saved, 001-cons-cost
 func TestVerifiedTools(t *testing.T) {
 	t.Parallel()
 	fold := New()

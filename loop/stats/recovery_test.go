@@ -58,6 +58,7 @@ var mended = []string{
 	`r2 1 loop_stop {"status":"paused"}`,
 }
 
+// Conforms: 004-metric-proposals, 004-metric-success, 004-metric-escalations, 004-metric-time, 004-metric-categories
 func TestRecovery(t *testing.T) {
 	t.Parallel()
 	r := story(t, mended...).Report()
@@ -115,6 +116,7 @@ func names(groups []ProposalGroup) string {
 
 // TestRecoveryOutcomes: what the tests say counts more than the exit code, and
 // what they do not say changes nothing.
+// Conforms: 004-metric-success
 func TestRecoveryOutcomes(t *testing.T) {
 	t.Parallel()
 	base := []string{`r 1 recovery_proposed {"n":1,"verdict":"auto"}`, `r 1 recovery_executing {"n":1,"id":"x"}`}

@@ -15,6 +15,7 @@ func loaded(t testing.TB) *Catalog {
 }
 
 // The names that other designs use lead to the categories of the closed list.
+// Conforms: 000-3.1-category, 002-plan-2, 003-c2-names
 func TestCategoryAliases(t *testing.T) {
 	t.Parallel()
 	c := loaded(t)
@@ -82,6 +83,8 @@ func TestLookupWithoutIndex(t *testing.T) {
 
 // Handlers come in the order in which they are asked, and defaults are filled
 // in.
+// Conforms: 000-1-specific, 000-2-recipe, 000-2-order, 000-3.3-firstwins, 000-4.1-verify, 000-12-order
+// Conforms: 001-problem-default
 func TestOrderAndDefaults(t *testing.T) {
 	t.Parallel()
 	c := loaded(t)

@@ -24,6 +24,7 @@ var update = flag.Bool("update", false, "write what is made of the types and of 
 
 // The schemas are made from the Go types and their comments, so that they cannot
 // say anything else; this writes them (-update) and keeps them so.
+// Conforms: 000-4.1-shape
 func TestSchemasAreTheTypes(t *testing.T) {
 	g := newSchemaMaker(t)
 	for _, s := range []struct{ file, title, about, keys string }{
@@ -53,6 +54,7 @@ func TestSchemasAreTheTypes(t *testing.T) {
 
 // Every embedded file is valid by the schema of its kind, and by that of
 // overlays; a key that the types do not have is refused by both.
+// Conforms: 000-3.3-shape, 000-4.1-shape, 000-7-thin, 000-11-optional, 000-13-file, 001-scope-format
 func TestEmbeddedFilesByTheSchemas(t *testing.T) {
 	t.Parallel()
 	compiled := map[string]*jsonschema.Schema{}

@@ -190,6 +190,7 @@ func median(of []float64) float64 {
 // BenchmarkFailingLog classifies logs of 2 MB that end in a failure: what is to be
 // waited for between a failure and its verdict. cpu-ms is the thread's time on one
 // core, ms the time by the clock: medians.
+// Conforms: 003-pipe-classify
 func BenchmarkFailingLog(b *testing.B) {
 	c := embeddedClassifier(b)
 	logs := map[string][]byte{"mixed": append(testLog(2<<20), failingTail...)}

@@ -164,6 +164,7 @@ func (r *repeated) Read(p []byte) (int, error) {
 // A large log is classified in constant memory, and hundreds of times faster than
 // by trying every expression on every line. Times are the processor's, so that
 // other work on the machine does not count, and are compared with one another.
+// Conforms: 003-pipe-classify
 func TestLargeLog(t *testing.T) {
 	if testing.Short() || raced {
 		t.Skip("reads 100 MB")

@@ -12,6 +12,7 @@ import (
 	"github.com/superloop/superloop/internal/redact"
 )
 
+// Conforms: 000-8-reactive, 003-c2-first
 func TestNoFailure(t *testing.T) {
 	t.Parallel()
 	c := embeddedClassifier(t)

@@ -12,6 +12,7 @@ import (
 
 // Failures beyond the recorded corpus: more.jsonl is of tools that were run,
 // known.jsonl of texts that many tools are known to end with.
+// Conforms: 003-sc-classified
 func TestMoreFailures(t *testing.T) {
 	t.Parallel()
 	_, c := embedded(t)

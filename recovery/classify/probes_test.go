@@ -85,6 +85,7 @@ func TestDeclared(t *testing.T) {
 
 // A missing package is the environment's if the project declares it, the code's
 // if not, and only a proposal if nobody can look.
+// Conforms: 000-3.1-detect, 003-c2.4-fix
 func TestDeclaredDecides(t *testing.T) {
 	t.Parallel()
 	c := embeddedClassifier(t)
@@ -133,6 +134,7 @@ func TestFirstLine(t *testing.T) {
 	}
 }
 
+// Conforms: 000-3.1-detect
 func TestSimpleProbes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -76,6 +76,7 @@ func embedded(t *testing.T) (*catalog.Catalog, *classify.Classifier) {
 
 // The figures on failures of real tools: those on which the catalog may be
 // tuned, and those on which it was not.
+// Conforms: 002-plan-1, 003-c2-first, 003-test-classify, 003-r2, 003-sc-classified, 003-sc-fixes
 func TestRealFailures(t *testing.T) {
 	t.Parallel()
 	cat, c := embedded(t)

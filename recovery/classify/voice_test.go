@@ -39,6 +39,7 @@ func TestQuoted(t *testing.T) {
 }
 
 // A test that prints npm's words is not npm: npm speaks when the tests are over.
+// Conforms: 000-4.3-output
 func TestQuotedTool(t *testing.T) {
 	t.Parallel()
 	c := embeddedClassifier(t)

@@ -29,6 +29,7 @@ func ready(t testing.TB, change func(*recovery.Settings)) (*testEnv, action.Acti
 	return e, command("rm -f old")
 }
 
+// Conforms: 000-1-subplan, 004-p1.5
 func TestTheOrderOfSteps(t *testing.T) {
 	t.Parallel()
 	e, a := ready(t, nil)

@@ -26,6 +26,7 @@ func outcome(o RoleOutcome) RoleOutcome {
 }
 
 // TestDetect: every way of failing has its kind, its class and its blame.
+// Conforms: 003-c1-failed, 003-c1-blocked, 003-c1-error, 003-c1-timeout, 003-c1-event, 003-c1-none, 003-c2.7-pattern
 func TestDetect(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -171,6 +172,7 @@ func TestSignatures(t *testing.T) {
 
 // TestDetectAnything: whatever the facts are, words decide nothing, and a failure
 // always has a kind that is known.
+// Conforms: 003-req-silent
 func TestDetectAnything(t *testing.T) {
 	t.Parallel()
 	kinds := Kinds()

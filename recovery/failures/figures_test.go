@@ -24,6 +24,8 @@ func role(at time.Time, loop, event, runner string) Record {
 
 // TestFigures: two loops, one task of each; the rates are of the failures, the
 // times from the first failure of a task to its success.
+// Conforms: 003-mgr-duration, 003-metric-hour, 003-metric-worker, 003-metric-task, 003-metric-cause
+// Conforms: 003-metric-recovery
 func TestFigures(t *testing.T) {
 	t.Parallel()
 	var f Fold

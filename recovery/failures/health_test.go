@@ -23,6 +23,7 @@ func result(t testing.TB, a Agent, task int, o RoleOutcome) Result {
 
 // TestBreaker: three failures in a row over two tasks; a minute; a probe; two
 // minutes; a probe that succeeds.
+// Conforms: 003-c3-available
 func TestBreaker(t *testing.T) {
 	t.Parallel()
 	var h Health

@@ -21,6 +21,7 @@ func counted(h History) int { return count(h.Of(work), func(e Entry) bool { retu
 
 // TestHistoryOutcomes: a failure that is followed by another was not solved, one
 // that is followed by a success was, one that was mended does not count.
+// Conforms: 003-pipe-history
 func TestHistoryOutcomes(t *testing.T) {
 	t.Parallel()
 	var h History
@@ -61,6 +62,7 @@ func TestHistoryOutcomes(t *testing.T) {
 }
 
 // TestHistoryBounds: it stays small, the newest stay, and it survives JSON.
+// Conforms: 003-c3-count
 func TestHistoryBounds(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

@@ -38,6 +38,8 @@ func crash(t testing.TB, a Agent, says string) Event {
 }
 
 // TestThreeSteps: another agent, the cause, an operator.
+// Conforms: 003-req-2, 003-req-3, 003-pipe-first, 003-pipe-second, 003-pipe-third, 003-c3-mark, 003-c4-trigger-count
+// Conforms: 003-mgr-first, 003-mgr-second, 003-mgr-third, 003-mgr-release
 func TestThreeSteps(t *testing.T) {
 	t.Parallel()
 	opus := Agent{Runner: "claude", Provider: "anthropic", Model: "opus"}
@@ -72,6 +74,7 @@ func TestThreeSteps(t *testing.T) {
 }
 
 // TestAnswers: what each kind of failure leads to when it is the first.
+// Conforms: 003-c3-none
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	down := func(c Candidate, until time.Time) Candidate { c.Fit, c.Until = false, until; return c }
@@ -126,6 +129,7 @@ func TestAnswers(t *testing.T) {
 }
 
 // TestRefusedTwice: what two providers refuse is not tried with a third.
+// Conforms: 003-req-repeat
 func TestRefusedTwice(t *testing.T) {
 	t.Parallel()
 	refuse := RoleOutcome{Outcome: "error", Class: "refused"}
@@ -137,6 +141,7 @@ func TestRefusedTwice(t *testing.T) {
 }
 
 // TestSameFailure: the third time is an operator's, though none of them counts.
+// Conforms: 003-req-repeat
 func TestSameFailure(t *testing.T) {
 	t.Parallel()
 	mended := RoleOutcome{Outcome: "exit", Classified: &Classified{Category: "dependency", Infra: true, Repaired: true, Signature: "dependency-1"}}
@@ -261,6 +266,7 @@ func TestMended(t *testing.T) {
 
 // TestChoose: fit before on probation, another provider before the same, no lower
 // tier, then as listed.
+// Conforms: 003-c3-provider, 003-c3-tier, 003-c3-available
 func TestChoose(t *testing.T) {
 	t.Parallel()
 	a := func(r, p string, tier int) Candidate {
@@ -293,6 +299,7 @@ func TestChoose(t *testing.T) {
 // knows when to go on; nobody holds a task that is not being worked on; who failed
 // it is not given it before the cause was looked for; the bounds hold; what is
 // given is not changed, and survives JSON.
+// Conforms: 003-c3-mark, 003-c3-notagain, 003-hook-assign
 func TestFailurePolicy(t *testing.T) {
 	t.Parallel()
 	agents := []Agent{alice, bob, carol, {Runner: "claude", Provider: "anthropic", Model: "opus"}}

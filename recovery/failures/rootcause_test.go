@@ -32,6 +32,9 @@ func bug(sig string) RoleOutcome {
 var storeLine = Quote{Source: "implementer.log", File: "internal/store/store.go", Line: 41, Text: "panic: assignment to entry in nil map at internal/store/store.go:41"}
 
 // TestRules: which cause each rule finds, on what evidence, and what it would do.
+// Conforms: 003-c4-evidence-code, 003-c4-pattern-class, 003-c4-pattern-path, 003-c4-pattern-worker, 003-c4-cause-code
+// Conforms: 003-c4-cause-config, 003-c4-cause-dependency, 003-c4-cause-infra, 003-c4-unknown, 003-c4-fix
+// Conforms: 003-c5-prevention-deps, 003-r2
 func TestRules(t *testing.T) {
 	t.Parallel()
 	commit := CommitFact{SHA: "0123456789abcdef0123", At: noon, Subject: "store: faster", Files: []string{"internal/store/store.go", "docs/a.md"}}
@@ -123,6 +126,7 @@ func lawful(t interface {
 
 // TestAnalyseAnything: whatever the case, it is lawful, the same twice, and quotes
 // only what it was given.
+// Conforms: 003-c4-result
 func TestAnalyseAnything(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -186,6 +190,7 @@ func TestAnalysis(t *testing.T) {
 }
 
 // TestMerge: an answer counts as far as its evidence stands in the output.
+// Conforms: 003-c4-fix
 func TestMerge(t *testing.T) {
 	t.Parallel()
 	c := Case{Task: work, RunID: "r1", History: []Entry{entry(RoleOutcome{Outcome: "exit"}, alice)}}

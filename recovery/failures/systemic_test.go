@@ -27,6 +27,7 @@ func add(w *Watch, s Sample, now time.Time) []Alert {
 }
 
 // TestRates: above a fifth a warning, above a half critical, each once a window.
+// Conforms: 003-c4-trigger-rate, 003-alert-20, 003-alert-50
 func TestRates(t *testing.T) {
 	t.Parallel()
 	var w Watch
@@ -71,6 +72,7 @@ func TestRates(t *testing.T) {
 
 // TestCategory: more than five of one category over two tasks; one task's own
 // trouble is not systemic.
+// Conforms: 002-future-4, 003-c4-trigger-class, 003-alert-class
 func TestCategory(t *testing.T) {
 	t.Parallel()
 	play := func(tasks int) string {
@@ -92,6 +94,7 @@ func TestCategory(t *testing.T) {
 
 // TestSilence: an hour of failures without a success is an emergency; an hour of
 // nothing is none.
+// Conforms: 003-alert-hour
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	w := Watch{Thresholds: Thresholds{CriticalRate: -1, WarnRate: -1, SameCategory: -1}}

@@ -16,6 +16,7 @@ import (
 
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
+// Conforms: 002-future-1
 func TestScoreAndSuggest(t *testing.T) {
 	t.Parallel()
 	var m Memory

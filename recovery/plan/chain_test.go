@@ -170,6 +170,9 @@ func decode(t testing.TB, s string) Chain {
 	return c
 }
 
+// Conforms: 000-1-layered, 000-3.1-ready, 000-5.4-pop, 000-5.4-unlock, 000-5.4-execute, 000-5.4-on, 000-5.4-retry
+// Conforms: 000-5.4-done, 000-5.4-crumbs, 000-5.5-depth, 000-5.5-errors, 000-5.5-cycle, 000-5.6-cancel, 000-12-cycle
+// Conforms: 000-12-depth, 002-tree-nextone, 002-tree-ask, 002-rule-5, 003-pipe-fix
 func TestPaths(t *testing.T) {
 	t.Parallel()
 	for name, run := range map[string]func(*testing.T){

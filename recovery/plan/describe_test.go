@@ -72,6 +72,8 @@ Next:
   superloop chain cancel c-1
 `
 
+// Conforms: 000-3.1-optlabel, 000-3.1-locked, 000-3.1-notpossible, 000-5.3-where, 000-5.4-done, 000-5.5-errors
+// Conforms: 000-5.5-options, 000-6-shown-cli
 func TestDescribe(t *testing.T) {
 	t.Parallel()
 	w := deep(t)
@@ -97,6 +99,7 @@ func TestDescribe(t *testing.T) {
 }
 
 // Whatever an operator is told to type is taken.
+// Conforms: 000-5.5-options
 func TestWhatCanBeTypedIsTaken(t *testing.T) {
 	t.Parallel()
 	w := newWalk(t, option("a"), human("same"), option("same").with(func(c *Choice) { c.Key = "other/same" }))
@@ -140,6 +143,8 @@ func TestDescribeFolds(t *testing.T) {
 	}
 }
 
+// Conforms: 000-2-fallback, 000-5.3-id, 000-5.3-goal, 000-5.3-stack, 000-5.3-max, 000-5.3-times, 000-6-one
+// Conforms: 000-6-failure, 000-6-options, 000-6-chain, 000-6-fallback, 000-11-availability
 func TestResponse(t *testing.T) {
 	t.Parallel()
 	w := deep(t)

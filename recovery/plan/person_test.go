@@ -33,6 +33,7 @@ func (w *walk) judge(err error, refusal, before string) {
 	}
 }
 
+// Conforms: 000-3.1-locked, 000-3.1-notpossible, 000-6-execute, 000-6-escalate
 func TestPick(t *testing.T) {
 	t.Parallel()
 	for name, run := range map[string]func(*testing.T){
@@ -110,6 +111,7 @@ func TestPick(t *testing.T) {
 	}
 }
 
+// Conforms: 000-5.6-retry
 func TestRetry(t *testing.T) {
 	t.Parallel()
 	for name, run := range map[string]func(*testing.T){

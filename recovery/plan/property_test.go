@@ -68,6 +68,7 @@ func times(o Choice) int {
 
 // Whatever comes of each step over whatever options: it ends, within its bounds,
 // nothing is repeated but what may be, and every error is kept.
+// Conforms: 002-rule-2
 func TestChainsEnd(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -188,6 +189,7 @@ func invariants(rt *rapid.T, c Chain) {
 
 // Persons may choose and retry whatever and whenever; the chain stays sound, and
 // ends once they stop.
+// Conforms: 000-5.6-life
 func TestPersonsMeddle(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

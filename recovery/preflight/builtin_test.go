@@ -12,6 +12,7 @@ import (
 
 // TestBuiltin: both checks can be looked at, hold in an ordinary directory, and
 // have the ids under which a Store would keep the same ones.
+// Conforms: 003-c2.2-prevent
 func TestBuiltin(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -8,6 +8,7 @@ import (
 	"github.com/superloop/superloop/recovery/failures"
 )
 
+// Conforms: 003-c4-evidence-system
 func TestSnapshot(t *testing.T) {
 	t.Parallel()
 	dir := tree(t, map[string]string{"package-lock.json": "1", ".npmrc": "a", "own.conf": "x", "gone.lock": "y"})

@@ -117,6 +117,7 @@ DEPENDENCIES
 )
 
 // TestInStep: what is installed, and what its lock file says.
+// Conforms: 003-c2.4-prevent, 003-c5-prevention-deps
 func TestInStep(t *testing.T) {
 	t.Parallel()
 	npm := func(hidden string, dirs ...string) map[string]string {
@@ -192,6 +193,7 @@ func TestInStep(t *testing.T) {
 }
 
 // TestChanged: what has changed since an earlier look is seen.
+// Conforms: 003-c4-evidence-system
 func TestChanged(t *testing.T) {
 	t.Parallel()
 	dir := tree(t, map[string]string{"package-lock.json": npmLock, "node_modules/.package-lock.json": npmHidden, "node_modules/a/node_modules/b/": "", "node_modules/dev/": "", "node_modules/dev2/": ""})

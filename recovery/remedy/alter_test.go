@@ -71,6 +71,7 @@ func TestWhatMayRunAgain(t *testing.T) {
 }
 
 // A remedy never changes a command that it does not name, and never more of one than it says.
+// Conforms: 000-3.2-modifier
 func TestRemediesAlterOnlyWhatTheyName(t *testing.T) {
 	t.Parallel()
 	cat, all := embedded(t), modifiers(t)

@@ -24,6 +24,7 @@ func listing(t testing.TB, commands ...string) *recovery.Policy {
 }
 
 // What the engine never runs by itself, although the policy lists it.
+// Conforms: 000-3.1-risk, 000-3.2-manual, 002-3-p2, 002-sel-p2, 002-sel-p4, 003-c2.2-fix
 func TestWhatIsListedAndStillRefused(t *testing.T) {
 	t.Parallel()
 	cat := embedded(t)
@@ -101,6 +102,7 @@ func TestWhatIsListedAndStillRefused(t *testing.T) {
 	}
 }
 
+// Conforms: 004-nongoal-code
 func TestCodeIsNobodysToRepair(t *testing.T) {
 	t.Parallel()
 	f := failure("code_bug", npmRepo(t), []string{"npm", "test"}, handler("h", catalog.LayerMethod, "npm", catalog.Option{ID: "x", Strategy: catalog.CleanupRetry, Project: "clean_install"}), nil)
@@ -122,6 +124,7 @@ func tester(t testing.TB, command string) *recovery.Proposal {
 	return p
 }
 
+// Conforms: 000-5.1-dedupe
 func TestTheTestersProposal(t *testing.T) {
 	t.Parallel()
 	cat, p := embedded(t), Presets()["debian12"]

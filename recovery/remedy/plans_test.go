@@ -13,6 +13,8 @@ import (
 
 // Every example of every handler, classified for real, on every system: a plan
 // that holds together, in which something can be done or the reasons are told.
+// Conforms: 000-3.1-plural, 000-3.1-lock, 000-5.1-dedupe, 000-6-options, 000-12-matrix, 002-tree-plan, 002-1-p3
+// Conforms: 002-3-p3, 002-5-p3, 002-8-p4, 002-10-p3, 002-rule-1
 func TestEveryExampleOnEverySystem(t *testing.T) {
 	t.Parallel()
 	cat, presets := embedded(t), Presets()

@@ -44,6 +44,7 @@ func drawOption(t *rapid.T, i int) catalog.Option {
 // Whatever the options are: the plan holds together, the gate never lets pass
 // what ByItself refuses, and the order in which the options of one handler stand
 // changes nothing but ties.
+// Conforms: 000-3.1-recommended, 002-plan-4, 002-sel-p1, 002-sel-p3, 002-rule-1, 002-rule-3
 func TestPlanHoldsTogether(t *testing.T) {
 	t.Parallel()
 	cat, presets, dir := embedded(t), Presets(), npmRepo(t)
@@ -142,6 +143,7 @@ func TestScoreBreaksTies(t *testing.T) {
 	}
 }
 
+// Conforms: 002-plan-5
 func TestQuotedWordsAreTheSameForBash(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -154,6 +156,7 @@ func TestQuotedWordsAreTheSameForBash(t *testing.T) {
 	})
 }
 
+// Conforms: 000-5.2-now
 func TestDetectThisMachine(t *testing.T) {
 	t.Parallel()
 	p := Detect(context.Background(), t.TempDir())

@@ -12,6 +12,7 @@ import (
 )
 
 // Every recipe on every system: steps that can run there, or a reason.
+// Conforms: 000-1-subplan, 000-5.2-now, 000-12-matrix
 func TestEveryRecipeOnEverySystem(t *testing.T) {
 	t.Parallel()
 	cat, presets := embedded(t), Presets()

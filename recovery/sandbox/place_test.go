@@ -31,6 +31,7 @@ func link(t testing.TB, target, path string) {
 	}
 }
 
+// Conforms: 004-sec-path
 func TestResolve(t *testing.T) {
 	t.Parallel()
 	base, err := filepath.EvalSymlinks(t.TempDir())

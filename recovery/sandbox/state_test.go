@@ -41,6 +41,7 @@ func TestWhatACommandIsGiven(t *testing.T) {
 }
 
 // However it is written, bash gets the bytes that were approved.
+// Conforms: 004-1-command
 func TestTheSameBytes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, os.Getuid(), "")
@@ -95,6 +96,7 @@ func TestExitCodes(t *testing.T) {
 
 // The supervisor's environment is not the command's, and cannot be read from
 // there either.
+// Conforms: 004-sec-secrets
 func TestSecretsOfTheSupervisor(t *testing.T) {
 	t.Parallel()
 	const canary = "canary-5c1f0e"

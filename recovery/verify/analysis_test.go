@@ -9,6 +9,9 @@ import (
 	"github.com/superloop/superloop/recovery/catalog"
 )
 
+// Conforms: 001-problem, 001-scope-detect, 001-scope-others, 001-d2.1-usage, 001-d2.1-name, 001-d2.1-mode
+// Conforms: 001-d2.1-code, 001-d2.1-escaped, 001-flow-127, 001-flow-0, 001-flow-empty, 001-flow-analyse
+// Conforms: 001-api-repairable, 001-api-exit, 001-api-length, 001-p1
 func TestAnalyze(t *testing.T) {
 	t.Parallel()
 	const long = "mytool does many things with many files, and its authors like to say so at great length whenever they are asked, " +
@@ -88,6 +91,7 @@ func TestAnalyze(t *testing.T) {
 
 // No output makes the analysis fail, and what it suggests always passes on the
 // output that it came from.
+// Conforms: 001-d2.1-pattern, 001-api-pure, 001-api-suggested
 func TestAnalyzeProperty(t *testing.T) {
 	t.Parallel()
 	parts := []string{"Usage:", "usage of ", "tool", " [-h]", "\n", "\r\n", "\x1b[1m", "\x1b[0m", "Try 'tool --help'", "--version", "unknown option", " ", "\t-x  y\n",
@@ -113,6 +117,7 @@ func TestAnalyzeProperty(t *testing.T) {
 
 // A hostile output costs little, whatever its size: a square of it would run into
 // the time limit of go test.
+// Conforms: 001-sec-hostile
 func TestAnalyzeIsBounded(t *testing.T) {
 	t.Parallel()
 	for name, out := range map[string]string{
@@ -127,6 +132,7 @@ func TestAnalyzeIsBounded(t *testing.T) {
 	}
 }
 
+// Conforms: 001-driver-diverse
 func TestAsksOnly(t *testing.T) {
 	t.Parallel()
 	for command, want := range map[string]string{

@@ -49,6 +49,7 @@ func recordings(t testing.TB, name string) [][]byte {
 
 // What works is repaired, and by a section that passes on what was written; what
 // is broken never is.
+// Conforms: 001-problem, 001-driver-ci, 001-driver-diverse, 001-d2.1-pattern
 func TestRecordedTools(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -132,6 +133,7 @@ func fits(t *testing.T, in batchIn, got batchOut) {
 
 // Whatever a broken tool writes before it ends, a whole help included, it is not
 // repaired.
+// Conforms: 001-sec-hostile
 func TestBrokenAfterHelp(t *testing.T) {
 	t.Parallel()
 	const help = "Usage: tool [OPTIONS] FILE\n\nOptions:\n  -o FILE  where to write\n  -h       this help\n"

@@ -12,6 +12,7 @@ import (
 )
 
 // Whatever is wrong with the file, what is in force stays, and it is said once.
+// Conforms: 004-p3.2
 func TestRejected(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

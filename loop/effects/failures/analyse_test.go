@@ -52,6 +52,7 @@ func (w *failuresWorld) cause() (rc failures.RootCause, text string) {
 	return rc, string(data)
 }
 
+// Conforms: 003-c4-evidence-logs
 func TestAnalysesARole(t *testing.T) {
 	t.Parallel()
 	w := newFailuresWorld(t)
@@ -98,6 +99,7 @@ func TestAnUnsureCauseHasNoCommand(t *testing.T) {
 	}
 }
 
+// Conforms: 003-c4-unknown
 func TestAnalysesTheTests(t *testing.T) {
 	t.Parallel()
 	w := newFailuresWorld(t)
@@ -158,6 +160,7 @@ func TestHistoryOfTheTests(t *testing.T) {
 	}
 }
 
+// Conforms: 003-pipe-history
 func TestHistoryOfARole(t *testing.T) {
 	t.Parallel()
 	w := newFailuresWorld(t)
@@ -241,6 +244,7 @@ func TestQuoted(t *testing.T) {
 
 // A cause that is sure is looked for before each iteration from now on; a suspicion only
 // if a look agrees with it.
+// Conforms: 003-c2.2-prevent, 003-c5-prevention, 003-mgr-second-prevent
 func TestAddsAPrevention(t *testing.T) {
 	t.Parallel()
 	w := newFailuresWorld(t)
@@ -261,6 +265,7 @@ func TestAddsAPrevention(t *testing.T) {
 	w.said()
 }
 
+// Conforms: 003-c5-prevention-path, 003-test-enoent
 func TestAddsASuspicion(t *testing.T) {
 	t.Parallel()
 	w := newFailuresWorld(t)
@@ -323,6 +328,7 @@ func TestARootCauseThatIsNotWritten(t *testing.T) {
 	}
 }
 
+// Conforms: 003-c4-evidence-code
 func TestFacts(t *testing.T) {
 	t.Parallel()
 	w := newFailuresWorld(t)
@@ -504,6 +510,7 @@ func TestTimeOfTheDiagnostician(t *testing.T) {
 	}
 }
 
+// Conforms: 003-c4-evidence-task
 func TestDiagnosticianPrompt(t *testing.T) {
 	t.Parallel()
 	c := failures.Case{Task: failures.Task{Loop: "one", Role: "tester"}, Evidence: []failures.Quote{{Text: "q"}}}

@@ -38,6 +38,7 @@ func prints(code int, stdout, stderr string) proc.Result {
 	return proc.Result{Ended: proc.Exited, Code: code, Stdout: proc.Capture{Head: []byte(stdout)}, Stderr: proc.Capture{Head: []byte(stderr)}}
 }
 
+// Conforms: 001-sec-isolation, 001-sec-hang
 func TestAToolWorks(t *testing.T) {
 	t.Parallel()
 	w := toolWorld(t, map[string]proc.Result{"mytool --version": prints(0, "mytool 4.1\n", "")})
@@ -101,6 +102,7 @@ func TestAToolCheckIsBrokenOff(t *testing.T) {
 	}
 }
 
+// Conforms: 001-d1-all
 func TestAToolCheckIsRepaired(t *testing.T) {
 	t.Parallel()
 	w := toolWorld(t, map[string]proc.Result{"mytool --version": prints(2, "", "usage: mytool [check]\n")})
@@ -115,6 +117,7 @@ func TestAToolCheckIsRepaired(t *testing.T) {
 	}
 }
 
+// Conforms: 001-d2.2-same, 001-sec-data, 001-sec-hang
 func TestAToolIsDoubtful(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

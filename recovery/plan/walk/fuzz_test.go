@@ -10,6 +10,7 @@ import (
 )
 
 // FuzzChain: a file is a chain that can be walked on and saved again, or a *BrokenError with its place.
+// Conforms: 000-5.6-form
 func FuzzChain(f *testing.F) {
 	for _, c := range []plan.Chain{newChain(option("ci")), deep()} {
 		data, err := plan.Record(c)

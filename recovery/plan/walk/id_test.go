@@ -9,6 +9,7 @@ import (
 	"github.com/superloop/superloop/recovery/plan"
 )
 
+// Conforms: 000-5.3-id
 func TestNewID(t *testing.T) {
 	t.Parallel()
 	var ids []string

@@ -179,6 +179,7 @@ func goOn(t *testing.T, dir string) (asked bool) {
 	return asked
 }
 
+// Conforms: 000-5.6-save, 000-14.1
 func TestKilledAtEverySave(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -202,6 +203,7 @@ func TestKilledAtEverySave(t *testing.T) {
 	}
 }
 
+// Conforms: 000-5.6-load
 func TestKilledInTheMiddleOfACommand(t *testing.T) {
 	t.Parallel()
 	for n := range len(strings.Fields(theWay)) {

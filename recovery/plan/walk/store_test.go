@@ -21,6 +21,7 @@ func write(t *testing.T, s Store, id string, data []byte) {
 	}
 }
 
+// Conforms: 000-5.6-load, 000-5.6-form
 func TestStore(t *testing.T) {
 	t.Parallel()
 	s := Store{Dir: filepath.Join(t.TempDir(), "a", "chains")}

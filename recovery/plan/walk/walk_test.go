@@ -196,6 +196,7 @@ func TestWalkAlone(t *testing.T) {
 
 // Nothing runs that is not on the disk, whatever the disk does, and the next walk
 // goes on.
+// Conforms: 000-5.6-save
 func TestWalkOnABadDisk(t *testing.T) {
 	t.Parallel()
 	full := errors.New("no space left on device")

@@ -200,6 +200,7 @@ func TestFaults(t *testing.T) {
 
 // TestHistory plays random histories of one account against what the doc
 // comments promise.
+// Conforms: 003-c2.6-prevent
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

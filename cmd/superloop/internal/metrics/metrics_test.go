@@ -167,6 +167,7 @@ func envSays() map[string]float64 {
 }
 
 // TestNight: each scrape reads on, and gives what one that reads everything gives.
+// Conforms: 003-metric-recovery
 func TestNight(t *testing.T) {
 	t.Parallel()
 	b := newBook(t)
