@@ -194,7 +194,7 @@ func TestWebhookAlone(t *testing.T) {
 }
 
 // Names are told of the kinds that they want, and each line of its own.
-// Conforms: 003-mgr-alert
+// Conforms: 003-alert-told
 func TestChannelsByKind(t *testing.T) {
 	t.Parallel()
 	cfg, err := config.LoadBytes("/repo/.superloop/config.json", []byte(`{

@@ -88,6 +88,7 @@ func TestRunnerNeedsAHuman(t *testing.T) {
 	}
 }
 
+// Conforms: 003-alert-told, 003-r4-alerts
 func TestFailuresAreMoreThanOneRoles(t *testing.T) {
 	t.Parallel()
 	alert := failures.Alert{Severity: "high", Category: "network", Runs: 9, Failures: 7, Since: recStart.Add(-time.Hour), At: recStart, Cause: "the proxy", Loops: []string{"a", "b"}}

@@ -113,7 +113,7 @@ func TestEndsNotKept(t *testing.T) {
 	}
 }
 
-// Conforms: 003-alert-told, 003-r4-alerts
+// Conforms: 003-r4-alerts
 func TestAlerts(t *testing.T) {
 	t.Parallel()
 	inRoleWorld(t, func(t *testing.T, w *roleWorld) {

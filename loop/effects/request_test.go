@@ -70,7 +70,7 @@ func TestQuestionIsCut(t *testing.T) {
 	}
 }
 
-// Conforms: 003-mgr-block
+// Conforms: 003-mgr-block, 003-mgr-alert
 func TestQuestionAboutARole(t *testing.T) {
 	t.Parallel()
 	cause := &loop.Cause{Role: "tester", Type: "config", By: "rules", Confidence: 0.9, Summary: "no token", Location: "a.go:3", Fix: "person", Instruction: "set it",

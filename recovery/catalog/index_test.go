@@ -83,8 +83,7 @@ func TestLookupWithoutIndex(t *testing.T) {
 
 // Handlers come in the order in which they are asked, and defaults are filled
 // in.
-// Conforms: 000-1-specific, 000-2-recipe, 000-2-order, 000-3.3-firstwins, 000-4.1-verify, 000-12-order
-// Conforms: 001-problem-default
+// Conforms: 000-1-specific, 000-2-recipe, 000-2-order, 000-4.1-verify, 000-12-order, 001-problem-default
 func TestOrderAndDefaults(t *testing.T) {
 	t.Parallel()
 	c := loaded(t)

@@ -44,7 +44,7 @@ handlers:
       - {tool: mytool 1, command: mytool, exit_code: 1, stderr: "mytool: bad input"}
 `
 
-// Conforms: 000-7-thin, 000-10-free
+// Conforms: 000-7-thin
 func TestOverlayAddsAndChanges(t *testing.T) {
 	t.Parallel()
 	c, ps, _ := overlays(t, map[string]string{
@@ -166,8 +166,8 @@ func TestRepositoryIsMarked(t *testing.T) {
 }
 
 // A broken file is left out whole, and the others count.
-// Conforms: 000-3.1-id, 000-3.1-category, 000-3.1-label, 000-3.1-recommended, 000-3.1-strategy, 000-11-strategies
-// Conforms: 000-11-required, 000-11-optional, 002-rule-4
+// Conforms: 000-1-reuse, 000-3.1-id, 000-3.1-category, 000-3.1-label, 000-3.1-recommended, 000-3.1-strategy
+// Conforms: 000-11-strategies, 000-11-required, 000-11-optional, 002-rule-4
 func TestBrokenOverlays(t *testing.T) {
 	t.Parallel()
 	guard := "layer: guard\nhandlers: [{id: g, label: G, category: code_bug, guard: strong, match: {any: [assertion failed here]}}]\n"

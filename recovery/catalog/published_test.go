@@ -8,7 +8,7 @@ import (
 
 // TestFewRecipesHaveHandlers: what methods and systems share is written down once, so that at least four of five
 // recipes need no handler of their own, and none needs more than three.
-// Conforms: 000-10-few
+// Conforms: 000-3.3-optional, 000-10-few
 func TestFewRecipesHaveHandlers(t *testing.T) {
 	t.Parallel()
 	c := loaded(t)
@@ -34,7 +34,7 @@ func TestFewRecipesHaveHandlers(t *testing.T) {
 
 // TestFieldsAHandlerMustHave: a handler, or an option of it, that lacks a field which the published design requires is
 // refused, and the problem names the field.
-// Conforms: 000-11-required, 000-11-optrequired
+// Conforms: 000-3.1-id, 000-3.1-optid, 000-11-required, 000-11-optrequired
 func TestFieldsAHandlerMustHave(t *testing.T) {
 	t.Parallel()
 	before, rest, _ := strings.Cut(newHandler, "    options:\n")
@@ -42,12 +42,13 @@ func TestFieldsAHandlerMustHave(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"match": {strings.Replace(newHandler, `    match: {any: ['mytool: cannot reach (?P<host>\S+)']}`+"\n", "", 1),
 			"/handlers/0: says nothing that a failure must have"},
-		"id":           {strings.Replace(newHandler, "id: mytool_down", "priority: 1", 1), "id"},
-		"category":     {strings.Replace(newHandler, "category: network_error", "priority: 1", 1), "category"},
-		"options":      {before + "    examples:\n" + after, "options"},
-		"its id":       {strings.Replace(newHandler, "id: ask, ", "", 1), "/handlers/0/options/1: has no id"},
-		"its label":    {strings.Replace(newHandler, "label: Ask, ", "", 1), "/handlers/0/options/1: has no label"},
-		"its strategy": {strings.Replace(newHandler, "strategy: manual, ", "", 1), "strategy"},
+		"id":               {strings.Replace(newHandler, "id: mytool_down", "priority: 1", 1), "id"},
+		"category":         {strings.Replace(newHandler, "category: network_error", "priority: 1", 1), "category"},
+		"options":          {before + "    examples:\n" + after, "options"},
+		"an id of its own": {strings.Replace(newHandler, "id: ask", "id: wait", 1), "wait"},
+		"its id":           {strings.Replace(newHandler, "id: ask, ", "", 1), "/handlers/0/options/1: has no id"},
+		"its label":        {strings.Replace(newHandler, "label: Ask, ", "", 1), "/handlers/0/options/1: has no label"},
+		"its strategy":     {strings.Replace(newHandler, "strategy: manual, ", "", 1), "strategy"},
 	} {
 		if c.text == newHandler {
 			t.Fatalf("%s: nothing was taken away from\n%s", name, newHandler)

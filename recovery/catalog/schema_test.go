@@ -24,7 +24,6 @@ var update = flag.Bool("update", false, "write what is made of the types and of 
 
 // The schemas are made from the Go types and their comments, so that they cannot
 // say anything else; this writes them (-update) and keeps them so.
-// Conforms: 000-4.1-shape
 func TestSchemasAreTheTypes(t *testing.T) {
 	g := newSchemaMaker(t)
 	for _, s := range []struct{ file, title, about, keys string }{

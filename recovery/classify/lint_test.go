@@ -6,7 +6,7 @@ import (
 	"github.com/superloop/superloop/recovery/catalog"
 )
 
-// Conforms: 000-12-intended, 000-12-false, 002-future-4
+// Conforms: 000-3.1-pattern, 000-12-intended, 000-12-false
 func TestEmbeddedExamples(t *testing.T) {
 	if raced {
 		t.Skip("one goroutine and thousands of examples: the race detector adds only time")

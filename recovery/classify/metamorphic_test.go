@@ -123,7 +123,6 @@ func variants() []variant {
 }
 
 // The verdict on an example does not depend on how its output comes along.
-// Conforms: 000-3.1-pattern
 func TestMetamorphic(t *testing.T) {
 	t.Parallel()
 	cat := embedded(t)

@@ -44,7 +44,7 @@ func drawOption(t *rapid.T, i int) catalog.Option {
 // Whatever the options are: the plan holds together, the gate never lets pass
 // what ByItself refuses, and the order in which the options of one handler stand
 // changes nothing but ties.
-// Conforms: 000-3.1-recommended, 002-plan-4, 002-sel-p1, 002-sel-p3, 002-rule-1, 002-rule-3
+// Conforms: 000-3.1-recommended, 002-rule-1
 func TestPlanHoldsTogether(t *testing.T) {
 	t.Parallel()
 	cat, presets, dir := embedded(t), Presets(), npmRepo(t)

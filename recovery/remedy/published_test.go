@@ -75,12 +75,12 @@ func playPublished(t *testing.T, all map[string]publishedFailure) {
 // TestPublishedHandlers: each failure for which the remediation model has a handler is recognised by one of superloop's,
 // which offers what the model does.
 // Conforms: 000-1-shared, 000-1-specific, 000-2-recipe, 000-2-method, 000-2-infra, 000-2-bootstrap, 000-3.1-exit
-// Conforms: 000-3.1-id, 000-3.1-pep668, 000-3.3-specific, 000-3.4-pip-pep668, 000-3.4-pip-missing
-// Conforms: 000-3.4-cargo-rustc, 000-3.4-cargo-gcc, 000-3.4-cargo-lib, 000-3.4-npm-eacces, 000-3.4-npm-missing
-// Conforms: 000-3.4-apt-stale, 000-3.4-apt-locked, 000-3.4-dnf, 000-3.4-snap, 000-3.4-brew, 000-3.4-curl, 000-3.4-git
-// Conforms: 000-3.5-offline, 000-3.5-blocked, 000-3.5-disk, 000-3.5-sudoers, 000-3.5-password, 000-3.5-permission
-// Conforms: 000-3.5-oom, 000-3.5-timeout, 000-3.6-manager, 000-3.6-shell, 000-4.2-none, 000-4.2-headers
-// Conforms: 000-4.2-conflict, 000-4.2-repo, 000-7-cases, 000-8-build, 000-13-map
+// Conforms: 000-3.1-pep668, 000-3.3-specific, 000-3.4-pip-pep668, 000-3.4-pip-missing, 000-3.4-cargo-rustc
+// Conforms: 000-3.4-cargo-gcc, 000-3.4-cargo-lib, 000-3.4-npm-eacces, 000-3.4-npm-missing, 000-3.4-apt-stale
+// Conforms: 000-3.4-apt-locked, 000-3.4-dnf, 000-3.4-snap, 000-3.4-brew, 000-3.4-curl, 000-3.4-git, 000-3.5-offline
+// Conforms: 000-3.5-blocked, 000-3.5-disk, 000-3.5-sudoers, 000-3.5-password, 000-3.5-permission, 000-3.5-oom
+// Conforms: 000-3.5-timeout, 000-3.6-manager, 000-3.6-shell, 000-4.2-none, 000-4.2-headers, 000-4.2-conflict
+// Conforms: 000-4.2-repo, 000-7-cases, 000-8-build, 000-13-map
 func TestPublishedHandlers(t *testing.T) {
 	t.Parallel()
 	playPublished(t, map[string]publishedFailure{
@@ -133,8 +133,8 @@ func TestPublishedHandlers(t *testing.T) {
 
 // TestPublishedPatterns: the patterns of the published designs lead to the remedies that they name, and what they call
 // a person's or the code's runs by nothing.
-// Conforms: 003-c2.3-ts, 003-c2.3-fix, 003-c2.4-pattern, 004-app-module, 004-app-version, 004-app-dist, 004-app-next
-// Conforms: 004-app-tsc, 004-app-eacces, 004-app-enospc, 004-app-enomem
+// Conforms: 002-future-4, 003-c2.3-ts, 003-c2.3-fix, 003-c2.4-pattern, 004-app-module, 004-app-version, 004-app-dist
+// Conforms: 004-app-next, 004-app-tsc, 004-app-eacces, 004-app-enospc, 004-app-enomem
 func TestPublishedPatterns(t *testing.T) {
 	t.Parallel()
 	bun := map[string]string{"package.json": `{"name":"x","scripts":{"build":"next build"},"dependencies":{"express":"4","next":"14"},"devDependencies":{"vitest":"1","esbuild":"0.27.2"}}`, "bun.lock": "{}"}
@@ -186,7 +186,7 @@ func TestCaseOfOutputDoesNotMatter(t *testing.T) {
 
 // TestOptionsOfAllLayersAreCollected: a plan has the options of all handlers that match, what is recommended by the most
 // specific layer first, and then by what is ready, locked and impossible.
-// Conforms: 000-5.1-collect, 000-5.1-sort, 000-5.1-priority, 000-13-options
+// Conforms: 000-3.3-firstwins, 000-5.1-collect, 000-5.1-sort, 000-5.1-priority, 000-13-options
 func TestOptionsOfAllLayersAreCollected(t *testing.T) {
 	t.Parallel()
 	of := func(id string, layer catalog.Layer) *catalog.Handler {
@@ -226,5 +226,75 @@ func TestOptionsOfAllLayersAreCollected(t *testing.T) {
 		if !slices.IsSortedFunc(own, func(a, b Option) int { return rank[a.Availability] - rank[b.Availability] }) {
 			t.Errorf("%s: not in order: %+v", first, own)
 		}
+	}
+}
+
+// TestOrderOfOptions: who can carry an option out comes first, then whether it can be done, the confidence and the risk.
+// Conforms: 002-plan-4, 002-sel-p1, 002-sel-p3, 002-rule-3
+func TestOrderOfOptions(t *testing.T) {
+	t.Parallel()
+	run := func(id string, change func(*catalog.Option)) catalog.Option {
+		o := catalog.Option{ID: id, Label: id, Strategy: catalog.EnvFix, Commands: [][]string{{"npm", "run", id}}, Confidence: .5}
+		change(&o)
+		return o
+	}
+	want := []catalog.Option{
+		run("best", func(o *catalog.Option) { o.Recommended, o.Confidence = true, .1 }),
+		run("sure", func(o *catalog.Option) { o.Confidence = .9 }),
+		run("harmless", func(*catalog.Option) {}),
+		run("risky", func(o *catalog.Option) { o.Risk = catalog.RiskHigh }),
+		run("doubtful", func(o *catalog.Option) { o.Confidence = .3 }),
+		run("locked", func(o *catalog.Option) { o.Commands, o.Confidence = [][]string{{"cmake", "--version"}}, 1 }),
+		run("impossible", func(o *catalog.Option) { o.Commands, o.Confidence = [][]string{{"frobnicate"}}, 1 }),
+		run("person", func(o *catalog.Option) { o.Executor, o.Confidence = catalog.ByHuman, 1 }),
+	}
+	options := slices.Clone(want)
+	slices.Reverse(options)
+	f := failure("auth", npmRepo(t), []string{"npm", "test"}, handler("h", catalog.LayerMethod, "npm", options...), nil)
+	plan := Resolve(embedded(t), f, Presets()["debian12"], Situation{Dir: f.Dir})
+	var got []string
+	for _, o := range plan.Options {
+		if o.From.ID == "h" {
+			got = append(got, o.ID)
+		}
+	}
+	var ids []string
+	for _, o := range want {
+		ids = append(ids, o.ID)
+	}
+	if !slices.Equal(got, ids) {
+		t.Errorf("got  %q\nwant %q", got, ids)
+	}
+}
+
+// TestSourcesComeFirst: a package source that a recipe needs is set up before the package is installed from it.
+// Conforms: 000-8-source
+func TestSourcesComeFirst(t *testing.T) {
+	t.Parallel()
+	o := Install(embedded(t), "kubectl", Presets()["debian_slim"].With("curl"), Situation{})
+	source, install := strings.Index(o.Command, "sources.list.d"), strings.Index(o.Command, "apt-get install")
+	if o.Availability != Ready || source < 0 || install < source {
+		t.Errorf("%s: %s", o.Availability, o.Command)
+	}
+}
+
+// TestANewToolNeedsOnlyARecipe: what is known of a method serves a tool that only has a recipe, and no handler.
+// Conforms: 000-10-free
+func TestANewToolNeedsOnlyARecipe(t *testing.T) {
+	t.Parallel()
+	cat := *embedded(t)
+	cat.Recipes = append(slices.Clone(cat.Recipes), catalog.Recipe{ID: "newtool", CLI: "newtool", Label: "New", Category: "python",
+		Install: map[string][][]string{"pip": {{"pip3", "install", "newtool"}}, "pipx": {{"pipx", "install", "newtool"}}}})
+	cat = catalog.Catalog{Categories: cat.Categories, Chains: cat.Chains, Handlers: cat.Handlers, Recipes: cat.Recipes, Projects: cat.Projects, Managers: cat.Managers, Names: cat.Names}
+	c, err := classify.New(&cat, classify.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := publishedFailure{tool: "newtool", command: "pip3 install newtool", stderr: "error: externally-managed-environment"}
+	f, plan, _ := p.plan(t, &cat, c)
+	if f.Handler != "pep668" || !slices.ContainsFunc(plan.Options, func(o Option) bool {
+		return o.Strategy == catalog.InstallDepThenSwitch && o.Availability == Locked && strings.HasSuffix(o.Command, "pipx install newtool")
+	}) {
+		t.Errorf("%s: %+v", f.Handler, plan.Options)
 	}
 }

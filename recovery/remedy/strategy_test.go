@@ -15,8 +15,8 @@ import (
 // Conforms: 000-1-reuse, 000-3.1-availability, 000-3.1-lock, 000-3.1-impossible, 000-3.1-ready, 000-3.2-install-dep
 // Conforms: 000-3.2-then-switch, 000-3.2-packages, 000-3.2-switch, 000-3.2-modifier, 000-3.2-repo, 000-3.2-upgrade
 // Conforms: 000-3.2-env, 000-3.2-manual, 000-3.2-cleanup, 000-3.2-rule, 000-5.2-dep-norecipe, 000-5.2-dep-missing
-// Conforms: 000-5.2-dep-there, 000-5.2-switch, 000-5.2-retry, 000-5.2-packages, 000-8-source, 000-12-dep
-// Conforms: 000-12-switch, 000-12-modifier, 000-12-packages, 002-1-p2-steps, 002-plan-3, 002-plan-5, 002-rule-5
+// Conforms: 000-5.2-dep-there, 000-5.2-switch, 000-5.2-retry, 000-5.2-packages, 000-12-dep, 000-12-switch
+// Conforms: 000-12-modifier, 000-12-packages, 002-1-p2-steps, 002-plan-3, 002-plan-5, 002-rule-5
 func TestStrategies(t *testing.T) {
 	t.Parallel()
 	cat, pre := embedded(t), Presets()

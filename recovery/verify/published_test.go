@@ -2,6 +2,9 @@ package verify
 
 import (
 	"context"
+	"go/parser"
+	"go/token"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -62,5 +65,36 @@ func TestAnalysisNamesTheTool(t *testing.T) {
 		if a.HasToolName != (c.spelling != "") || a.ToolName != c.spelling || a.HasUsageText != c.usage {
 			t.Errorf("%s: %+v", name, a)
 		}
+	}
+}
+
+// TestRepairOnlyAsks: the package reaches neither a network nor a disk, so that all it does to a tool is to have it run
+// by its caller.
+// Conforms: 001-driver-offline, 001-sec-download, 001-sec-source
+func TestRepairOnlyAsks(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := 0
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		read++
+		for _, im := range f.Imports {
+			path := strings.Trim(im.Path.Value, `"`)
+			if path == "os" || path == "syscall" || path == "net" || strings.HasPrefix(path, "net/") || strings.HasPrefix(path, "os/") || strings.HasSuffix(path, "/internal/durable") {
+				t.Errorf("%s imports %s", file, path)
+			}
+		}
+	}
+	if read == 0 {
+		t.Error("no file was read")
 	}
 }

@@ -49,7 +49,7 @@ func recordings(t testing.TB, name string) [][]byte {
 
 // What works is repaired, and by a section that passes on what was written; what
 // is broken never is.
-// Conforms: 001-problem, 001-driver-ci, 001-driver-diverse, 001-d2.1-pattern
+// Conforms: 001-problem, 001-driver-ci, 001-driver-diverse, 001-d1-all, 001-d2.1-pattern
 func TestRecordedTools(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

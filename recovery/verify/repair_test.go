@@ -61,10 +61,9 @@ func (p *processes) tool(t *testing.T, name, text string) Tool {
 	return Tool{ID: name, CLI: name, Verify: catalog.Verify{Command: name + " --version", Mode: catalog.ModeVersion, Origin: catalog.VerifyGenerated}}
 }
 
-// Conforms: 001-scope-adjust, 001-driver-compat, 001-driver-offline, 001-d1-rerun, 001-d2.1-code, 001-d2.2-help
-// Conforms: 001-d2.2-h, 001-d3-copy, 001-d3-type, 001-d3-original, 001-d3-repaired, 001-d3-method, 001-d3-first
-// Conforms: 001-trade-positive, 001-flow-clone, 001-flow-next, 001-api-json, 001-p3, 001-sec-download, 001-sec-source
-// Conforms: 001-sec-wrong
+// Conforms: 001-scope-adjust, 001-driver-compat, 001-d1-rerun, 001-d2.1-code, 001-d2.2-help, 001-d2.2-h, 001-d3-copy
+// Conforms: 001-d3-type, 001-d3-original, 001-d3-repaired, 001-d3-method, 001-d3-first, 001-trade-positive
+// Conforms: 001-flow-clone, 001-flow-next, 001-api-json, 001-p3, 001-sec-wrong
 func TestRepair(t *testing.T) {
 	t.Parallel()
 	p := newProcesses(t)

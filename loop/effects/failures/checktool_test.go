@@ -102,7 +102,6 @@ func TestAToolCheckIsBrokenOff(t *testing.T) {
 	}
 }
 
-// Conforms: 001-d1-all
 func TestAToolCheckIsRepaired(t *testing.T) {
 	t.Parallel()
 	w := toolWorld(t, map[string]proc.Result{"mytool --version": prints(2, "", "usage: mytool [check]\n")})
@@ -117,7 +116,7 @@ func TestAToolCheckIsRepaired(t *testing.T) {
 	}
 }
 
-// Conforms: 001-d2.2-same, 001-sec-data, 001-sec-hang
+// Conforms: 001-sec-data, 001-sec-hang
 func TestAToolIsDoubtful(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/common/model"
 )
 
+// Conforms: 001-sec-telemetry
 func TestAddress(t *testing.T) {
 	t.Parallel()
 	for addr, want := range map[string]string{
