@@ -8,7 +8,7 @@ import (
 
 // TestFewRecipesHaveHandlers: what methods and systems share is written down once, so that at least four of five
 // recipes need no handler of their own, and none needs more than three.
-// Conforms: 000-3.3-optional, 000-10-few
+// Conforms: 000-3.3-optional, 000-4.2-none, 000-10-few
 func TestFewRecipesHaveHandlers(t *testing.T) {
 	t.Parallel()
 	c := loaded(t)

@@ -126,7 +126,6 @@ func lawful(t interface {
 
 // TestAnalyseAnything: whatever the case, it is lawful, the same twice, and quotes
 // only what it was given.
-// Conforms: 003-c4-result
 func TestAnalyseAnything(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

@@ -143,8 +143,7 @@ func TestDescribeFolds(t *testing.T) {
 	}
 }
 
-// Conforms: 000-2-fallback, 000-5.3-id, 000-5.3-goal, 000-5.3-stack, 000-5.3-max, 000-5.3-times, 000-6-one
-// Conforms: 000-6-failure, 000-6-options, 000-6-chain, 000-6-fallback, 000-11-availability
+// Conforms: 000-5.3-stack, 000-6-one, 000-11-availability
 func TestResponse(t *testing.T) {
 	t.Parallel()
 	w := deep(t)

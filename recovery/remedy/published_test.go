@@ -74,13 +74,13 @@ func playPublished(t *testing.T, all map[string]publishedFailure) {
 
 // TestPublishedHandlers: each failure for which the remediation model has a handler is recognised by one of superloop's,
 // which offers what the model does.
-// Conforms: 000-1-shared, 000-1-specific, 000-2-recipe, 000-2-method, 000-2-infra, 000-2-bootstrap, 000-3.1-exit
-// Conforms: 000-3.1-pep668, 000-3.3-specific, 000-3.4-pip-pep668, 000-3.4-pip-missing, 000-3.4-cargo-rustc
-// Conforms: 000-3.4-cargo-gcc, 000-3.4-cargo-lib, 000-3.4-npm-eacces, 000-3.4-npm-missing, 000-3.4-apt-stale
-// Conforms: 000-3.4-apt-locked, 000-3.4-dnf, 000-3.4-snap, 000-3.4-brew, 000-3.4-curl, 000-3.4-git, 000-3.5-offline
-// Conforms: 000-3.5-blocked, 000-3.5-disk, 000-3.5-sudoers, 000-3.5-password, 000-3.5-permission, 000-3.5-oom
-// Conforms: 000-3.5-timeout, 000-3.6-manager, 000-3.6-shell, 000-4.2-none, 000-4.2-headers, 000-4.2-conflict
-// Conforms: 000-4.2-repo, 000-7-cases, 000-8-build, 000-13-map
+// Conforms: 000-1-specific, 000-2-recipe, 000-2-method, 000-2-infra, 000-2-bootstrap, 000-3.1-exit, 000-3.1-pep668
+// Conforms: 000-3.3-specific, 000-3.4-pip-pep668, 000-3.4-pip-missing, 000-3.4-cargo-rustc, 000-3.4-cargo-gcc
+// Conforms: 000-3.4-cargo-lib, 000-3.4-npm-eacces, 000-3.4-npm-missing, 000-3.4-apt-stale, 000-3.4-apt-locked
+// Conforms: 000-3.4-dnf, 000-3.4-snap, 000-3.4-brew, 000-3.4-curl, 000-3.4-git, 000-3.5-offline, 000-3.5-blocked
+// Conforms: 000-3.5-disk, 000-3.5-sudoers, 000-3.5-password, 000-3.5-permission, 000-3.5-oom, 000-3.5-timeout
+// Conforms: 000-3.6-manager, 000-3.6-shell, 000-4.2-headers, 000-4.2-conflict, 000-4.2-repo, 000-7-cases, 000-8-build
+// Conforms: 000-13-map
 func TestPublishedHandlers(t *testing.T) {
 	t.Parallel()
 	playPublished(t, map[string]publishedFailure{
@@ -279,7 +279,7 @@ func TestSourcesComeFirst(t *testing.T) {
 }
 
 // TestANewToolNeedsOnlyARecipe: what is known of a method serves a tool that only has a recipe, and no handler.
-// Conforms: 000-10-free
+// Conforms: 000-1-shared, 000-4.2-none, 000-10-free
 func TestANewToolNeedsOnlyARecipe(t *testing.T) {
 	t.Parallel()
 	cat := *embedded(t)

@@ -48,7 +48,7 @@ func TestRepairAsksNoMoreThanItMust(t *testing.T) {
 
 // TestAnalysisNamesTheTool: the analysis tells whether the output has the tool's name, in which spelling, and whether
 // it has a line of usage.
-// Conforms: 001-api-toolname, 001-api-usage, 001-api-hasname
+// Conforms: 001-d2.1-name, 001-api-toolname, 001-api-usage, 001-api-hasname
 func TestAnalysisNamesTheTool(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
