@@ -32,7 +32,7 @@ func (r requirement) document() string { return r.id[:3] }
 
 // proof is a test that carries an annotation.
 type proof struct {
-	name string // archtest.TestRules, ac05_budget
+	name string // internal/archtest.TestRules, ac05_budget.txtar
 	file string // its path from the root
 }
 
@@ -144,7 +144,7 @@ func (p *proofs) readGo(rel string, src []byte) {
 		if !annotationLine.MatchString(doc) {
 			continue
 		}
-		by := proof{name: f.Name.Name + "." + fn.Name.Name, file: rel}
+		by := proof{name: path.Dir(rel) + "." + fn.Name.Name, file: rel}
 		if neverRuns(fn, f.Comments) {
 			p.say("%s: %s only skips, or is an example without output, and proves nothing", rel, by.name)
 		}
@@ -203,7 +203,7 @@ func (p *proofs) readScript(rel, text string) {
 		end = len(lines)
 	}
 	header := strings.ReplaceAll("\n"+strings.Join(lines[:end], "\n"), "\n#", "\n")
-	by := proof{name: strings.TrimSuffix(path.Base(rel), ".txtar"), file: rel}
+	by := proof{name: path.Base(rel), file: rel}
 	found := p.add(by, header)
 	if found > 0 && scriptSkips.MatchString(text) {
 		p.say("%s: the script only skips and proves nothing", rel)
