@@ -89,7 +89,7 @@ func (a *app) classifyOne(c *cli.Context, text string, isTold bool) error {
 		if err != nil {
 			return err
 		}
-	} else if in, err = a.madeInput(c, text, dir); err != nil {
+	} else if in, err = a.madeInput(c, k, text, dir); err != nil {
 		return err
 	}
 	found, _, err := k.explain(c.Context, in)
@@ -158,7 +158,7 @@ func (a *app) toldInput(c *cli.Context, in *rules.Input) (files []*os.File, err 
 }
 
 // madeInput runs the command and returns its end and its output as the input of the classifier.
-func (a *app) madeInput(c *cli.Context, command, dir string) (rules.Input, error) {
+func (a *app) madeInput(c *cli.Context, k *aid, command, dir string) (rules.Input, error) {
 	if c.Duration("timeout") <= 0 {
 		return rules.Input{}, failf(exitUsage, typed(c)+" --timeout 10m -- "+command, "--timeout %s: a time above 0 is needed", c.Duration("timeout"))
 	}
@@ -166,10 +166,7 @@ func (a *app) madeInput(c *cli.Context, command, dir string) (rules.Input, error
 	if err != nil {
 		return rules.Input{}, fmt.Errorf("running %s: %w", said(command), err)
 	}
-	in, res, err := a.runPlainly(c.Context, s, command, dir, c.Duration("timeout"))
-	if err == nil && (res.Stdout.Truncated || res.Stderr.Truncated) {
-		fmt.Fprintf(a.stderr, "superloop: of each stream the first and the last %s were looked at\n", render.Bytes(kept))
-	}
+	in, _, err := a.runPlainly(c.Context, s, k.classifier.Sift, command, dir, c.Duration("timeout"))
 	return in, errors.Join(err, s.Close())
 }
 

@@ -375,7 +375,7 @@ func (w *walker) runCommand() (rules.Input, error) {
 	if err != nil {
 		return rules.Input{}, fmt.Errorf("running %s: %w", said(w.command), err)
 	}
-	in, res, err := w.a.runPlainly(w.ctx, s, w.command, w.dir, w.c.Duration("timeout"))
+	in, res, err := w.a.runPlainly(w.ctx, s, w.k.classifier.Sift, w.command, w.dir, w.c.Duration("timeout"))
 	if err == nil {
 		w.last = res
 	}

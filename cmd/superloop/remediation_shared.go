@@ -178,11 +178,12 @@ func defaultPolicy() *recovery.Policy {
 }
 
 // kept is the number of bytes that superloop keeps of the beginning of each output stream of a command, and of its end.
+// Of what lies between them it keeps the lines that a rule knows.
 const kept = 8 << 20
 
 // runPlainly runs a command of the operator in a shell, without a sandbox. The output goes to stderr. runPlainly
 // returns the end and the output of the command as the input of the classifier.
-func (a *app) runPlainly(ctx context.Context, s *proc.Spawner, command, dir string, timeout time.Duration) (rules.Input, proc.Result, error) {
+func (a *app) runPlainly(ctx context.Context, s *proc.Spawner, sift proc.Sift, command, dir string, timeout time.Duration) (rules.Input, proc.Result, error) {
 	env := os.Environ()
 	shell, err := proc.LookPath("bash", env)
 	if err != nil {
@@ -191,7 +192,7 @@ func (a *app) runPlainly(ctx context.Context, s *proc.Spawner, command, dir stri
 		}
 	}
 	res, err := s.Run(ctx, proc.Spec{Argv: []string{shell, "-c", command}, Dir: dir, Env: env, Timeout: timeout, Hurry: a.hurry,
-		Log: a.stderr, LogLimit: 1 << 40, HeadTail: kept})
+		Log: a.stderr, LogLimit: 1 << 40, HeadTail: kept, Sift: sift})
 	if err != nil {
 		return rules.Input{}, res, fmt.Errorf("running %s: %w", text.Display(command), err)
 	}

@@ -65,7 +65,7 @@ func TestLogSinkProperty(t *testing.T) {
 		all, chunks := drawChunks(t)
 		limit := rapid.Int64Range(2, 200).Draw(t, "limit")
 		var out bytes.Buffer
-		s := newLogSink(&out, limit)
+		s := newLogSink(&out, limit, nil)
 		for _, c := range chunks {
 			s.write(c)
 		}
@@ -104,7 +104,7 @@ func TestLogSinkErrorProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all, chunks := drawChunks(t)
 		log := &failing{room: rapid.IntRange(0, 100).Draw(t, "room")}
-		s := newLogSink(log, 1<<20)
+		s := newLogSink(log, 1<<20, nil)
 		for _, c := range chunks {
 			s.write(c)
 		}

@@ -95,11 +95,15 @@ func (r *run) closeFiles() {
 
 func (r *run) openStreams() (err error) {
 	if r.spec.Log != nil {
-		r.log = newLogSink(r.spec.Log, r.spec.LogLimit)
+		r.log = newLogSink(r.spec.Log, r.spec.LogLimit, r.spec.Sift)
 	}
 	keep := max(cmp.Or(r.spec.HeadTail, defaultHeadTail), 0)
+	var sift Sift // of a small capture nobody wants more than its ends
+	if keep > siftedMax {
+		sift = r.spec.Sift
+	}
 	for i, tap := range []func([]byte){r.spec.Stdout, r.spec.Stderr} {
-		st := &stream{buf: make([]byte, bufferSize), tap: tap, keep: NewHeadTail(keep), log: r.log, last: &r.last,
+		st := &stream{buf: make([]byte, bufferSize), tap: tap, keep: &HeadTail{tail: lastBytes{limit: keep, sift: sift}}, log: r.log, last: &r.last,
 			from: r.started, done: make(chan struct{})}
 		// The read end stays non-blocking for the poller of the Go runtime. The call of Fd makes the write end
 		// blocking.

@@ -45,6 +45,9 @@ type Spec struct {
 	// of missing bytes, and then the last bytes, at most LogLimit/2 and at most 1 MiB.
 	Log      io.Writer
 	LogLimit int64
+	// Sift chooses lines among the missing bytes, which then stand behind the number of missing bytes; nil: none. It
+	// also serves the captures of Result, if HeadTail is more than 1 MiB.
+	Sift Sift
 	// Stdout and Stderr receive every byte as it arrives, each from its own goroutine. The slice is valid only during
 	// the call.
 	Stdout, Stderr func(p []byte)

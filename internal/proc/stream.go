@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"sync"
@@ -136,25 +135,12 @@ type Capture struct {
 	Tail      []byte // the last bytes after Head, at most Spec.HeadTail
 	Bytes     int64  // the number of all bytes of the stream
 	Truncated bool   // bytes between Head and Tail are missing
+	gap       []byte // the lines that stand for them
 }
 
-// Text joins Head and Tail. If bytes are missing, a line between them says how many.
-func (c Capture) Text() string {
-	gap := ""
-	if c.Truncated {
-		gap = gapMark(c.Head, c.Bytes-int64(len(c.Head)+len(c.Tail)))
-	}
-	return string(c.Head) + gap + string(c.Tail)
-}
-
-// gapMark returns the line that replaces n missing bytes after before.
-func gapMark(before []byte, n int64) string {
-	mark := fmt.Sprintf("[superloop: %d bytes left out here]\n", n)
-	if len(before) > 0 && before[len(before)-1] != '\n' {
-		return "\n" + mark
-	}
-	return mark
-}
+// Text joins Head and Tail. If bytes are missing, a line between them says how many; the lines that Spec.Sift has kept
+// follow it.
+func (c Capture) Text() string { return string(c.Head) + string(c.gap) + string(c.Tail) }
 
 // HeadTail collects a Capture in constant memory. Only one goroutine at a time may use it.
 type HeadTail struct {
@@ -175,27 +161,11 @@ func (h *HeadTail) Write(p []byte) (int, error) {
 // Capture returns the kept bytes. No Write may follow.
 func (h *HeadTail) Capture() Capture {
 	c := Capture{Head: h.head, Tail: bytes.Clone(h.tail.bytes()), Bytes: int64(len(h.head)) + h.tail.total}
-	c.Truncated = int64(len(c.Head)+len(c.Tail)) < c.Bytes
+	if missing := c.Bytes - int64(len(c.Head)+len(c.Tail)); missing > 0 {
+		c.Truncated, c.gap = true, h.tail.gap(c.Head, missing)
+	}
 	return c
 }
-
-// lastBytes keeps the last limit bytes. It needs memory for at most twice as many.
-type lastBytes struct {
-	limit int
-	buf   []byte
-	total int64
-}
-
-func (l *lastBytes) write(p []byte) {
-	l.total += int64(len(p))
-	p = p[max(0, len(p)-l.limit):]
-	if len(l.buf)+len(p) > 2*l.limit {
-		l.buf = append(l.buf[:0], l.bytes()...)
-	}
-	l.buf = append(l.buf, p...)
-}
-
-func (l *lastBytes) bytes() []byte { return l.buf[max(0, len(l.buf)-l.limit):] }
 
 const (
 	defaultLogLimit = 64 << 20
@@ -216,9 +186,9 @@ type logSink struct {
 	err     error
 }
 
-func newLogSink(w io.Writer, limit int64) *logSink {
+func newLogSink(w io.Writer, limit int64, sift Sift) *logSink {
 	half := cmp.Or(limit, defaultLogLimit) / 2
-	return &logSink{w: w, room: half, tail: lastBytes{limit: int(min(half, logTailMax))}, last: '\n'}
+	return &logSink{w: w, room: half, tail: lastBytes{limit: int(min(half, logTailMax)), sift: sift}, last: '\n'}
 }
 
 // write receives the next piece of output of either stream.
@@ -273,7 +243,7 @@ func (s *logSink) finish() (dropped int64, err error) {
 		}
 		s.dropped += gap
 		if s.err == nil {
-			_, s.err = io.WriteString(s.w, gapMark([]byte{s.last}, gap))
+			_, s.err = s.w.Write(s.tail.gap([]byte{s.last}, gap))
 		}
 	}
 	s.put(tail)

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/layout"
@@ -63,6 +64,8 @@ type Host struct {
 	Settings func() Settings
 	Clock    func() time.Time // the current time: time.Now, but a fake clock in tests
 	Random   func() float64   // returns random numbers in [0,1) for jitter
+	// Sift chooses what is kept of an output that is larger than its file may be; nil: its ends alone.
+	Sift proc.Sift
 	// Said receives the last line that a role, the tests or the validation printed. nil means that nobody listens.
 	Said func(who, line string)
 	Log  *zap.Logger

@@ -339,7 +339,7 @@ func (h *Host) commands(ctx context.Context, s loop.State, who, file string, cmd
 		feed, said := agent.Follow(h.Says(who), secrets)
 		masked := secrets.Writer(end)
 		res, runErr := h.Runner.Run(ctx, proc.Spec{Argv: []string{shell, "-c", cmd}, Dir: h.Repo.Top, Env: env, Timeout: bound,
-			Grace: commandGrace, Hurry: Hurry(ctx), Log: masked, LogLimit: commandLog, Stdout: feed, Stderr: feed, Marker: Mark(s.RunID)})
+			Grace: commandGrace, Hurry: Hurry(ctx), Log: masked, LogLimit: commandLog, Sift: h.Sift, Stdout: feed, Stderr: feed, Marker: Mark(s.RunID)})
 		said()
 		if err := masked.Close(); err != nil {
 			return nil, false, err

@@ -40,6 +40,7 @@ func (d *driver) equip() {
 	p.runners = &effects.Runners{Host: h, Cooldowns: cooldown.New(d.o.Disk, d.paths.Cooldowns())}
 	p.tree = &effects.Tree{Host: h}
 	rules := effectfailures.NewRules(d.life, h.Repo.Top, sandbox.Secrets(h.Env()))
+	h.Sift = rules.Sift
 	p.snapshots = &effects.Snapshots{Host: h}
 	p.executor = &execute.Executor{Repo: h.Repo.Top, StateDir: d.paths.State, Disk: d.o.Disk,
 		Ledger: inputs.Ledger{Disk: d.o.Disk, Dir: d.paths.Common(), Repo: d.paths.Repo},

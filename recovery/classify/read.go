@@ -101,6 +101,7 @@ func (p *program) read(ctx context.Context, name streamSet, r io.Reader, sc *mul
 			rd.window = buf[:kept+n]
 			rd.base = seen - int64(kept)
 			seen += int64(n)
+			out.broken = out.broken || unseen(rd.window)
 			_, _ = sc.Write(buf[kept : kept+n]) // Write and Close of a Scanner never fail
 			rd.place(false)
 			if err == nil && ctx.Err() == nil {

@@ -151,6 +151,9 @@ func (j *judgement) verdict() Failure {
 			return j.ownVerdict(f, own)
 		}
 		f.Why = fmt.Sprintf("it %s and nothing known stands in its output", ended(in.Exit))
+		if f.Incomplete {
+			f.Why = fmt.Sprintf("it %s and nothing known stands in what was seen of its output: a part of it was lost", ended(in.Exit))
+		}
 		if j.silent() {
 			f.Why = fmt.Sprintf("it %s without a word of output", ended(in.Exit))
 		}

@@ -3,6 +3,7 @@ package failures
 import (
 	"context"
 	"fmt"
+	"io"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -86,6 +87,22 @@ func readBook(life context.Context, from catalog.Options, secrets *redact.Replac
 	}
 	return b
 }
+
+// Sift has the form of proc.Sift: it keeps the lines that the rule book knows. It reads the rule book only for an output
+// that is too large.
+func (r *Rules) Sift(keep func(offset int64, line []byte)) io.WriteCloser {
+	b := r.read()
+	if b.err != nil {
+		return blind{b.err}
+	}
+	return b.classifier.Sift(keep)
+}
+
+// blind is a sieve without rules.
+type blind struct{ err error }
+
+func (b blind) Write(p []byte) (int, error) { return len(p), nil }
+func (b blind) Close() error                { return b.err }
 
 // load returns the rule book. The first call records the problems of the operator's own files in the journal.
 func (r *Rules) load(j effects.Journal) (*book, error) {
