@@ -47,7 +47,7 @@ func (s System) Probe(ctx context.Context, name string, captures map[string]stri
 		ProbeDeclared:   func() Finding { return declared(in.Dir, captures["pkg"]) },
 		ProbeFirstLine:  func() Finding { return firstLine(at("script")) },
 		ProbeWritable:   func() Finding { return writable(at("path")) },
-		ProbeFreeSpace:  func() Finding { return freeSpace(cmp.Or(at("path"), in.Dir)) },
+		ProbeFreeSpace:  func() Finding { return freeSpace(at("path"), in.Dir) },
 		ProbeLockHolder: func() Finding { return lockHolder(at("lock"), in.Dir) },
 		ProbePortOwner:  func() Finding { return portOwner(captures["port"]) },
 		ProbeWhich:      func() Finding { return s.which(captures["tool"]) },

@@ -45,29 +45,6 @@ func writable(path string) Finding {
 	}
 }
 
-// A file system with fewer free bytes or inodes than these counts as full.
-const (
-	lowBytes  = 4 << 20
-	lowInodes = 16
-)
-
-func freeSpace(path string) Finding {
-	at := nearestDir(path)
-	if at == "" {
-		return Finding{}
-	}
-	var st unix.Statfs_t
-	if err := unix.Statfs(at, &st); err != nil {
-		return Finding{Detail: err.Error()}
-	}
-	free := st.Bavail * uint64(st.Bsize)
-	f := Finding{Holds: Yes, Value: strconv.FormatUint(free, 10), Detail: fmt.Sprintf("%d MiB and %d inodes are free", free>>20, st.Ffree)}
-	if free < lowBytes || st.Files > 0 && st.Ffree < lowInodes {
-		f.Holds = No
-	}
-	return f
-}
-
 // lockHolder finds the process that holds a lock file: one that has locked the file or has it open. Without a path it
 // looks at the index.lock of the repository in dir.
 func lockHolder(path, dir string) Finding {

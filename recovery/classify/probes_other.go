@@ -4,9 +4,9 @@ package classify
 
 // On other systems than Linux these probes would have to run a program, so they answer Unknown.
 
-func writable(string) Finding        { return Finding{} }
-func freeSpace(string) Finding       { return Finding{} }
-func lockHolder(_, _ string) Finding { return Finding{} }
-func service(string) Finding         { return Finding{} }
-func portOwner(string) Finding       { return Finding{} }
-func oomKilled() Finding             { return Finding{} }
+func writable(string) Finding          { return Finding{} }
+func freeSpace(string, string) Finding { return Finding{} }
+func lockHolder(_, _ string) Finding   { return Finding{} }
+func service(string) Finding           { return Finding{} }
+func portOwner(string) Finding         { return Finding{} }
+func oomKilled() Finding               { return Finding{} }

@@ -301,6 +301,9 @@ func (j *judgement) why(f Failure, p *match) string {
 		what += ", but nobody could look whether it is so, so it is proposed at most"
 	case j.confirmed:
 		what += ", and a look at the system agrees"
+		if d := j.findings[ProbeFreeSpace].Detail; d != "" && j.findings[ProbeFreeSpace].Holds == No {
+			what += ": " + d
+		}
 	}
 	return what
 }
