@@ -39,7 +39,8 @@ func foreign(path string) bool {
 }
 
 // codePlace finds the file and line of the code that a line of output is about. It searches the line itself, then up to
-// 25 lines after it, then the 4 lines before it.
+// 25 lines after it, such as those of a trace, then the frames in the 4 lines before it. A line that is a message with a
+// place of its own speaks of that place, and not for its neighbours.
 func codePlace(line string, before, after []string) (file string, n int) {
 	if f, n := placeIn(line); f != "" {
 		return f, n
@@ -47,6 +48,9 @@ func codePlace(line string, before, after []string) (file string, n int) {
 	for _, l := range after[:min(len(after), 25)] {
 		if quotes(l) && sourceLine().MatchString(l) {
 			continue
+		}
+		if ownMessage().MatchString(l) {
+			break
 		}
 		if f, n := placeIn(l); f != "" {
 			return f, n
@@ -56,12 +60,24 @@ func codePlace(line string, before, after []string) (file string, n int) {
 		}
 	}
 	for i := len(before) - 1; i >= max(0, len(before)-4); i-- {
-		if f, n := placeIn(before[i]); f != "" {
-			return f, n
+		if l := before[i]; frame().MatchString(l) || frameHead().MatchString(l) {
+			if f, n := placeIn(l); f != "" {
+				return f, n
+			}
+		} else if ownMessage().MatchString(l) {
+			break
 		}
 	}
 	return "", 0
 }
+
+var (
+	// ownMessage matches a message that begins with its place: "a.go:3:1: undefined: x". The name of an exception alone
+	// is none: pytest writes it behind the place of the line before it.
+	ownMessage = pattern.Lazy(`^\S+?(?::\d+){1,2}:? +\S+ +\S|^\S+\(\d+,\d+\): \S`)
+	// frameHead matches a line of a trace that is not indented.
+	frameHead = pattern.Lazy(`^\S+:\d+: in \S|^\S+ \d+\)? ?in |^goroutine |^thread '`)
+)
 
 // placeIn returns the first file and line number of the repository's code that a line of output names.
 func placeIn(line string) (string, int) {

@@ -29,7 +29,7 @@ var prefixes = map[string]func(line string, n int) string{
 func TestPrefixes(t *testing.T) {
 	t.Parallel()
 	_, c := embedded(t)
-	cases := slices.Concat(readReal(t, "dev.jsonl"), readReal(t, "held.jsonl"))
+	cases := slices.Concat(readReal(t, "dev.jsonl"), readReal(t, "held.jsonl"), readReal(t, "fresh.jsonl"))
 	for name, prefix := range prefixes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
