@@ -49,7 +49,7 @@ var forms = []form{
 }
 
 const (
-	maxSample = 400 // lines of the first block from which the prefixes are learned
+	maxSample = 120 // lines of the first block from which the prefixes are learned
 	maxPrefix = 120 // bytes of a prefix
 	maxLayers = 3   // prefixes of one line, such as a time and a job
 	maxJobs   = 64  // more names than these are no names of jobs

@@ -52,7 +52,7 @@ type format struct {
 func Parse(lines []string) []Failure {
 	var out []Failure
 	for i := 0; i < len(lines) && len(out) < maxFailures; i++ {
-		if lines[i] == "" {
+		if !mayOpen(lines[i]) {
 			continue
 		}
 		for _, f := range formats() {
@@ -60,7 +60,7 @@ func Parse(lines []string) []Failure {
 				continue
 			}
 			end := i + 1
-			for end < len(lines) && end-i < maxBlock && !f.closes(lines, i, end) && (lines[end] == "" || !f.opens(lines, end)) {
+			for end < len(lines) && end-i < maxBlock && !f.closes(lines, i, end) && (!mayOpen(lines[end]) || !f.opens(lines, end)) {
 				end++
 			}
 			found := Failure{Runner: f.runner, First: i, Last: end - 1}
@@ -76,6 +76,33 @@ func Parse(lines []string) []Failure {
 		}
 	}
 	return out
+}
+
+// mayOpen reports, cheaply, whether a line may begin the report of a failure: most lines of a long output do not.
+func mayOpen(l string) bool {
+	t := strings.TrimLeft(l, " \t")
+	if t == "" {
+		return false
+	}
+	switch c := t[0]; {
+	case c >= '0' && c <= '9': // a number and a bracket, or a test of ctest
+		return strings.Contains(t[:min(len(t), 8)], ") ") || strings.Contains(t, " Test ")
+	case c == '[':
+		return strings.HasPrefix(t, "[ RUN ") || strings.Contains(t, "<<< ")
+	case c == '-':
+		return strings.HasPrefix(t, "--- FAIL") || strings.HasPrefix(t, "---- ")
+	case c == '#':
+		return nodePlace().MatchString(t)
+	case c == 'A' || c == 'E' || c == 'F' || c == 'J' || c == 'X':
+		return prefixAny(t, "An error occurred", "ERROR: ", "FAIL", "Failed ", "JUnit ", "X ") || strings.Contains(t, "<<< ")
+	case c == 'n':
+		return strings.HasPrefix(t, "not ok ") || strings.Contains(t, "<<< ")
+	case c == '_':
+		return strings.HasPrefix(t, "___")
+	case c >= 0x80: // ●, ✖, ✘
+		return true
+	}
+	return strings.Contains(t, "<<< ")
 }
 
 // say adds a statement, without white space around it.
