@@ -34,10 +34,18 @@ type Approvals struct {
 		Believed(s loop.State, role string)
 	}
 	Whole func(context.Context, loop.State) bool // reports whether the environment checks that had failed pass now
-	// Views updates state.json, so that a reader of escalation.json finds the state of the loop in step with it.
+	// Views updates state.json after escalation.json was written, so that a reader who finds there that the loop waits for
+	// an operator also finds the question.
 	Views func() error
 
 	asking *escalation.Question // made by request and not opened yet; if a crash loses it, superloop makes another one
+	shown  string               // the id of the question that escalation.json is known to hold
+}
+
+// Shown reports whether escalation.json holds the question that the state waits for. It is true if the state waits for
+// none.
+func (a *Approvals) Shown(s loop.State) bool {
+	return s.Human == nil || s.Human.Question != "" && s.Human.Question == a.shown
 }
 
 // Mended is a wish that the loop goes on at once, because the operator has done what the escalation asks for.
@@ -114,8 +122,9 @@ func (a *Approvals) Answer(ctx context.Context, s loop.State, mended *Mended) (f
 	return nil, next, nil
 }
 
-// Open returns the record of the escalation that the state names, and opens the escalation if it is not open yet. If
-// the record is lost or damaged, Open returns the fact of another escalation instead.
+// Open returns the record of the escalation that the state names, and opens the escalation if it is not open yet. When
+// Open returns a record, escalation.json holds it. If the record is lost or damaged, Open returns the fact of another
+// escalation instead.
 func (a *Approvals) Open(ctx context.Context, s loop.State) (escalation.Record, loop.Fact, error) {
 	store := a.Store()
 	again := func(why string) (escalation.Record, loop.Fact, error) {
@@ -138,7 +147,10 @@ func (a *Approvals) Open(ctx context.Context, s loop.State) (escalation.Record, 
 		return rec, nil, err
 	case err == nil && rec.Question.ID == s.Human.Question:
 		a.asking = nil
-		return rec, nil, nil
+		if a.shown != rec.Question.ID { // a supervisor that died may have opened it and not shown it
+			err = a.show(rec)
+		}
+		return rec, nil, err
 	case a.asking == nil || a.asking.ID != s.Human.Question:
 		return again("its record is gone")
 	}
@@ -154,15 +166,17 @@ func (a *Approvals) Open(ctx context.Context, s loop.State) (escalation.Record, 
 	return rec, nil, a.show(rec)
 }
 
+// show writes escalation.json and flushes it, and then lets state.json say that the loop waits.
 func (a *Approvals) show(rec escalation.Record) error {
-	if err := a.Views(); err != nil {
-		return err
-	}
 	data, err := escalation.View(rec)
 	if err != nil {
 		return fmt.Errorf("writing escalation.json: %w", err)
 	}
-	return a.Write("escalation.json", data)
+	if err := a.Full(a.Disk.WriteFile("escalation", a.Paths.File("escalation.json"), data, 0o644)); err != nil {
+		return err
+	}
+	a.shown = rec.Question.ID
+	return a.Views()
 }
 
 // mended answers the escalation in the name of whoever wants the loop to go on. It returns nil if the escalation was

@@ -51,7 +51,7 @@ func (d *driver) equip() {
 	p.failures = &effectfailures.Performer{Host: h, Journal: d, Rules: rules, Policies: policies.InForce, Score: p.executor.Score, Ask: turns.Ask,
 		Candidates: p.runners.Candidates, Environment: p.snapshots.Environment, Cooldowns: p.runners.Cooldowns, Processes: effectfailures.ProcessTable{Dir: "/proc", Sweep: proc.Sweep}}
 	p.approvals = &effects.Approvals{Host: h, Journal: d, Executor: p.executor, Outbox: p.outbox, Tree: p.tree, Runners: p.runners,
-		Whole: p.failures.EnvironmentWhole, Views: d.flushViews}
+		Whole: p.failures.EnvironmentWhole, Views: func() error { d.putViews(); return d.flushViews() }}
 	p.recoveries = &effects.Recoveries{Host: h, Journal: d, Policies: policies, Executor: p.executor, Approvals: p.approvals}
 	p.tests = &effects.Tests{Host: h, Journal: d, Tree: p.tree, Learner: p.recoveries}
 	p.gates = &effects.Gates{Host: h, Tree: p.tree}

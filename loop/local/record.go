@@ -141,8 +141,10 @@ func exists(path string) bool {
 	return err == nil
 }
 
+// putViews hands the state to the views. While a question to an operator is not yet in escalation.json, the views keep the
+// state before it: state.json must never say that the loop waits for a question that nobody can read.
 func (d *driver) putViews() {
-	if d.state.Version == 0 {
+	if d.state.Version == 0 || !d.approvals.Shown(d.state) {
 		return
 	}
 	pid := os.Getpid()

@@ -186,7 +186,7 @@ func (d *driver) drive(shutdown context.Context) error {
 			return d.stopCancelled()
 		}
 		if shutdown.Err() != nil {
-			return d.stopPaused(shutdown, do)
+			return d.stopPaused(shutdown)
 		}
 		if leave, err := d.exitsOnEscalation(); leave || err != nil {
 			return err
@@ -239,11 +239,21 @@ func (d *driver) carryOut(shutdown context.Context, e loop.Effect, do loop.Do) (
 	return d.perform(shutdown, p, e)
 }
 
-// stopPaused pauses the loop. If the journal holds a question, stopPaused first opens its record, so that an operator
-// can answer it without a supervisor.
-func (d *driver) stopPaused(shutdown context.Context, do loop.Do) error {
-	if do == loop.DoHuman {
-		if _, _, err := d.approvals.Open(context.WithoutCancel(d.life), d.state); err != nil {
+// stopPaused pauses the loop. If the loop waits for an operator, stopPaused first opens the question, so that the operator
+// can read it and answer it without a supervisor.
+func (d *driver) stopPaused(shutdown context.Context) error {
+	if p := d.state.Pending; p != nil && p.Kind == loop.AskHuman && d.state.Human != nil {
+		life := context.WithoutCancel(d.life)
+		if !d.state.Begun {
+			fact, err := d.approvals.Perform(life, *p, d.state)
+			if err == nil {
+				err = d.step(fact)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if _, _, err := d.approvals.Open(life, d.state); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"context"
 	"encoding/json"
 	"maps"
 	"os"
@@ -102,4 +103,72 @@ func TestAViewThatCannotBeWritten(t *testing.T) {
 	w.o.Fresh = true
 	_, err := Run(t.Context(), w.o)
 	wantError(t, err, "superloop run --loop l", "nothing that was recorded is lost")
+}
+
+// state.json never says that the loop waits for an operator before escalation.json is there: where the file cannot be
+// written, the views keep the state before the question, also when the supervisor leaves.
+func TestTheViewsWaitForTheQuestion(t *testing.T) {
+	t.Parallel()
+	w := newBroken(t)
+	w.breaks("escalation:sync", errBroken)
+	if _, err := Run(t.Context(), w.o); err == nil {
+		t.Fatal("a question that cannot be shown is no error")
+	}
+	if exists(w.paths.File("escalation.json")) {
+		t.Fatal("escalation.json is there all the same")
+	}
+	// The journal has the question, and the views have been flushed since.
+	fold, err := Fold(w.paths.Events())
+	if err != nil || fold.State.Status != loop.AwaitingHuman || fold.State.Human.Question == "" {
+		t.Fatalf("%+v, %v", fold.State, err)
+	}
+	if v := w.stateFile(); v.Status != loop.Running && v.Status != loop.Recovering {
+		t.Errorf("state.json says %s, and there is no question to read", v.Status)
+	}
+	if v := w.repoState(); v.Status == loop.AwaitingHuman {
+		t.Errorf("the repository's state says %s", v.Status)
+	}
+	// The next supervisor finds the record of the question, and shows it.
+	w.breaks("escalation:sync", nil)
+	s := w.run(t.Context())
+	rec, err := w.store().Load()
+	if err != nil || rec.Question.ID != s.Human.Question {
+		t.Fatalf("%v, %v", rec, err)
+	}
+	data, err := os.ReadFile(w.paths.File("escalation.json"))
+	if err != nil || !strings.Contains(string(data), rec.Question.ID) {
+		t.Errorf("%s, %v", data, err)
+	}
+	if v := w.stateFile(); v.Status != loop.AwaitingHuman || v.Human == nil || v.Human.Question != s.Human.Question {
+		t.Errorf("%+v", v)
+	}
+}
+
+// stateFile is state.json as it stands on the disk.
+func (w *world) stateFile() (v loop.View) {
+	w.t.Helper()
+	data, err := os.ReadFile(w.paths.File("state.json"))
+	if err == nil {
+		err = json.Unmarshal(data, &v)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return v
+}
+
+// A supervisor that has to leave between the decision to ask and the question asks first.
+func TestLeavesWithAQuestionThatCanBeRead(t *testing.T) {
+	t.Parallel()
+	w := newBroken(t)
+	w.o.ExitOnEscalation = false
+	ctx, stop := context.WithCancel(t.Context())
+	w.when("recovery_proposed", func(journal.Event, loop.State) { stop() })
+	s, err := Run(ctx, w.o)
+	if err != nil || s.Status != loop.AwaitingHuman || s.Human.Question == "" {
+		t.Fatalf("%s %+v, %v", s.Status, s.Human, err)
+	}
+	if v := w.stateFile(); v.Status != loop.AwaitingHuman || !exists(w.paths.File("escalation.json")) {
+		t.Errorf("%s", v.Status)
+	}
 }
