@@ -329,7 +329,8 @@ type Analysed struct {
 	Instruction string            `json:"instruction,omitempty"` // the remedy in words, if it is no command
 	Evidence    []string          `json:"evidence"`
 	WhyChain    []string          `json:"why_chain,omitempty"`
-	File        string            `json:"file,omitempty"` // root-cause.json
+	File        string            `json:"file,omitempty"`    // root-cause.json
+	Learned     string            `json:"learned,omitempty"` // the id of the check that superloop learned from the cause
 	// Command is the remedy for the environment. The policy judges it as it judges a proposal.
 	Command    *action.Action       `json:"command,omitempty"`
 	Candidates []failures.Candidate `json:"candidates,omitempty"`

@@ -27,14 +27,14 @@ type driver struct {
 	reassigned, first, firstOK             int
 	analysed, waits, alerts, runs, steps   int
 	response                               []time.Duration
-	hopeless                               int             // first reassignments of work that cannot be done
+	hopeless                               int             // first reassignments that no other runner can help
 	failedBy                               map[Trouble]int // first reassignments that did not help
 }
 
 func (d *driver) list() []failures.Candidate {
 	var out []failures.Candidate
 	for i, a := range d.agents {
-		out = append(out, d.h.Look(a, len(d.agents)-i, time.Time{}, d.now))
+		out = append(out, d.h.Look(a, "", len(d.agents)-i, time.Time{}, d.now))
 	}
 	return out
 }
@@ -74,7 +74,7 @@ func (d *driver) play(n int) {
 			e, failed := failures.Detect(o, classify.Signature)
 			if !failed {
 				d.h.Ended(failures.Result{Agent: holder}, d.now)
-				if reassigned && healthy {
+				if reassigned && healthy && !j.shared() {
 					d.firstOK++
 					d.failedBy[j.Trouble]--
 				}
@@ -93,7 +93,7 @@ func (d *driver) play(n int) {
 			if first {
 				healthy = slices.ContainsFunc(list, func(c failures.Candidate) bool { return c.Fit && c.Provider != holder.Provider })
 				switch {
-				case healthy && j.Remediable:
+				case healthy && j.Remediable && !j.shared():
 					d.first++
 					d.failedBy[j.Trouble]++
 				case healthy:
@@ -160,7 +160,7 @@ func newDriver(t *testing.T, m Mix, agents ...failures.Agent) *driver {
 }
 
 // TestPolicySimulation: 10,000 tasks with a mix of failures. Nearly all first
-// reassignments to a healthy provider succeed, few tasks that have a remedy reach a
+// reassignments to a healthy provider succeed where the runner was the cause, few tasks that have a remedy reach a
 // operator, all of them end.
 func TestPolicySimulation(t *testing.T) {
 	t.Parallel()
@@ -169,7 +169,7 @@ func TestPolicySimulation(t *testing.T) {
 	ok := float64(d.firstOK) / float64(max(1, d.first))
 	lost := float64(d.lost) / float64(d.remediable)
 	slices.Sort(d.response)
-	t.Logf("%d tasks in %d runs: %d done, %d with an operator (%d of %d curable: %.2f %%); %d reassigned, %d first ones with a healthy provider and a remedy, %.1f %% of them succeed (not: %v), %d without a remedy; %d analyses, %d waits, %d alerts; response median %s, worst %s",
+	t.Logf("%d tasks in %d runs: %d done, %d with an operator (%d of %d curable: %.2f %%); %d reassigned, %d first ones of a runner's failure, %.1f %% of them succeed (not: %v), %d that no runner can help; %d analyses, %d waits, %d alerts; response median %s, worst %s",
 		d.tasks, d.runs, d.done, d.persons, d.lost, d.remediable, 100*lost, d.reassigned, d.first, 100*ok, d.failedBy, d.hopeless, d.analysed, d.waits, d.alerts,
 		d.response[len(d.response)/2], d.response[len(d.response)-1])
 	if d.done+d.persons != d.tasks || d.first < 500 {

@@ -41,7 +41,7 @@ func newSim(t *testing.T, m Mix, agents ...failures.Agent) *sim {
 func (s *sim) list() []failures.Candidate {
 	var out []failures.Candidate
 	for i, a := range s.agents {
-		out = append(out, s.health.Look(a, len(s.agents)-i, time.Time{}, s.now))
+		out = append(out, s.health.Look(a, "", len(s.agents)-i, time.Time{}, s.now))
 	}
 	if len(out) == 1 && !out[0].Until.After(s.now) {
 		out[0].Fit = true
@@ -130,7 +130,7 @@ func (s *sim) play(n int) {
 				f.Failure = &FailureFact{Event: ev, Candidates: s.list()}
 			}
 			s.detected = append(s.detected, time.Since(begun))
-			if reassigned && healthy && j.Remediable {
+			if reassigned && healthy && j.Remediable && !j.shared() {
 				s.first++
 				if !failed {
 					s.firstOK++
@@ -212,7 +212,7 @@ func (s *sim) report() (ok, lost float64, f failures.Figures) {
 	ok, lost = float64(s.firstOK)/float64(max(1, s.first)), float64(s.lost)/float64(max(1, s.remediable))
 	slices.Sort(s.detected)
 	slices.Sort(s.stepped)
-	s.t.Logf("%d tasks in %d runs: %d done, %d with an operator (%d of %d that have a remedy: %.2f %%); %d first reassignments to a healthy provider, %.1f %% of them succeed; "+
+	s.t.Logf("%d tasks in %d runs: %d done, %d with an operator (%d of %d that have a remedy: %.2f %%); %d first reassignments of a runner's failure to a healthy provider, %.1f %% of them succeed; "+
 		"%d remedies through the gate, %d waits; detecting takes %s by median, %s at worst, deciding %s and %s; the journal says: %d failures, %d reassigned, %d analysed, %d escalated, fixes %d of %d, recovery median %s",
 		s.tasks, s.runs, s.done, s.persons, s.lost, s.remediable, 100*lost, s.first, 100*ok, s.remediates, s.waits,
 		s.detected[len(s.detected)/2], s.detected[len(s.detected)-1], s.stepped[len(s.stepped)/2], s.stepped[len(s.stepped)-1],
@@ -222,7 +222,7 @@ func (s *sim) report() (ok, lost float64, f failures.Figures) {
 
 // TestSimulation: 10,000 tasks with a mix of failures through the real machine, with
 // the criteria of the failure response: nearly all first reassignments succeed where
-// another provider is healthy, few tasks that have a remedy reach an operator, all end.
+// the runner was the cause and another provider is healthy, few tasks that have a remedy reach an operator, all end.
 // Conforms: 003-mgr-release, 003-sc-first, 003-sc-human
 func TestSimulation(t *testing.T) {
 	t.Parallel()

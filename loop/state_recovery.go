@@ -196,19 +196,22 @@ type Sighting struct {
 	Reason   string `json:"reason,omitempty"`
 }
 
-// Diagnosis is what rules say about a failure. Prompts show it, and so does a question to the operator.
+// Diagnosis is what rules say about a failure. A question to the operator shows it, and prompts if it is firm.
 type Diagnosis struct {
-	Iteration int           `json:"iteration"`
-	Command   string        `json:"command"`
-	Category  string        `json:"category"`
-	Handler   string        `json:"handler,omitempty"`
-	Infra     bool          `json:"infra"`
-	Code      bool          `json:"code"`
-	Signature string        `json:"signature"`
-	Why       string        `json:"why"`
-	Evidence  []string      `json:"evidence,omitempty"`
-	Hints     []string      `json:"hints,omitempty"`
-	Options   []plan.Choice `json:"options,omitempty"` // options that have a command and are possible
+	Iteration int    `json:"iteration"`
+	Command   string `json:"command"`
+	Category  string `json:"category"`
+	Handler   string `json:"handler,omitempty"`
+	Infra     bool   `json:"infra"`
+	Code      bool   `json:"code"`
+	// Weak and Confidence say how sure the diagnosis is. Prompts show only one that is firm (failures.Firm).
+	Weak       bool          `json:"weak,omitempty"`
+	Confidence float64       `json:"confidence"`
+	Signature  string        `json:"signature"`
+	Why        string        `json:"why"`
+	Evidence   []string      `json:"evidence,omitempty"`
+	Hints      []string      `json:"hints,omitempty"`
+	Options    []plan.Choice `json:"options,omitempty"` // options that have a command and are possible
 }
 
 // maxDiagnosed is how many options a Diagnosis holds at most.
@@ -216,7 +219,7 @@ const maxDiagnosed = 6
 
 // diagnosisOf makes the Diagnosis of a classified failure.
 func diagnosisOf(f Classified, iteration int) *Diagnosis {
-	d := &Diagnosis{Iteration: iteration, Command: f.Command, Category: f.Category, Handler: f.Handler, Infra: f.Infra, Code: f.Code,
+	d := &Diagnosis{Iteration: iteration, Command: f.Command, Category: f.Category, Handler: f.Handler, Infra: f.Infra, Code: f.Code, Weak: f.Weak, Confidence: f.Confidence,
 		Signature: f.Signature, Why: f.Why, Evidence: f.Evidence, Hints: f.Hints}
 	for _, o := range f.Options {
 		if o.Command != "" && o.Availability != "impossible" && len(d.Options) < maxDiagnosed {
@@ -258,9 +261,11 @@ type Response struct {
 	// nothing. Overruled is the iteration that an operator let begin in spite of a failing check.
 	Environment *EnvironmentState `json:"ground,omitempty"`
 	Overruled   int               `json:"overruled,omitempty"`
+	// Incidents are what went wrong in this iteration, in the order in which it began.
+	Incidents []Incident `json:"incidents,omitempty"`
 }
 
-// Cause is a root cause as the loop remembers it. Prompts and screens show it.
+// Cause is a root cause as the loop remembers it. Screens show it, and prompts if it is sure.
 type Cause struct {
 	ID        string `json:"id"`
 	Iteration int    `json:"iteration"`
@@ -270,11 +275,13 @@ type Cause struct {
 	Location  string `json:"location,omitempty"`
 	// Instruction says in words what repairs the cause. Fix says where: code is for the implementer to change, config
 	// and operator are for an operator.
-	Fix         string   `json:"fix,omitempty"`
-	Instruction string   `json:"instruction,omitempty"`
-	By          string   `json:"by"`
-	Confidence  float64  `json:"confidence"` // from 0 to 1
-	Evidence    []string `json:"evidence,omitempty"`
+	Fix         string  `json:"fix,omitempty"`
+	Instruction string  `json:"instruction,omitempty"`
+	By          string  `json:"by"`
+	Confidence  float64 `json:"confidence"` // from 0 to 1
+	// Sure says that superloop acts on the cause. Otherwise only operators read of it, as "possibly".
+	Sure     bool     `json:"sure"`
+	Evidence []string `json:"evidence,omitempty"`
 }
 
 // Found is the result of a root cause analysis. The failure policy gets it after superloop has tried the remedy.
@@ -301,5 +308,6 @@ type EnvironmentState struct {
 
 func (r Response) clone() Response {
 	r.Policy, r.Environment, r.History = copied(r.Policy), copied(r.Environment), r.History.Clone()
+	r.Incidents = slices.Clone(r.Incidents)
 	return r
 }

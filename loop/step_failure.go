@@ -40,6 +40,7 @@ func (t *turn) failed(f RoleEnded) {
 	}
 	r.Policy = &next
 	r.History.Add(x.Event, d.Step)
+	t.failedAgain(f.Role, x.Agent.String()+": "+x.Why, 1)
 	t.s.Failures = next.Counted
 	if d.Step != failures.StepEscalate && t.outOfTime() {
 		return
@@ -53,6 +54,7 @@ func (t *turn) succeeded(role string) {
 	if l := r.Policy; l != nil && l.Task.Role == role {
 		r.History.Succeeded(l.Task)
 		r.Policy = nil
+		t.becomes(role, solvedBy+t.s.Roles[role].Runner)
 		if r.Cause != nil && r.Cause.Role == role {
 			r.Cause = nil
 		}
@@ -170,6 +172,7 @@ func (t *turn) orLast(list []failures.Candidate) []failures.Candidate {
 
 func (t *turn) askAboutRole(d failures.Decision, f *RoleEnded) {
 	l := t.s.Response.Policy
+	t.becomes(l.Task.Role, withOperator)
 	h := HumanState{ID: t.roleID("human"), About: AboutRole, Type: d.Type, Class: d.Reason, Role: l.Task.Role, Runner: l.Last.Runner, Text: d.Why}
 	if f != nil && d.Type == EscalationRunner {
 		h.Fix = f.Fix
@@ -227,7 +230,8 @@ func (t *turn) analysed(f Analysed) {
 	}
 	r := &t.s.Response
 	r.Cause = &Cause{ID: f.ID, Iteration: t.s.Iteration, Role: f.Role, Type: string(f.Type), Summary: f.RootCause, Location: f.Location,
-		Fix: f.Fix, Instruction: f.Instruction, By: f.By, Confidence: f.Confidence, Evidence: f.Evidence}
+		Fix: f.Fix, Instruction: f.Instruction, By: f.By, Confidence: f.Confidence, Sure: f.Sure, Evidence: f.Evidence}
+	t.explained(f)
 	t.s.Reason, t.s.Detail = "", ""
 	if about == TestsTask {
 		t.enter(t.s.Plan.next(t.s.At))

@@ -68,6 +68,7 @@ func (t *turn) beginIteration(n int) {
 	t.keepReports()
 	t.s.Iteration, t.s.IterationAt = n, t.now
 	t.s.LastRoles, t.s.Roles = t.s.Roles, map[string]RoleResult{}
+	t.s.Response.Incidents = nil
 	t.s.LastGates, t.s.Gates = t.s.Gates, Gates{}
 	t.s.TestsTree, t.s.TestsFiles, t.s.Files, t.s.Recheck, t.s.Passes = "", "", "", false, 0
 	if len(t.s.Recoveries.Handled)+len(t.s.Recoveries.Ran) > 0 {

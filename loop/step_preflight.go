@@ -39,8 +39,12 @@ func (t *turn) environmentBroken(f EnvironmentBroken) bool {
 		return true
 	}
 	t.s.Detail = "the iteration cannot begin: " + f.Why
+	fix := "superloop doctor --checks"
+	if i := slices.IndexFunc(f.Findings, func(x failures.Finding) bool { return x.Learned }); i >= 0 {
+		fix = "superloop doctor --retire " + f.Findings[i].ID // if the check is wrong
+	}
 	t.ask(HumanState{ID: t.roleID("preflight"), About: AboutPreflight, Type: EscalationEnvironment, Class: ClassEnvironment, Role: f.Role, Text: f.Why,
-		Fix: "superloop doctor --checks"})
+		Fix: fix})
 	return true
 }
 
@@ -85,6 +89,7 @@ func (t *turn) passTests(at string) {
 	r := &t.s.Response
 	if t.s.Gates.Tests != "failed" || len(t.s.TestFailures) == 0 {
 		r.Same = SameTests{}
+		t.becomes(TestsTask, solved)
 		if r.Cause != nil && r.Cause.Role == TestsTask {
 			r.Cause = nil
 		}
@@ -106,10 +111,14 @@ func (t *turn) passTests(at string) {
 		return
 	}
 	t.s.At = at
+	if s.Count > 1 {
+		t.failedAgain(TestsTask, fmt.Sprintf("%s ends with exit code %d, in %d iterations in a row", t.s.TestFailures[0].Command, t.s.TestFailures[0].ExitCode, s.Count), s.Count)
+	}
 	limit := t.s.Plan.Respond.SameTests
 	switch {
 	case limit > 0 && s.Count >= limit && !t.lastIteration():
 		t.s.Detail = fmt.Sprintf("the tests have failed in the same way in %d iterations in a row", s.Count)
+		t.becomes(TestsTask, withOperator)
 		t.ask(HumanState{ID: t.roleID("same"), About: AboutTests, Type: failures.TypeRole, Class: ClassSameTests, Role: TestsTask, Text: t.s.Detail})
 	case s.Count == 2:
 		e := t.effect(Analyse, TestsTask)

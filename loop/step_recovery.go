@@ -2,6 +2,7 @@ package loop
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/recovery/action"
@@ -233,6 +234,13 @@ func (t *turn) executed(f Executed) bool {
 	r := t.s.Recovery
 	r.LastRun = &Run{ID: f.ID, Command: f.Command, ExitCode: f.ExitCode, Signal: f.Signal, Ended: f.Ended, DurationMS: f.DurationMS, LogFile: f.LogFile}
 	r.RanMS = plus(r.RanMS, f.DurationMS)
+	if r.Origin == OriginRootCause {
+		ran := text.Display(f.Command)
+		if !f.OK() {
+			ran += ": " + howExecuted(f)
+		}
+		t.incident(strings.TrimPrefix(r.After, rolePrefix)).Ran = text.Line(ran, maxIncident)
+	}
 	if f.OK() {
 		if tool := r.installs(t.s.Diagnosis); tool != "" {
 			t.recover(PhaseChecking, Effect{Kind: CheckTool, Tool: tool}, "tool")

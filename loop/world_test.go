@@ -111,7 +111,7 @@ func (w World) Run(j Job, a failures.Agent, attempt int, now time.Time) (failure
 		if !j.Repaired {
 			o.Outcome, o.ExitCode, took = "exit", 1, 20*time.Second
 			o.Error = "Cannot find module 'left-pad'"
-			o.Classified = &failures.Classified{Category: "dependency", Handler: "node_module_missing", Persistence: failures.Environment, Infra: true, Signature: "dependency/node_module_missing-0000000000"}
+			o.Classified = &failures.Classified{Category: "dependency", Handler: "node_module_missing", Persistence: failures.Environment, Infra: true, Confidence: 0.9, Signature: "dependency/node_module_missing-0000000000"}
 		}
 	case Hopeless:
 		took = w.refuse(&o, j)
@@ -123,7 +123,7 @@ func (w World) Run(j Job, a failures.Agent, attempt int, now time.Time) (failure
 		if !j.Told && (attempt < 3 || die < 0.8) {
 			o.Outcome, o.ExitCode = "exit", 1
 			o.Error = "panic: nil map in store.go:41"
-			o.Classified = &failures.Classified{Category: "code_bug", Persistence: failures.Code, Code: true, Signature: "code_bug-1111111111"}
+			o.Classified = &failures.Classified{Category: "code_bug", Persistence: failures.Code, Code: true, Confidence: 0.9, Signature: "code_bug-1111111111"}
 		}
 	}
 	o.DurationMS = took.Milliseconds()
@@ -166,3 +166,6 @@ func (w World) refuse(o *failures.RoleOutcome, j Job) time.Duration {
 	}
 	return 400 * time.Millisecond
 }
+
+// shared reports whether every runner fails of the trouble: a first reassignment shows that, and cannot help.
+func (j Job) shared() bool { return j.Trouble == Broken || j.Trouble == CodeFault }

@@ -121,6 +121,9 @@ func (a *app) checkRows(ctx context.Context, paths layout.Paths, cfg *config.Con
 	}
 	look := effectfailures.LookOf(cfg, loops, health, cooldown.New(a.disk, paths.Cooldowns()), without(cfg.SecretNames()), time.Now())
 	look.Path = a.env("PATH")
+	learned.Checks = slices.DeleteFunc(learned.Checks, func(p failures.Prevention) bool { // learned by another loop
+		return p.Learned() && !slices.ContainsFunc(loops, func(l config.Loop) bool { return l.ID == p.Scope.Loop })
+	})
 	retired = slices.DeleteFunc(slices.Clone(orEmpty(learned.Checks)), failures.Prevention.Active)
 	return lookAt(ctx, a.checkedDirs(paths, loops), learned, look), retired, nil
 }
@@ -161,8 +164,8 @@ func printChecks(w io.Writer, r checksReport) error {
 		if n < len(r.Checks) {
 			fmt.Fprintf(w, "in %s:\n", render.Clean(dir))
 		}
-		if err := table(w, "KIND\tWHAT\tSTATE\tWHY\tTOOK\tHITS\tPREVENTED\tREASON\tADDED BY\tID", rest[:n], func(c checkRow) string {
-			return fmt.Sprintf("%s\t%s\t%s\t%s\t%dus\t%d\t%d\t%s\t%s\t%s", text(string(c.Kind), 20), text(what(c.Spec), 60), c.State, text(c.Why, 100), c.TookUS,
+		if err := table(w, "KIND\tWHAT\tSTATE\tWHY\tSTOPS\tTOOK\tHITS\tPREVENTED\tREASON\tADDED BY\tID", rest[:n], func(c checkRow) string {
+			return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%dus\t%d\t%d\t%s\t%s\t%s", text(string(c.Kind), 20), text(what(c.Spec), 60), c.State, text(c.Why, 100), text(stops(c.Scope), 60), c.TookUS,
 				c.Hits, c.Prevented, text(c.Reason, 60), text(c.AddedBy, 30), c.ID)
 		}); err != nil {
 			return err
@@ -294,6 +297,19 @@ func notRetired(c *cli.Context, id string, loops []config.Loop) error {
 		}
 	}
 	return failf(exitNotFound, part(c, "--checks"), "no check has the id %q", id)
+}
+
+// stops says in words what a check may keep from starting.
+func stops(s failures.Scope) string {
+	switch {
+	case s.Loop == "":
+		return "everything"
+	case s.Role == "":
+		return s.Loop
+	case len(s.Runners) == 0:
+		return s.Loop + "/" + s.Role
+	}
+	return s.Loop + "/" + s.Role + " by " + strings.Join(s.Runners, ", ")
 }
 
 // what says in words what a check looks at.

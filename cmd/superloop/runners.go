@@ -49,6 +49,14 @@ type runnerRow struct {
 	Trips          int       `json:"trips"`
 	LastSuccess    time.Time `json:"last_success,omitzero"`
 	LastFailure    time.Time `json:"last_failure,omitzero"`
+	ByRole         []roleRow `json:"by_role"`
+}
+
+// roleRow says how a runner does in a role; the failure policy chooses the next runner by it.
+type roleRow struct {
+	failures.RoleRecord
+	RecentRuns  int     `json:"recent_runs"`
+	SuccessRate float64 `json:"success_rate"` // of the recent runs
 }
 
 // runnerUse is a role that has the runner in its list. Place is the position in that list, from 1.
@@ -172,7 +180,7 @@ func (r *runnerRow) fill(health failures.Health, limit *runnerLimit, now time.Ti
 	if r.Limit = limit; limit != nil {
 		until = limit.Until
 	}
-	b, look := health.Of(r.Agent), health.Look(r.Agent, 0, until, now)
+	b, look := health.Of(r.Agent), health.Look(r.Agent, "", 0, until, now)
 	r.Until, r.Why, r.Circuit = look.Until.UTC(), look.Why, b.Circuit
 	switch {
 	case look.Fit:
@@ -186,6 +194,13 @@ func (r *runnerRow) fill(health failures.Health, limit *runnerLimit, now time.Ti
 	}
 	r.Runs, r.Successes, r.RecentRuns, r.CostUSD, r.UnpricedRuns = b.Runs, b.Successes, len(b.Recent), b.CostUSD, b.Unpriced
 	r.InRow, r.Trips, r.LastSuccess, r.LastFailure = b.InRow, b.Trips, b.LastSuccess, b.LastFailure
+	r.ByRole = []roleRow{}
+	for _, x := range b.Roles {
+		row := roleRow{RoleRecord: x, RecentRuns: len(x.Recent), SuccessRate: float64(strings.Count(x.Recent, "+")) / float64(max(1, len(x.Recent)))}
+		row.Recent = ""
+		r.ByRole = append(r.ByRole, row)
+	}
+	slices.SortFunc(r.ByRole, func(x, y roleRow) int { return cmp.Compare(x.Role, y.Role) })
 	if rate, ok := b.SuccessRate(); ok {
 		r.SuccessRate = &rate
 	}
@@ -195,7 +210,7 @@ func (r *runnerRow) fill(health failures.Health, limit *runnerLimit, now time.Ti
 }
 
 func printRunners(w io.Writer, rows []*runnerRow, several bool) error {
-	const heads = "RUNNER\tPROVIDER\tMODEL\tUSED FOR\tSTATE\tLIMIT\tRUNS\tSUCCESS\tCOST OF ONE\tLAST SUCCESS\tWHY"
+	const heads = "RUNNER\tPROVIDER\tMODEL\tUSED FOR\tSTATE\tLIMIT\tRUNS\tSUCCESS\tBY ROLE\tCOST OF ONE\tLAST SUCCESS\tWHY"
 	or := func(text string) string { return cmp.Or(render.Clean(text), "-") }
 	return table(w, heads, rows, func(r *runnerRow) string {
 		success, price, last, limit := "-", "-", "-", "-"
@@ -211,8 +226,8 @@ func printRunners(w io.Writer, rows []*runnerRow, several bool) error {
 		if r.Limit != nil {
 			limit = fmt.Sprintf("%s until %s", r.Limit.Class, r.Limit.Until.Local().Format(time.DateTime))
 		}
-		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s", or(r.Runner), or(r.Provider), or(r.Model), r.usedFor(several), r.stateText(), limit,
-			r.Runs, success, price, last, or(render.Cut(r.Why, 80)))
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s", or(r.Runner), or(r.Provider), or(r.Model), r.usedFor(several), r.stateText(), limit,
+			r.Runs, success, r.rolesText(), price, last, or(render.Cut(r.Why, 80)))
 	})
 }
 
@@ -232,6 +247,15 @@ func (r *runnerRow) usedFor(several bool) string {
 		return "-"
 	}
 	return strings.Join(out, ", ")
+}
+
+// rolesText lists the roles with their rates of success.
+func (r *runnerRow) rolesText() string {
+	var out []string
+	for _, x := range r.ByRole {
+		out = append(out, fmt.Sprintf("%s %s of %d", render.Clean(x.Role), percent(x.SuccessRate), x.RecentRuns))
+	}
+	return cmp.Or(strings.Join(out, ", "), "-")
 }
 
 func (r *runnerRow) stateText() string {

@@ -68,7 +68,7 @@ func TestRunners(t *testing.T) {
 		}
 	}
 	if code, out := n.superloop(nil, "runners", "--loop", "l"); code != 0 || strings.Contains(out, "spare") ||
-		!strings.Contains(out, "claude  anthropic  -      planner (1), implementer (1), tester (1), reviewer (1)  fit    -      0     -        -            -             -\n") {
+		!strings.Contains(out, "claude  anthropic  -      planner (1), implementer (1), tester (1), reviewer (1)  fit    -      0     -        -        -            -             -\n") {
 		t.Errorf("%d\n%s", code, out)
 	}
 	if code, out := n.superloop(nil, "runners", "--reset", "codex"); code != exitNothing || !strings.Contains(out, "nothing speaks against codex") {

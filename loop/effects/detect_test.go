@@ -21,7 +21,7 @@ func TestDetectsAFailure(t *testing.T) {
 	t.Parallel()
 	inRoleWorld(t, func(t *testing.T, w *roleWorld) {
 		w.agent = func(context.Context, proc.Spec) (proc.Result, error) { pass(time.Second); return exited(3, ""), nil }
-		w.classified = &failures.Classified{Category: "disk_full", Infra: true, Signature: "sig"}
+		w.classified = &failures.Classified{Category: "disk_full", Infra: true, Confidence: 0.9, Signature: "sig"}
 		at := w.host.Now(w.state).Add(time.Second)
 		f := w.perform(w.effect("implementer"))
 		if f.Failure == nil {
@@ -36,7 +36,7 @@ func TestDetectsAFailure(t *testing.T) {
 		if f.Failure.ClassifyUS != 7 || f.Failure.Tripped != nil || f.Failure.DetectMS != 0 || f.Failure.RespondUS != 0 || f.Outcome != loop.OutcomeExit || f.Alerts != nil {
 			t.Errorf("%+v", f.Failure)
 		}
-		same(t, f.Failure.Candidates, []failures.Candidate{{Agent: one, Fit: true}, {Agent: failures.Agent{Runner: "two", Provider: "generic", Model: "m"}, Tier: 2, Fit: true}})
+		same(t, f.Failure.Candidates, []failures.Candidate{{Agent: one, Fit: true, Runs: 1, Failed: 1}, {Agent: failures.Agent{Runner: "two", Provider: "generic", Model: "m"}, Tier: 2, Fit: true}})
 		w.order("sweep, environment, fact role_start, run, lies, classify")
 		if exists(w.roles.Snapshots.Store().Path) {
 			t.Error("a failure was kept as a success")
@@ -193,7 +193,7 @@ func TestAlertsHaveACause(t *testing.T) {
 	inRoleWorld(t, func(t *testing.T, w *roleWorld) {
 		w.set.Loop.Respond.Systemic = config.Systemic{Window: time.Hour, MinRuns: 1, CriticalRate: 0.5}
 		w.agent = func(context.Context, proc.Spec) (proc.Result, error) { return exited(3, ""), nil }
-		w.classified = &failures.Classified{Category: "disk_full", Infra: true, Signature: "sig"}
+		w.classified = &failures.Classified{Category: "disk_full", Infra: true, Confidence: 0.9, Signature: "sig"}
 		for n := range 3 {
 			w.facts.Others = append(w.facts.Others, failures.Elsewhere{Loop: "other", Category: "disk_full", Provider: "generic", At: time.Now().Add(-time.Duration(n) * time.Minute)})
 		}

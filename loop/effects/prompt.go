@@ -84,14 +84,14 @@ func (p *Prompts) input(ctx context.Context, e loop.Effect, s loop.State) roles.
 }
 
 // toldByPolicy returns notes for the prompt of a role: what became of the attempts before this one, and the root cause
-// of the failure if superloop found one.
+// of the failure if superloop is sure of one.
 func toldByPolicy(s loop.State, role string) []roles.Note {
 	var out []roles.Note
 	r := s.Response
 	if l := r.Policy; l != nil && l.Task.Role == role && len(l.Tell) > 0 {
 		out = append(out, roles.Note{About: "What became of the attempts before this one", Text: strings.Join(l.Tell, "\n")})
 	}
-	if c := r.Cause; c != nil && (c.Role == role || c.Role == loop.TestsTask) && c.Type != string(failures.CauseUnknown) {
+	if c := r.Cause; c != nil && c.Sure && (c.Role == role || c.Role == loop.TestsTask) {
 		text := c.Summary
 		if c.Location != "" {
 			text += " (" + c.Location + ")"
@@ -125,10 +125,11 @@ func (p *Prompts) recoveries(in *roles.Input, s loop.State) {
 	})
 }
 
-// diagnosisOf returns the diagnosis that rules made of the last failure of the tests.
+// diagnosisOf returns the diagnosis that rules made of the last failure of the tests. It returns nil for a guess: the role
+// reads the output itself, and a wrong cause in its prompt would mislead it.
 func diagnosisOf(s loop.State) *roles.Diagnosis {
 	g := s.Diagnosis
-	if g == nil {
+	if g == nil || !failures.Firm(g.Weak, g.Confidence) {
 		return nil
 	}
 	return &roles.Diagnosis{Command: g.Command, Category: g.Category, Why: g.Why, Code: g.Code, Infra: g.Infra, Evidence: g.Evidence, Hints: g.Hints,

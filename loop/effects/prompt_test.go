@@ -42,11 +42,11 @@ func TestPromptTellsTheState(t *testing.T) {
 		s.LastRoles = map[string]loop.RoleResult{"planner": {Output: "fresh"}, "reviewer": {Output: "stale", File: "review.md"}, "implementer": {}}
 		s.Roles = map[string]loop.RoleResult{"planner": {Output: "empty", File: "plan.md"}, "reviewer": {Output: "fresh"}, "tester": {},
 			"implementer": {Attempt: 1, Outcome: "signal", ExitCode: -1, Signal: "SIGKILL", DurationMS: 2500, Output: "missing", File: "implementer.md"}}
-		s.Diagnosis = &loop.Diagnosis{Command: "make", Category: "disk", Why: "full", Infra: true, Evidence: []string{"no space"}, Hints: []string{"df"}}
+		s.Diagnosis = &loop.Diagnosis{Command: "make", Category: "disk", Why: "full", Infra: true, Confidence: 0.9, Evidence: []string{"no space"}, Hints: []string{"df"}}
 		s.Recoveries.Problems = []string{"no command"}
 		s.Recoveries.Recent = []loop.RecoveryNote{{Iteration: 2, Command: "npm i", Outcome: "denied", Note: "policy"}}
 		s.Response = loop.Response{Policy: &failures.State{Task: w.host.Task("implementer"), Tell: []string{"first", "second"}},
-			Cause: &loop.Cause{Role: loop.TestsTask, Type: "code", Summary: "nil map", Location: "a.go:3", Fix: string(failures.FixCode), Instruction: "make it", By: "rules", Confidence: 0.75,
+			Cause: &loop.Cause{Role: loop.TestsTask, Type: "code", Summary: "nil map", Sure: true, Location: "a.go:3", Fix: string(failures.FixCode), Instruction: "make it", By: "rules", Confidence: 0.75,
 				Evidence: []string{"1", "2", "3", "4", "5", "6", "7"}}}
 		got := p.input(t.Context(), e, s)
 		got.Context, got.Phases = nil, nil
@@ -99,7 +99,7 @@ func cutMark(got *roles.Tests) string {
 func TestToldByPolicy(t *testing.T) {
 	t.Parallel()
 	task := failures.Task{Loop: "l", Role: "planner"}
-	cause := loop.Cause{Role: "planner", Type: "code", Summary: "sum", Fix: "config", Instruction: "do it", By: "rules"}
+	cause := loop.Cause{Role: "planner", Type: "code", Sure: true, Summary: "sum", Fix: "config", Instruction: "do it", By: "rules"}
 	told := func(change func(r *loop.Response)) []roles.Note {
 		c := cause
 		r := loop.Response{Cause: &c, Policy: &failures.State{Task: task, Tell: []string{"x"}}}
@@ -114,7 +114,7 @@ func TestToldByPolicy(t *testing.T) {
 	same(t, told(func(r *loop.Response) { r.Policy.Tell = nil }), both[1:])
 	same(t, told(func(r *loop.Response) { r.Cause = nil }), both[:1])
 	same(t, told(func(r *loop.Response) { r.Cause.Role = "tester" }), both[:1])
-	same(t, told(func(r *loop.Response) { r.Cause.Type = string(failures.CauseUnknown) }), both[:1])
+	same(t, told(func(r *loop.Response) { r.Cause.Sure = false }), both[:1]) // a guess is for operators
 	got := told(func(r *loop.Response) { r.Cause.Fix, r.Cause.Instruction = string(failures.FixCode), "" })
 	same(t, got, both)
 }
@@ -216,4 +216,20 @@ func TestMakePrompt(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestAGuessIsNoFact: a diagnosis that is weak or not sure stands in no prompt.
+func TestAGuessIsNoFact(t *testing.T) {
+	t.Parallel()
+	g := loop.Diagnosis{Command: "make", Category: "disk", Why: "full", Infra: true, Confidence: failures.Sure}
+	if diagnosisOf(loop.State{Diagnosis: &g}) == nil {
+		t.Error("a sure diagnosis is not told")
+	}
+	weak, unsure := g, g
+	weak.Weak, unsure.Confidence = true, failures.Sure-0.01
+	for _, d := range []loop.Diagnosis{weak, unsure} {
+		if got := diagnosisOf(loop.State{Diagnosis: &d}); got != nil {
+			t.Errorf("%+v", got)
+		}
+	}
 }

@@ -66,6 +66,11 @@ func (a *Approvals) aboutFailure(s loop.State, q *escalation.Question) {
 	case h.About == loop.AboutPreflight:
 		q.Reason = "The iteration cannot begin: " + h.Text + "."
 		fmt.Fprintf(&b, "superloop doctor --checks shows what is looked at. Resolve it when it is mended; approve goes on all the same.\n")
+		for _, f := range findings(resp) {
+			if f.Learned {
+				fmt.Fprintf(&b, "Check %s was learned from a failure. If it is wrong: superloop doctor --retire %s\n", f.ID, f.ID)
+			}
+		}
 	case h.About == loop.AboutTests:
 		q.Reason = "It comes back: " + h.Text + "."
 		q.Manual = ""
@@ -79,7 +84,7 @@ func (a *Approvals) aboutFailure(s loop.State, q *escalation.Question) {
 		q.Errors = append(q.Errors, resp.Policy.Tell...)
 	}
 	if c := resp.Cause; c != nil && c.Role == h.Role && c.Type != string(failures.CauseUnknown) {
-		fmt.Fprintf(&b, "Cause (%s, by %s, confidence %.1f): %s", c.Type, c.By, c.Confidence, c.Summary)
+		fmt.Fprintf(&b, "Cause (%s, by %s, confidence %.1f): %s", c.Type, c.By, c.Confidence, failures.Possibly(c.Summary, c.Sure))
 		if c.Location != "" {
 			fmt.Fprintf(&b, " (%s)", c.Location)
 		}
@@ -105,6 +110,14 @@ func (a *Approvals) aboutFailure(s loop.State, q *escalation.Question) {
 	if len(q.Details) > maxDetails {
 		q.Details = strings.ToValidUTF8(q.Details[:maxDetails], "")
 	}
+}
+
+// findings returns what keeps the iteration from beginning.
+func findings(r loop.Response) []failures.Finding {
+	if r.Environment == nil {
+		return nil
+	}
+	return r.Environment.Findings
 }
 
 // otherOptions returns the other commands that rules suggest, for the operator to choose from.

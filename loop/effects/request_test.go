@@ -73,7 +73,7 @@ func TestQuestionIsCut(t *testing.T) {
 // Conforms: 003-mgr-block, 003-mgr-alert
 func TestQuestionAboutARole(t *testing.T) {
 	t.Parallel()
-	cause := &loop.Cause{Role: "tester", Type: "config", By: "rules", Confidence: 0.9, Summary: "no token", Location: "a.go:3", Fix: "person", Instruction: "set it",
+	cause := &loop.Cause{Role: "tester", Type: "config", By: "rules", Confidence: 0.9, Sure: true, Summary: "no token", Location: "a.go:3", Fix: "person", Instruction: "set it",
 		Evidence: []string{"line 7", "line 8"}}
 	const seeLog = "Its log: superloop logs --loop l --role tester\n"
 	const aCause = "Cause (config, by rules, confidence 0.9): no token (a.go:3)\nTo do about it (person): set it\n  line 7\n  line 8\nAll of it: .superloop/loops/l/root-cause.json\n"
@@ -100,9 +100,9 @@ func TestQuestionAboutARole(t *testing.T) {
 		"another's cause": {with(failures.TypeRole, func(s *loop.State) { c := *cause; c.Role = "planner"; s.Response.Cause = &c }), "", "The tester has failed twice in iteration 3: not logged in.", seeLog, []string{"it said no"}, "claude /login"},
 		"no cause": {with(failures.TypeRole, func(s *loop.State) { c := *cause; c.Type = string(failures.CauseUnknown); s.Response.Cause = &c }), "",
 			"The tester has failed twice in iteration 3: not logged in.", seeLog, []string{"it said no"}, "claude /login"},
-		"a short cause": {with(failures.TypeRole, func(s *loop.State) {
-			s.Response.Cause = &loop.Cause{Role: "tester", Type: "code", By: "rules", Confidence: 1, Summary: "typo"}
-		}), "", "The tester has failed twice in iteration 3: not logged in.", "Cause (code, by rules, confidence 1.0): typo\nAll of it: .superloop/loops/l/root-cause.json\n" + seeLog, []string{"it said no"}, "claude /login"},
+		"a guess": {with(failures.TypeRole, func(s *loop.State) {
+			s.Response.Cause = &loop.Cause{Role: "tester", Type: "code", By: "rules", Confidence: 0.4, Summary: "typo"}
+		}), "", "The tester has failed twice in iteration 3: not logged in.", "Cause (code, by rules, confidence 0.4): possibly: typo\nAll of it: .superloop/loops/l/root-cause.json\n" + seeLog, []string{"it said no"}, "claude /login"},
 		"a runner":              {with(loop.EscalationRunner, same), "it ends", "The tester cannot run: runner claude, login.", seeLog, []string{"not logged in", "it said no"}, "claude /login"},
 		"a runner says nothing": {with(loop.EscalationRunner, func(s *loop.State) { s.Human.Text = "" }), "", "The tester cannot run: runner claude, login.", seeLog, []string{"it said no"}, "claude /login"},
 		"nobody responds":       {with(failures.TypeRole, func(s *loop.State) { s.Response.Policy = nil }), "it ends", "not logged in", seeLog, nil, "claude /login"},
@@ -111,6 +111,12 @@ func TestQuestionAboutARole(t *testing.T) {
 		"no role": {with(loop.EscalationRunner, func(s *loop.State) { s.Human.Role, s.Response.Policy = "", nil }), "", "The  cannot run: runner claude, login.", "", []string{"not logged in"}, "claude /login"},
 		"the environment": {with(failures.TypeRole, func(s *loop.State) { s.Human.About, s.Response.Policy = loop.AboutPreflight, nil }), "", "The iteration cannot begin: not logged in.",
 			"superloop doctor --checks shows what is looked at. Resolve it when it is mended; approve goes on all the same.\n" + seeLog, nil, "claude /login"},
+		"a learned check": {with(failures.TypeRole, func(s *loop.State) {
+			s.Human.About, s.Response.Policy = loop.AboutPreflight, nil
+			s.Response.Environment = &loop.EnvironmentState{Findings: []failures.Finding{{ID: "disk-1"}, {ID: "tool-1", Learned: true}}}
+		}), "", "The iteration cannot begin: not logged in.",
+			"superloop doctor --checks shows what is looked at. Resolve it when it is mended; approve goes on all the same.\n" +
+				"Check tool-1 was learned from a failure. If it is wrong: superloop doctor --retire tool-1\n" + seeLog, nil, "claude /login"},
 		"the same tests": {with(failures.TypeRole, func(s *loop.State) {
 			s.Human.About, s.Human.Role, s.Response.Policy = loop.AboutTests, "", nil
 			s.TestFailures = []loop.TestFailure{{Command: "make test", ExitCode: 2}}

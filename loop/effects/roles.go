@@ -42,13 +42,13 @@ type Proposals interface {
 // RoleFailures gives Roles access to the performer of failures, which finds out why roles fail.
 type RoleFailures interface {
 	// CheckEnvironment makes the environment checks before a role for which they are due. It returns nil if no check
-	// keeps the role from its work.
-	CheckEnvironment(ctx context.Context, e loop.Effect, s loop.State) loop.Fact
+	// keeps the runner from the role.
+	CheckEnvironment(ctx context.Context, e loop.Effect, s loop.State, runner string) loop.Fact
 	// ClassifyRole classifies the log of a role by rules, if the role's process failed and its adapter does not know
 	// why. It records the classification in the journal and returns it, or nil, with the time that it took, in
 	// microseconds.
 	ClassifyRole(ctx context.Context, e loop.Effect, s loop.State, f loop.RoleEnded, log string) (*failures.Classified, int64)
-	// Overrule notes that a role succeeded although an environment check had failed.
+	// Overrule notes that a role succeeded although an environment check fails.
 	Overrule(ctx context.Context, s loop.State, f loop.RoleEnded)
 	Facts(ctx context.Context, s loop.State) failures.Facts // Facts returns the facts that are known of the environment
 }
@@ -77,11 +77,11 @@ func (r *Roles) Perform(ctx context.Context, e loop.Effect, s loop.State) (loop.
 	if err != nil {
 		return nil, err
 	}
-	if fact := r.Failures.CheckEnvironment(ctx, e, s); fact != nil {
-		return fact, nil
-	}
 	set := r.Settings()
 	role, unfit := r.Runners.choose(e, s, RoleOf(set.Loop, e.Role))
+	if fact := r.Failures.CheckEnvironment(ctx, e, s, role.Runner); fact != nil {
+		return fact, nil
+	}
 	who, _ := AgentOf(set.Config, config.Choice{Runner: role.Runner, Model: role.Model}, r.Env())
 	files := r.RoleFiles(s.Iteration, e.Role, e.Attempt)
 	req := r.request(e, s, role, set.Config.Runners[role.Runner], files)
@@ -280,11 +280,11 @@ func (r *Roles) whyEverywhere(ctx context.Context, s loop.State, f *loop.RoleEnd
 	h.Add(e, failures.StepNone)
 	rc := failures.Analyse(failures.Case{RunID: s.RunID, Iteration: s.Iteration, Task: e.Task, History: h.Of(e.Task), Facts: r.Failures.Facts(ctx, s)}, e.At)
 	if rc.Type == failures.CauseUnknown {
-		return
+		return // an alert is for operators, so a guess may stand in it
 	}
 	for i := range f.Alerts {
 		if f.Alerts[i].Analyse {
-			f.Alerts[i].Cause = rc.Description
+			f.Alerts[i].Cause = rc.Possibly()
 		}
 	}
 }

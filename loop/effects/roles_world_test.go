@@ -138,7 +138,7 @@ func (w *roleWorld) Lies(loop.State) bool {
 	return w.lies
 }
 
-func (w *roleWorld) CheckEnvironment(context.Context, loop.Effect, loop.State) loop.Fact {
+func (w *roleWorld) CheckEnvironment(context.Context, loop.Effect, loop.State, string) loop.Fact {
 	w.called("environment")
 	return w.environment
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -50,6 +51,9 @@ func RoleOf(l config.Loop, name string) config.Role {
 type Runners struct {
 	*Host
 	Cooldowns *cooldown.Store
+	// Stopped returns, for a role, the id of a learned check that fails now and would keep a runner from starting, or "".
+	// nil means that there is no such check.
+	Stopped func(s loop.State, role string) func(runner string) string
 }
 
 // HealthStore returns the store of the health of the runners.
@@ -68,6 +72,10 @@ func (r *Runners) Candidates(s loop.State, role string) []failures.Candidate {
 	r.Warn("what is known of the runners cannot be read; all count as fit", err)
 	set, now := r.Settings(), r.Now(s)
 	choices := RoleOf(set.Loop, role).Runners
+	stopped := func(string) string { return "" }
+	if r.Stopped != nil {
+		stopped = r.Stopped(s, role)
+	}
 	var out []failures.Candidate
 	for _, c := range choices {
 		who, account := AgentOf(set.Config, c, r.Env())
@@ -75,7 +83,8 @@ func (r *Runners) Candidates(s loop.State, role string) []failures.Candidate {
 		if known, limited, err := r.Cooldowns.Get(account); err == nil && limited {
 			limit = r.later(s, known.Until)
 		}
-		cand := health.Look(who, c.Tier, limit, now)
+		cand := health.Look(who, role, c.Tier, limit, now)
+		cand.Check = stopped(c.Runner)
 		if len(choices) == 1 && !limit.After(now) {
 			cand.Fit, cand.Probe, cand.Until = true, false, time.Time{} // it is the only runner of the role
 		}
@@ -85,8 +94,9 @@ func (r *Runners) Candidates(s loop.State, role string) []failures.Candidate {
 }
 
 // choose gives the role to the agent that the machine names. If the machine names none, choose takes the first agent in
-// the role's list that is fit, or else the first that may be probed. If there is none, unfit is the agent that becomes
-// fit first at a known time.
+// the role's list that is fit, or else the first that may be probed. It takes an agent that a learned check stops only if
+// no other agent will ever do: the environment checks then stop it. If there is none, unfit is the agent that becomes fit
+// first at a known time.
 func (r *Runners) choose(e loop.Effect, s loop.State, role config.Role) (_ config.Role, unfit failures.Candidate) {
 	for _, c := range role.Runners {
 		if e.Runner == c.Runner && e.Model == c.Model {
@@ -99,6 +109,9 @@ func (r *Runners) choose(e loop.Effect, s loop.State, role config.Role) (_ confi
 	list := r.Candidates(s, role.Name)
 	best := -1
 	for i, c := range list {
+		if c.Check != "" {
+			continue
+		}
 		if c.Fit || c.Probe && best < 0 {
 			best = i
 		}
@@ -107,6 +120,7 @@ func (r *Runners) choose(e loop.Effect, s loop.State, role config.Role) (_ confi
 		}
 	}
 	if best < 0 {
+		best = slices.IndexFunc(list, func(c failures.Candidate) bool { return c.Check != "" && (c.Fit || c.Probe) })
 		for i, c := range list {
 			if !c.Until.IsZero() && (unfit.Until.IsZero() || c.Until.Before(unfit.Until)) {
 				unfit, best = list[i], i
@@ -169,10 +183,13 @@ func (r *Runners) end(s loop.State, who failures.Agent, f *loop.RoleEnded) (trip
 		return nil, nil
 	}
 	set, at := r.Settings().Loop.Respond, r.Now(s)
-	result := failures.Result{Agent: who, CostUSD: f.CostUSD}
+	result := failures.Result{Agent: who, Role: f.Role, CostUSD: f.CostUSD}
 	sample := failures.Sample{At: at, Task: r.Task(f.Role).Key(), Loop: r.LoopID, Agent: who}
 	if f.Failure != nil {
 		result.Failure, sample.Failed, sample.Category = &f.Failure.Event, true, f.Failure.Category
+		if f.Failure.Weak {
+			sample.Category = failures.CategoryUnknown // a guess is no reason for an alert of its own
+		}
 	}
 	r.updateHealth(func(h *failures.Health) bool {
 		h.Limits = breakerLimits(set.Breaker)

@@ -113,6 +113,14 @@ func TestChoose(t *testing.T) {
 		check("named", choose(named), "two m   false")
 		named.Model = "n"
 		check("another model", choose(named), "one  full  false")
+		stopped := map[string]string{"one": "tool-1"}
+		r.Stopped = func(loop.State, string) func(string) string {
+			return func(runner string) string { return stopped[runner] }
+		}
+		check("a learned check stops the first", choose(e), "two m   false")
+		stopped["two"] = "tool-1"
+		check("it stops all: the first asks about it", choose(e), "one  full  false")
+		stopped = nil
 		w.unfit("one", now.Add(time.Minute))
 		check("the next", choose(e), "two m   false")
 		w.unfit("two", now.Add(time.Hour))

@@ -50,7 +50,14 @@ func (n Iteration) Notes() []byte {
 	fmt.Fprintf(&b, "Iteration: %d\nLoop: %s\nPromise matched: %s\n", n.Iteration, n.LoopID, v.Promise)
 	fmt.Fprintf(&b, "Tests: %s (mode: %s)\nValidation: %s\nPrerequisites: %s\n", v.Tests, n.Plan.Tests, v.Validation, v.Prerequisites)
 	fmt.Fprintf(&b, "Checklist: %s\nEvidence: %s\nLifecycle: %s\nApproval: %s\n", v.Checklist, v.Evidence, StatusSkipped, v.Approval)
-	fmt.Fprintf(&b, "Stuck streak: %s\nGenerated at: %s\n\nNext steps:\n", stuckStatus(n.Stuck.Count, n.Stuck.Threshold), stamp(n.End))
+	fmt.Fprintf(&b, "Stuck streak: %s\nGenerated at: %s\n", stuckStatus(n.Stuck.Count, n.Stuck.Threshold), stamp(n.End))
+	if len(n.Response.Incidents) > 0 {
+		b.WriteString("\nWhat failed:\n")
+		for _, i := range n.Response.Incidents {
+			fmt.Fprintf(&b, "- %s\n", i.ForRoles()) // the next prompts name this file
+		}
+	}
+	b.WriteString("\nNext steps:\n")
 	if len(n.Missing) == 0 {
 		b.WriteString("- None: every gate is passed.\n")
 		if note := n.note(); note != "" {
@@ -86,10 +93,18 @@ func (n Iteration) note() string {
 // TimelineHeader returns the beginning of timeline.md.
 func TimelineHeader(loopID string) string { return "# Timeline\n\nLoop: " + loopID + "\n\n" }
 
-// TimelineLine returns the line of the iteration in timeline.md, newline included.
+// TimelineLine returns the line of the iteration in timeline.md, newline included. It tells which roles failed and, as far
+// as it is known, why.
 func (n Iteration) TimelineLine() string {
-	return fmt.Sprintf("- %s run=%s iter=%d %s approval=%s stuck=%s completion=%t\n", stamp(n.End), n.RunID, n.Iteration, n.gates(),
-		words(n.Gates).Approval, stuckStatus(n.Stuck.Count, n.Stuck.Threshold), len(n.Missing) == 0)
+	failed := ""
+	for _, i := range n.Response.Incidents {
+		failed += fmt.Sprintf(" failed=%s:%d", i.Role, i.Failures)
+		if i.Cause != "" {
+			failed += fmt.Sprintf(" cause=%q", i.Cause)
+		}
+	}
+	return fmt.Sprintf("- %s run=%s iter=%d %s approval=%s stuck=%s completion=%t%s\n", stamp(n.End), n.RunID, n.Iteration, n.gates(),
+		words(n.Gates).Approval, stuckStatus(n.Stuck.Count, n.Stuck.Threshold), len(n.Missing) == 0, failed)
 }
 
 // maxEntries bounds run-summary.json, which superloop rewrites in every iteration. The file only counts older

@@ -48,6 +48,15 @@ Next steps:
 - tests=failed: read test-output.txt and test-status.json and fix the first failing command.
 - checklist=remaining: do the items of checklist-remaining.md; files that are missing are in checklist-missing.md.
 `)
+	n.Response.Incidents = []loop.Incident{{Role: "tester", Failures: 2, Last: "b: it ended", Cause: "possibly: x (code)", Guess: true, Became: "solved by a"},
+		{Role: "tests", Failures: 3, Last: "make ends", Cause: "a \"nil\" map", Fix: "make it (code)"}}
+	if notes := string(n.Notes()); !strings.Contains(notes, "\nWhat failed:\n- tester failed twice, last: b: it ended; solved by a\n- tests failed 3 times, last: make ends; cause: a \"nil\" map; to do about it: make it (code)\n\nNext steps:\n") {
+		t.Error(notes)
+	}
+	if line := n.TimelineLine(); !strings.HasSuffix(line, ` failed=tester:2 cause="possibly: x (code)" failed=tests:3 cause="a \"nil\" map"`+"\n") {
+		t.Error(line)
+	}
+	n.Response.Incidents = nil
 	n.Missing = []string{"validation=failed", "prerequisites=failed", "evidence=failed", "other=x"}
 	for _, file := range []string{"validation-results.json", "prerequisites-results.json", "evidence.json", "gate-summary.txt"} {
 		if !strings.Contains(string(n.Notes()), file) {

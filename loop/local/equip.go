@@ -50,6 +50,7 @@ func (d *driver) equip() {
 	turns := &effects.Turns{Host: h, Runners: p.runners}
 	p.failures = &effectfailures.Performer{Host: h, Journal: d, Rules: rules, Policies: policies.InForce, Score: p.executor.Score, Ask: turns.Ask,
 		Candidates: p.runners.Candidates, Environment: p.snapshots.Environment, Cooldowns: p.runners.Cooldowns, Processes: effectfailures.ProcessTable{Dir: "/proc", Sweep: proc.Sweep}}
+	p.runners.Stopped = p.failures.Stopped
 	p.approvals = &effects.Approvals{Host: h, Journal: d, Executor: p.executor, Outbox: p.outbox, Tree: p.tree, Runners: p.runners,
 		Whole: p.failures.EnvironmentWhole, Views: func() error { d.putViews(); return d.flushViews() }}
 	p.recoveries = &effects.Recoveries{Host: h, Journal: d, Policies: policies, Executor: p.executor, Approvals: p.approvals}

@@ -48,7 +48,10 @@ const (
 	ByRules     = "rules" // the value of RootCause.By for an analysis by rules
 	maxWhys     = 5       // entries of RootCause.WhyChain
 	maxEvidence = 12
-	sure        = 0.7 // the confidence from which superloop acts on a cause
+
+	// VerifiedByCheck is the value of RootCause.Verified if a look at the environment, made when the failure happened,
+	// found what the cause claims.
+	VerifiedByCheck = "check"
 )
 
 // Fix describes how to fix a cause.
@@ -94,7 +97,11 @@ type RootCause struct {
 	Fix         Fix        `json:"fix"`
 	Prevention  *Prevented `json:"prevention,omitempty"`
 	Confidence  float64    `json:"confidence"`
-	By          string     `json:"by"` // "rules", or the runner's name
+	// Weak says that the cause rests on a classification that is a guess. Verified says what has confirmed the cause; ""
+	// for nothing.
+	Weak     bool   `json:"weak,omitempty"`
+	Verified string `json:"verified,omitempty"`
+	By       string `json:"by"` // "rules", or the runner's name
 	// Others are other possible causes with a lower confidence, the likeliest first.
 	Others   []string `json:"other_causes,omitempty"`
 	Problems []string `json:"problems,omitempty"` // say what was wrong with the answer of a diagnosing agent
@@ -108,9 +115,26 @@ func (rc RootCause) MarshalJSON() ([]byte, error) {
 	return json.Marshal(plain(rc))
 }
 
-// Analysis returns the result in the form that the failure policy uses.
+// Sure reports whether superloop acts on the cause: it rests on no guess, and its confidence reaches Sure or something
+// has confirmed it. Any other cause is for operators only, as "possibly".
+func (rc RootCause) Sure() bool {
+	return rc.Type != CauseUnknown && !rc.Weak && (rc.Confidence >= Sure || rc.Verified != "")
+}
+
+// Possibly returns the cause in the words for an operator.
+func (rc RootCause) Possibly() string { return Possibly(rc.Description, rc.Sure()) }
+
+// Possibly marks a text for an operator that superloop is not sure of.
+func Possibly(text string, sure bool) string {
+	if sure {
+		return text
+	}
+	return "possibly: " + text
+}
+
+// Analysis returns the result in the form that the failure policy uses. It is empty unless the cause is sure.
 func (rc RootCause) Analysis() Analysis {
-	if rc.Type == CauseUnknown {
+	if !rc.Sure() {
 		return Analysis{}
 	}
 	a := Analysis{Summary: rc.Description}
@@ -120,26 +144,24 @@ func (rc RootCause) Analysis() Analysis {
 	if rc.Fix.Kind == FixCode {
 		a.Instruction = rc.Fix.Instruction
 	}
-	if rc.Fix.Kind == FixPerson && rc.Confidence >= sure {
+	if rc.Fix.Kind == FixPerson && rc.Confidence >= Sure {
 		a.Person, a.Why = true, rc.Description+": "+rc.Fix.Instruction
 	}
 	return a
 }
 
-// Check returns the prevention as a check that the caller may add. ok is false if there is none, or if the confidence
-// is too low.
-func (rc RootCause) Check() (p Prevention, ok bool) {
-	p, ok = rc.Suspicion()
-	return p, ok && rc.Confidence >= sure
-}
-
-// Suspicion returns the prevention as a check, whatever the confidence. The caller adds it only if the check finds a
-// fault at once.
-func (rc RootCause) Suspicion() (p Prevention, ok bool) {
-	if rc.Prevention == nil || rc.Prevention.Spec == nil {
+// Check returns the prevention as a check with a scope. ok is false if there is none, or if the cause rests on a guess
+// of the rules or of an agent.
+// The caller learns the check only if the check finds its fault at once: otherwise it would not have seen this failure
+// coming. A role that has to change the code creates what is missing itself, so no check is made of that.
+func (rc RootCause) Check(scope Scope) (p Prevention, ok bool) {
+	guess := rc.Weak || rc.Type == CauseUnknown || rc.By != ByRules && rc.Confidence < Sure
+	if guess || rc.Prevention == nil || rc.Prevention.Spec == nil || rc.Fix.Kind == FixCode {
 		return Prevention{}, false
 	}
 	p = NewCheck(rc.Prevention.Kind, *rc.Prevention.Spec, rc.Description, rc.By)
+	p.Scope = scope
+	p.ID = p.id()
 	return p, p.Valid() == nil
 }
 

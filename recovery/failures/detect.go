@@ -53,9 +53,19 @@ type Classified struct {
 	Infra       bool   `json:"infra,omitempty"`
 	Code        bool   `json:"code,omitempty"`
 	Signature   string `json:"signature,omitempty"`
+	// Weak says that the code may be to blame as well. Confidence says from 0 to 1 how sure the classification is.
+	Weak       bool    `json:"weak,omitempty"`
+	Confidence float64 `json:"confidence,omitempty"`
 	// Repaired says that the environment was repaired since. Then the failure does not count.
 	Repaired bool `json:"repaired,omitempty"`
 }
+
+// Sure is the confidence from which superloop acts on a classification or on a cause. What is less sure is a guess: an
+// operator reads it as "possibly", and no prompt, no check and no decision takes it for a fact.
+const Sure = 0.7
+
+// Firm reports whether a classification is a fact for superloop, and not a guess.
+func Firm(weak bool, confidence float64) bool { return !weak && confidence >= Sure }
 
 // RoleOutcome holds the facts about one attempt of a role, in the words of role_end, role_failed and role_timeout.
 type RoleOutcome struct {
@@ -106,6 +116,7 @@ type Event struct {
 	Class    string `json:"class"`    // transient, environment, permanent, code, usage, impossible, unknown
 	Category string `json:"category"` // a category of the catalog
 	Handler  string `json:"handler,omitempty"`
+	Weak     bool   `json:"weak,omitempty"` // Category and Handler are a guess: see Firm
 	Blame    Blame  `json:"blame"`
 	// Counted says that the failure is one step of the failure policy. Repaired says that the cause in the environment
 	// is repaired.
@@ -147,13 +158,15 @@ func Detect(o RoleOutcome, sign Signer) (Event, bool) {
 	part := ""
 	if g := o.Classified; g != nil && g.Category != "" && slices.Contains(byOutput, kind) {
 		e.Category, e.Handler, part = g.Category, g.Handler, g.Signature
+		e.Weak = !g.Repaired && !Firm(g.Weak, g.Confidence)
 		switch {
+		case e.Weak: // the end of the process decides
 		case g.Code:
 			e.Class = Code
 		case g.Persistence != "":
 			e.Class = g.Persistence
 		}
-		if g.Infra {
+		if g.Infra && !e.Weak {
 			e.Blame = BlameEnvironment
 		}
 		e.Repaired = g.Repaired
@@ -285,6 +298,8 @@ const (
 
 	Blocking = "blocking"
 	Degraded = "degraded" // the role did something, but not what was asked for
+
+	CategoryUnknown = "unknown" // the category of a failure that no rule knows
 )
 
 // kindRule holds the properties of a kind of failure, without a classification of the output.

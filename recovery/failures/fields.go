@@ -10,6 +10,7 @@ const (
 	EventTripped    = "runner_tripped"      // TrippedFields
 	EventAnalysed   = "root_cause_analysed" // AnalysedFields
 	EventPrevention = "prevention_added"    // PreventionFields
+	EventRetired    = "prevention_retired"  // RetiredFields
 	EventPreflight  = "preflight_failed"    // PreflightFields
 	EventSystemic   = "systemic_alert"      // Alert
 )
@@ -24,6 +25,7 @@ type DetectedFields struct {
 	Class     string `json:"class"`
 	Category  string `json:"category"`
 	Handler   string `json:"handler,omitempty"`
+	Weak      bool   `json:"weak,omitempty"` // category and handler are a guess
 	Blame     Blame  `json:"blame"`
 	Counted   bool   `json:"counted"`
 	Severity  string `json:"severity"`
@@ -41,7 +43,7 @@ type DetectedFields struct {
 
 // Fields returns the fields of a failure and the decision about it. The caller fills in the times.
 func Fields(e Event, s State, d Decision) DetectedFields {
-	return DetectedFields{TaskKey: e.Task.Key(), Role: e.Task.Role, Agent: e.Agent, Attempt: e.Attempt, Kind: e.Kind, Class: e.Class, Category: e.Category, Handler: e.Handler, Blame: e.Blame, Counted: e.Counted,
+	return DetectedFields{TaskKey: e.Task.Key(), Role: e.Task.Role, Agent: e.Agent, Attempt: e.Attempt, Kind: e.Kind, Class: e.Class, Category: e.Category, Handler: e.Handler, Weak: e.Weak, Blame: e.Blame, Counted: e.Counted,
 		Severity: e.Severity, Signature: e.Signature, Error: e.Why, Step: d.Step, Reason: d.Reason, Failures: s.Counted}
 }
 
@@ -84,14 +86,18 @@ type AnalysedFields struct {
 	Fix        string    `json:"fix"` // the kind of the fix
 	Check      string    `json:"check,omitempty"`
 	Confidence float64   `json:"confidence"`
-	By         string    `json:"by"`
-	DurationMS int64     `json:"duration_ms"`
+	// Sure says that superloop acts on the cause. Otherwise the cause is a guess, for operators. Verified says what has
+	// confirmed the cause: see RootCause.
+	Sure       bool   `json:"sure"`
+	Verified   string `json:"verified,omitempty"`
+	By         string `json:"by"`
+	DurationMS int64  `json:"duration_ms"`
 }
 
 // Fields returns the fields of an analysis of a role's task.
 func (rc RootCause) Fields(role string, took time.Duration) AnalysedFields {
 	f := AnalysedFields{TaskKey: rc.TaskKey, Role: role, ID: rc.ID, Type: rc.Type, Category: rc.Category, RootCause: rc.Description,
-		Location: rc.Location, Fix: rc.Fix.Kind, Confidence: rc.Confidence, By: rc.By, DurationMS: took.Milliseconds()}
+		Location: rc.Location, Fix: rc.Fix.Kind, Confidence: rc.Confidence, Sure: rc.Sure(), Verified: rc.Verified, By: rc.By, DurationMS: took.Milliseconds()}
 	if rc.Prevention != nil {
 		f.Check = string(rc.Prevention.Kind)
 	}
@@ -106,6 +112,15 @@ type PreventionFields struct {
 	Reason   string    `json:"reason"`
 	By       string    `json:"by"`
 	Cause    string    `json:"root_cause_id,omitempty"`
+	Scope
+}
+
+// RetiredFields say that a learned check turned out to be wrong and is no longer made.
+type RetiredFields struct {
+	ID     string `json:"id"`
+	Reason string `json:"reason"`
+	Role   string `json:"role"`
+	Runner string `json:"runner"`
 }
 
 // PreflightFields say that the environment checks found the environment broken before a role ran.

@@ -1,7 +1,6 @@
 package failures
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -16,9 +15,11 @@ const (
 	OpenCut  Circuit = "open"      // no task may use the agent before Until
 	HalfOpen Circuit = "half_open" // one run may show whether the agent is fit again
 
-	maxRecent = 50
-	maxAgents = 100
-	probeTime = time.Hour // the time after which another probe is allowed, so that a lost probe blocks nothing
+	maxRecent  = 50
+	roleRecent = 20
+	maxRoles   = 30
+	maxAgents  = 100
+	probeTime  = time.Hour // the time after which another probe is allowed, so that a lost probe blocks nothing
 )
 
 // BreakerLimits say when an agent becomes unfit. A zero field stands for its default.
@@ -65,6 +66,42 @@ type Breaker struct {
 	Unpriced    int       `json:"unpriced,omitempty"`
 	LastSuccess time.Time `json:"last_success,omitzero"`
 	LastFailure time.Time `json:"last_failure,omitzero"`
+	// Roles are the figures of the runs in each role, the role of the last run last, at most maxRoles.
+	Roles []RoleRecord `json:"roles,omitempty"`
+}
+
+// RoleRecord says how an agent does in one role.
+type RoleRecord struct {
+	Role      string `json:"role"`
+	Runs      int    `json:"runs"`
+	Successes int    `json:"successes"`
+	Recent    string `json:"recent,omitempty"` // as in Breaker, at most roleRecent outcomes
+}
+
+// InRole returns the figures of the agent's runs in a role; zero without a run.
+func (b Breaker) InRole(role string) RoleRecord {
+	if i := slices.IndexFunc(b.Roles, func(r RoleRecord) bool { return r.Role == role }); i >= 0 {
+		return b.Roles[i]
+	}
+	return RoleRecord{Role: role}
+}
+
+// ran records how a run in a role ended. When there are too many roles, ran drops the one that ran least recently.
+func (b *Breaker) ran(role string, ok bool) {
+	if role == "" {
+		return
+	}
+	r := b.InRole(role)
+	r.Runs++
+	outcome := "-"
+	if ok {
+		r.Successes++
+		outcome = "+"
+	}
+	r.Recent += outcome
+	r.Recent = r.Recent[max(0, len(r.Recent)-roleRecent):]
+	b.Roles = append(slices.DeleteFunc(slices.Clone(b.Roles), func(x RoleRecord) bool { return x.Role == role }), r)
+	b.Roles = slices.Delete(b.Roles, 0, max(0, len(b.Roles)-maxRoles))
 }
 
 // SuccessRate returns the rate of success of the recent runs. ok is false without any run.
@@ -126,11 +163,12 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// Look describes an agent as a candidate: fit, on probation, or unfit until a time. limit is the end of a limit that
-// all loops share, zero for none. Look changes nothing.
-func (h Health) Look(a Agent, tier int, limit, now time.Time) Candidate {
+// Look describes an agent as a candidate for a role: fit, on probation, or unfit until a time. limit is the end of a
+// limit that all loops share, zero for none. Look changes nothing.
+func (h Health) Look(a Agent, role string, tier int, limit, now time.Time) Candidate {
 	b := h.Of(a)
-	c := Candidate{Agent: a, Tier: tier, LastSuccess: b.LastSuccess}
+	recent := b.InRole(role).Recent
+	c := Candidate{Agent: a, Tier: tier, LastSuccess: b.LastSuccess, Runs: len(recent), Failed: strings.Count(recent, "-")}
 	switch {
 	case limit.After(now):
 		c.Until, c.Why = limit, "its provider's limit is not over"
@@ -165,9 +203,10 @@ func (h *Health) Started(a Agent, now time.Time) {
 	}
 }
 
-// Result says how a run ended: with a success, or with a failure from Detect.
+// Result says how a run in a role ended: with a success, or with a failure from Detect.
 type Result struct {
 	Agent   Agent
+	Role    string
 	Failure *Event   // nil: the run succeeded
 	CostUSD *float64 // nil: the cost is unknown
 }
@@ -191,6 +230,7 @@ func (h *Health) Ended(r Result, now time.Time) (tripped bool) {
 	if r.Failure == nil {
 		b.Successes++
 		b.Recent = recent(b.Recent + "+")
+		b.ran(r.Role, true)
 		b.LastSuccess = later(b.LastSuccess, now)
 		if late {
 			return false
@@ -201,6 +241,9 @@ func (h *Health) Ended(r Result, now time.Time) (tripped bool) {
 	e := *r.Failure
 	b.LastFailure = now
 	b.Recent = recent(b.Recent + "-")
+	if e.Blame == BlameRunner || e.Blame == BlameTask || e.Blame == BlameEnvironment {
+		b.ran(r.Role, false) // a limit, a login or chance says nothing about how the agent does in this role
+	}
 	switch e.Blame {
 	case BlameAccount, BlameSettings:
 		h.open(b, e, time.Time{}, now)
@@ -257,71 +300,3 @@ func (h *Health) open(b *Breaker, e Event, until, now time.Time) {
 func recent(s string) string { return s[max(0, len(s)-maxRecent):] }
 
 func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
-
-// Candidate is an agent that may take a task, as the config, Health and the shared limits describe it now.
-type Candidate struct {
-	Agent
-	Tier int `json:"tier,omitempty"` // the strength of its model, larger is stronger; 0 if the config sets none
-	// Fit says that the agent may get a task. Probe says that the agent was unfit, and that its next run shows whether
-	// it is fit again. Choose takes such an agent only if no agent is fit.
-	Fit   bool `json:"fit,omitempty"`
-	Probe bool `json:"probe,omitempty"`
-	// Until is the time at which an unfit agent may be usable again; zero if no time is known.
-	Until       time.Time `json:"until,omitzero"`
-	Why         string    `json:"why,omitempty"`         // why the agent is unfit
-	LastSuccess time.Time `json:"last_success,omitzero"` // in any task
-}
-
-// usable reports whether the agent may be given a task now.
-func (c Candidate) usable() bool { return c.Fit || c.Probe }
-
-// Choose picks the agent that takes over a task from an agent of the given tier. Choose prefers, in this order: a fit
-// agent to one on probation, a provider that has not failed the task, a tier that is not lower (for a provider that has
-// failed: a higher one), and the order of the list. Choose never picks an agent of failed, or one that is not usable.
-func Choose(list []Candidate, failed []Agent, tier int) (Candidate, bool) {
-	ok := slices.DeleteFunc(slices.Clone(list), func(c Candidate) bool { return !c.usable() || slices.Contains(failed, c.Agent) })
-	if len(ok) == 0 {
-		return Candidate{}, false
-	}
-	blamed := func(c Candidate) bool {
-		return slices.ContainsFunc(failed, func(a Agent) bool { return a.provider() == c.provider() })
-	}
-	rank := func(c Candidate) int {
-		switch {
-		case c.Tier < tier:
-			return 2 + tier - c.Tier // the nearest lower tier first
-		case c.Tier == tier && blamed(c):
-			return 1
-		}
-		return 0
-	}
-	return slices.MinFunc(ok, func(a, b Candidate) int {
-		return cmp.Or(last(!a.Fit, !b.Fit), last(blamed(a), blamed(b)), cmp.Compare(rank(a), rank(b)))
-	}), true
-}
-
-// provider names the provider whose outages and limits the agent shares; without a provider, the runner.
-func (a Agent) provider() string { return cmp.Or(a.Provider, a.Runner) }
-
-// last orders false before true.
-func last(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return 1
-	}
-	return -1
-}
-
-// soonest returns the earliest time at which an agent of the list that is not in failed may be usable again. It returns
-// zero if no such time is known.
-func soonest(list []Candidate, failed []Agent) time.Time {
-	var at time.Time
-	for _, c := range list {
-		if !c.Until.IsZero() && !slices.Contains(failed, c.Agent) && (at.IsZero() || c.Until.Before(at)) {
-			at = c.Until
-		}
-	}
-	return at
-}

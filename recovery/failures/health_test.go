@@ -36,18 +36,18 @@ func TestBreaker(t *testing.T) {
 	if !h.Ended(result(t, alice, 2, exit), noon) {
 		t.Fatal("two tasks have not")
 	}
-	if c := h.Look(alice, 1, time.Time{}, noon); c.usable() || !c.Until.Equal(noon.Add(time.Minute)) || c.Why == "" || c.Tier != 1 {
+	if c := h.Look(alice, "r", 1, time.Time{}, noon); c.usable() || !c.Until.Equal(noon.Add(time.Minute)) || c.Why == "" || c.Tier != 1 {
 		t.Errorf("%+v", c)
 	}
-	if c := h.Look(bob, 0, time.Time{}, noon); !c.Fit {
+	if c := h.Look(bob, "r", 0, time.Time{}, noon); !c.Fit {
 		t.Errorf("another one: %+v", c)
 	}
 	at := noon.Add(time.Minute)
-	if c := h.Look(alice, 0, time.Time{}, at); c.Fit || !c.Probe {
+	if c := h.Look(alice, "r", 0, time.Time{}, at); c.Fit || !c.Probe {
 		t.Errorf("%+v", c)
 	}
 	h.Started(alice, at)
-	if c := h.Look(alice, 0, time.Time{}, at); c.usable() || !c.Until.Equal(at.Add(time.Hour)) {
+	if c := h.Look(alice, "r", 0, time.Time{}, at); c.usable() || !c.Until.Equal(at.Add(time.Hour)) {
 		t.Errorf("a second probe: %+v", c)
 	}
 	if !h.Ended(result(t, alice, 1, exit), at) || h.Of(alice).Trips != 2 || !h.Of(alice).Until.Equal(at.Add(2*time.Minute)) {
@@ -55,11 +55,11 @@ func TestBreaker(t *testing.T) {
 	}
 	at = at.Add(2 * time.Minute)
 	h.Started(alice, at)
-	if c := h.Look(alice, 0, time.Time{}, at.Add(time.Hour)); !c.Probe {
+	if c := h.Look(alice, "r", 0, time.Time{}, at.Add(time.Hour)); !c.Probe {
 		t.Errorf("a lost probe blocks it for ever: %+v", c)
 	}
 	h.Ended(Result{Agent: alice}, at)
-	if c := h.Look(alice, 0, time.Time{}, at); !c.Fit || !c.LastSuccess.Equal(at) || h.Of(alice).Trips != 0 {
+	if c := h.Look(alice, "r", 0, time.Time{}, at); !c.Fit || !c.LastSuccess.Equal(at) || h.Of(alice).Trips != 0 {
 		t.Errorf("%+v", c)
 	}
 }
@@ -77,7 +77,7 @@ func TestTripped(t *testing.T) {
 		"overloaded":    {RoleOutcome{Outcome: "error", Class: "overloaded"}, true, noon.Add(time.Minute)},
 		"login":         {RoleOutcome{Outcome: "error", Class: "auth"}, true, time.Time{}},
 		"settings":      {RoleOutcome{Outcome: "error", Class: "config_error"}, true, time.Time{}},
-		"the ground":    {RoleOutcome{Outcome: "exit", Classified: &Classified{Category: "disk_full", Infra: true}}, false, time.Time{}},
+		"the ground":    {RoleOutcome{Outcome: "exit", Classified: &Classified{Category: "disk_full", Infra: true, Confidence: 0.9}}, false, time.Time{}},
 		"the task":      {RoleOutcome{Outcome: "error", Class: "refused"}, false, time.Time{}},
 		"chance":        {RoleOutcome{Outcome: "lost"}, false, time.Time{}},
 	} {
@@ -101,25 +101,25 @@ func TestSharedLimit(t *testing.T) {
 	t.Parallel()
 	var h Health
 	limit := noon.Add(10 * time.Minute)
-	if c := h.Look(alice, 0, limit, noon); c.usable() || !c.Until.Equal(limit) {
+	if c := h.Look(alice, "r", 0, limit, noon); c.usable() || !c.Until.Equal(limit) {
 		t.Errorf("%+v", c)
 	}
-	if c := h.Look(alice, 0, limit, limit); !c.Fit {
+	if c := h.Look(alice, "r", 0, limit, limit); !c.Fit {
 		t.Errorf("%+v", c)
 	}
 	h.Ended(result(t, alice, 1, RoleOutcome{Outcome: "error", Class: "rate_limited", Until: noon.Add(time.Hour)}), noon)
-	if c := h.Look(alice, 0, limit, noon); !c.Until.Equal(noon.Add(time.Hour)) {
+	if c := h.Look(alice, "r", 0, limit, noon); !c.Until.Equal(noon.Add(time.Hour)) {
 		t.Errorf("%+v", c)
 	}
 	h.Ended(result(t, alice, 1, RoleOutcome{Outcome: "error", Class: "auth"}), noon)
-	if c := h.Look(alice, 0, limit, noon); c.usable() || !c.Until.IsZero() {
+	if c := h.Look(alice, "r", 0, limit, noon); c.usable() || !c.Until.IsZero() {
 		t.Errorf("%+v", c)
 	}
-	if c := h.Look(alice, 0, time.Time{}, noon.Add(1000*time.Hour)); c.usable() || !c.Until.IsZero() {
+	if c := h.Look(alice, "r", 0, time.Time{}, noon.Add(1000*time.Hour)); c.usable() || !c.Until.IsZero() {
 		t.Errorf("%+v", c)
 	}
 	h.Reset(alice)
-	if c := h.Look(alice, 0, time.Time{}, noon); !c.Fit || h.Of(alice).Runs != 2 {
+	if c := h.Look(alice, "r", 0, time.Time{}, noon); !c.Fit || h.Of(alice).Runs != 2 {
 		t.Errorf("%+v, %+v", c, h.Of(alice))
 	}
 }
@@ -168,7 +168,7 @@ func TestHealthForever(t *testing.T) {
 			a := Agent{Runner: fmt.Sprint("r", rapid.IntRange(0, 120).Draw(rt, "agent"))}
 			now = now.Add(time.Duration(rapid.IntRange(0, 4000).Draw(rt, "s")) * time.Second)
 			was := fmt.Sprintf("%+v", h)
-			c := h.Look(a, 0, time.Time{}, now)
+			c := h.Look(a, "r", 0, time.Time{}, now)
 			if was != fmt.Sprintf("%+v", h) {
 				rt.Fatal("a look has changed it")
 			}
@@ -186,7 +186,7 @@ func TestHealthForever(t *testing.T) {
 				h.Ended(Result{Agent: a, Failure: &e}, now)
 			} else {
 				h.Ended(Result{Agent: a}, now)
-				if !h.Look(a, 0, time.Time{}, now).Fit {
+				if !h.Look(a, "r", 0, time.Time{}, now).Fit {
 					rt.Fatal("who has just succeeded is unfit")
 				}
 			}

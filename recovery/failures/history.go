@@ -30,6 +30,7 @@ type Entry struct {
 	Class     string    `json:"class"`
 	Category  string    `json:"category"`
 	Handler   string    `json:"handler,omitempty"`
+	Weak      bool      `json:"weak,omitempty"`
 	Blame     Blame     `json:"blame"`
 	Signature string    `json:"signature"`
 	Counted   bool      `json:"counted"`
@@ -83,7 +84,7 @@ func (h *History) Add(e Event, response Step) {
 		th.Entries[n-1].Outcome = Again
 	}
 	entry := Entry{At: e.At, Agent: e.Agent, RunID: e.RunID, Iteration: e.Iteration, Kind: e.Kind, Class: e.Class, Category: e.Category,
-		Handler: e.Handler, Blame: e.Blame, Signature: e.Signature, Counted: e.Counted, Why: clip(e.Why), Response: response}
+		Handler: e.Handler, Weak: e.Weak, Blame: e.Blame, Signature: e.Signature, Counted: e.Counted, Why: clip(e.Why), Response: response}
 	if e.Repaired {
 		entry.Outcome = Repaired
 	}

@@ -54,7 +54,7 @@ func Merge(rc RootCause, data []byte, by string, outputs []Output, c Case) RootC
 	}
 	said := rc
 	said.By, said.Rule, said.Type, said.Description, said.Problems = by, "", a.Type, clip(a.RootCause), nil
-	said.Evidence, said.Prevention, said.Location, said.WhyChain = nil, nil, "", nil
+	said.Evidence, said.Prevention, said.Location, said.WhyChain, said.Weak = nil, nil, "", nil, false
 	problem := func(format string, args ...any) {
 		said.Problems = append(said.Problems, by+": "+clip(fmt.Sprintf(format, args...)))
 	}
@@ -94,7 +94,7 @@ func Merge(rc RootCause, data []byte, by string, outputs []Output, c Case) RootC
 	if said.Prevention, err = preventedOf(a.Prevention); err != nil {
 		problem("its prevention: %v", err)
 	}
-	if said.Confidence <= rc.Confidence {
+	if said.Confidence <= rc.Confidence && !rc.Weak {
 		rc.Problems = append(rc.Problems, said.Problems...)
 		rc.Others = append(rc.Others, fmt.Sprintf("%s (%.1f, by %s): %s", said.Type, said.Confidence, by, said.Description))
 		return rc

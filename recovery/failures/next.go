@@ -18,9 +18,7 @@ const outagesTaken = 3
 //	the same failure for the third time            -> an operator
 //	a provider is down or limited, a login missing -> another agent, or wait, or an operator; not counted
 //	repaired, lost, the conversation is gone       -> the same agent again; not counted
-//	1st counted failure                            -> another agent; as the 2nd when no agent is left,
-//	                                                  or when another agent would fail in the same way:
-//	                                                  the environment is broken, or the code
+//	1st counted failure                            -> another agent; as the 2nd when no agent is left
 //	2nd                                            -> an analysis of the cause
 //	3rd                                            -> an operator
 //
@@ -133,9 +131,8 @@ func (m *move) climb() {
 		m.ask(TypeRole, ReasonTooOften, fmt.Sprintf("%s, last: %s", failures(s.Counted), m.e.Why))
 	case s.Counted > 1:
 		m.analyse(ReasonFailed, m.e.Why)
-	case m.e.Blame == BlameEnvironment || m.e.Class == Code:
-		m.analyse(ReasonNotTheRunner, m.e.Why)
 	default:
+		// Another agent tries first, whatever the output says: only a second failure shows that the runner is not the cause.
 		if c, ok := Choose(m.list, s.Failed, s.LastTier); ok {
 			m.give(StepReassign, c.Agent, ReasonFailed, m.e.Why)
 			return
@@ -188,14 +185,16 @@ func (m *move) without(a Agent) {
 }
 
 // place finds an agent that can take the task now. An agent that has failed the task gets it again only after an
-// analysis, which has changed the agent's instructions, or when no failure counts.
+// analysis, which has changed the agent's instructions, or when no failure counts: then the one that fails least in the
+// role. An agent that a learned check keeps from starting gets it only if nobody else ever will: the check then stops
+// the agent, and an operator is asked about the check.
 func (m *move) place(step Step, reason, why string) {
 	s := &m.s
 	if c, ok := Choose(m.list, s.Failed, s.LastTier); ok {
 		m.give(step, c.Agent, reason, why)
 		return
 	}
-	if c, ok := Choose(m.list, nil, s.LastTier); ok {
+	if c, ok := leastFailing(m.list, s.Last); ok {
 		if s.Analyses > 0 || s.Counted == 0 {
 			m.give(step, c.Agent, reason, why)
 		} else {
@@ -203,7 +202,10 @@ func (m *move) place(step Step, reason, why string) {
 		}
 		return
 	}
+	kept := slices.IndexFunc(m.list, func(c Candidate) bool { return c.Check != "" && (c.Fit || c.Probe) })
 	switch at := cmp.Or(soonest(m.list, s.Failed), soonest(m.list, nil)); {
+	case at.IsZero() && kept >= 0:
+		m.give(step, m.list[kept].Agent, reason, why)
 	case at.IsZero():
 		m.ask(TypeRunner, ReasonNobodyLeft, "no runner is fit for the task: "+why)
 	case s.WaitedMS >= s.Limits.WaitMS:
@@ -347,16 +349,14 @@ func Answered(s State, note string, list []Candidate, now time.Time) (State, Dec
 	return m.s, m.d
 }
 
-// Mended subtracts n from the number of counted failures, because their cause in the environment was repaired since. n
-// is the result of History.Repair for the signature.
+// Mended subtracts n from the number of counted failures, because a command that repairs their cause in the environment
+// ran since. n is the result of History.Repair for the signature. Failed stays, so that a fresh agent shows whether the
+// cause is gone.
 func Mended(s State, signature string, n int) State {
 	if s.Phase.Ended() || n <= 0 {
 		return s
 	}
 	s = s.clone()
 	s.Counted = max(0, s.Counted-n)
-	if s.Counted == 0 {
-		s.Failed = nil
-	}
 	return s
 }

@@ -31,14 +31,13 @@ const (
 	WithHuman Phase = "person"
 	Done      Phase = "done"
 
-	ReasonFailed        = "failed"         // the failure counts
-	ReasonRepaired      = "repaired"       // not counted: the environment was repaired
-	ReasonChance        = "chance"         // not counted: nobody is to blame
-	ReasonProvider      = "provider"       // the agent's provider is down or limited
-	ReasonAccount       = "account"        // a login or credit is missing
-	ReasonMisconfigured = "misconfigured"  // the runner's settings are wrong
-	ReasonNotTheRunner  = "not_the_runner" // another agent would fail in the same way, so the next step follows
-	ReasonNobodyLeft    = "nobody_left"    // no agent is left for the task, so the next step follows
+	ReasonFailed        = "failed"        // the failure counts
+	ReasonRepaired      = "repaired"      // not counted: the environment was repaired
+	ReasonChance        = "chance"        // not counted: nobody is to blame
+	ReasonProvider      = "provider"      // the agent's provider is down or limited
+	ReasonAccount       = "account"       // a login or credit is missing
+	ReasonMisconfigured = "misconfigured" // the runner's settings are wrong
+	ReasonNobodyLeft    = "nobody_left"   // no agent is left for the task, so the next step follows
 	ReasonImpossible    = "impossible"
 	ReasonSame          = "same_failure" // the same failure came too often
 	ReasonTooOften      = "too_often"    // all steps were tried

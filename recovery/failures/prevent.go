@@ -56,9 +56,10 @@ type CheckSpec struct {
 // Prevention is one check that superloop makes before an iteration, so that no role runs into a known fault of the
 // environment.
 type Prevention struct {
-	ID      string    `json:"id"` // made of the kind and the spec
+	ID      string    `json:"id"` // made of the kind, the spec, and the loop and role of the scope
 	Kind    CheckKind `json:"kind"`
 	Spec    CheckSpec `json:"spec"`
+	Scope   Scope     `json:"scope,omitzero"`
 	Reason  string    `json:"reason"`
 	AddedBy string    `json:"added_by"` // rules, superloop, a runner, an operator
 	AddedAt time.Time `json:"added_at"`
@@ -89,15 +90,16 @@ const (
 	idleRuns    = 500                 // runs of a check without a single hit
 	idleAfter   = 60 * 24 * time.Hour // time without a hit, with at least quietRuns runs since the check was added
 	quietRuns   = 100
-	overruledAt = 2 // false alarms, if they are more than the prevented runs
+	overruledAt = 2 // false alarms of a check that an operator added, if they are more than the prevented runs
 
 	CheckOK      = "ok"
 	CheckBroken  = "broken"
 	CheckUnknown = "unknown" // the check cannot be made here; counts as ok
 )
 
-// Add adds a check, or reactivates the retired check of the same kind and spec. Add reports whether it changed
-// anything. The error says what is wrong with a spec that cannot be checked.
+// Add adds a check, or reactivates the retired check of the same kind, spec, loop and role. If the check is active, Add
+// only adds runners to its scope. Add reports whether it changed anything. The error says what is wrong with a spec that
+// cannot be checked.
 func (ps *Preventions) Add(p Prevention, now time.Time) (Prevention, bool, error) {
 	if err := p.Valid(); err != nil {
 		return Prevention{}, false, fmt.Errorf("adding a check of kind %q: %w", p.Kind, err)
@@ -107,8 +109,10 @@ func (ps *Preventions) Add(p Prevention, now time.Time) (Prevention, bool, error
 	ps.Version = 1
 	if q := ps.find(p.ID); q != nil {
 		if q.Active() {
-			return *q, false, nil
+			wider := q.Scope.widen(p.Scope)
+			return *q, wider, nil
 		}
+		q.Scope = p.Scope
 		q.Retired, q.RetiredOf, q.Overruled, q.Reason, q.AddedBy, q.AddedAt, q.Runs = time.Time{}, "", 0, p.Reason, p.AddedBy, now, 0
 		return *q, true, nil
 	}
@@ -150,12 +154,18 @@ func (ps *Preventions) Saved(id string) {
 	}
 }
 
-// Overrule records that a role succeeded although the check had found a fault.
-func (ps *Preventions) Overrule(id string, now time.Time) {
-	if p := ps.find(id); p != nil && p.Active() {
-		p.Overruled++
-		p.retire(p.useless(now), now)
+// Overrule records that a role succeeded although the check had found a fault. It retires a learned check at once,
+// because the failure that taught the check had another cause. Overrule reports whether it retired the check.
+func (ps *Preventions) Overrule(id string, now time.Time) bool {
+	p := ps.find(id)
+	if p == nil || !p.Active() {
+		return false
 	}
+	p.Overruled++
+	if p.Learned() {
+		return p.retire("a role succeeded without what it demands", now)
+	}
+	return p.retire(p.useless(now), now)
 }
 
 // Retire retires a check on the request of an operator. Retire reports whether the check was active.
@@ -196,7 +206,11 @@ func (p Prevention) useless(now time.Time) string {
 
 func (p Prevention) id() string {
 	spec, _ := json.Marshal(p.Spec) // plain strings and numbers cannot fail
-	sum := sha256.Sum256(append([]byte(p.Kind+"\x00"), spec...))
+	text := string(p.Kind) + "\x00" + string(spec)
+	if p.Learned() {
+		text += "\x00" + p.Scope.Loop + "\x00" + p.Scope.Role
+	}
+	sum := sha256.Sum256([]byte(text))
 	return string(p.Kind) + "-" + hex.EncodeToString(sum[:4])
 }
 
@@ -302,6 +316,8 @@ type Finding struct {
 	State    string    `json:"state"`
 	Category string    `json:"category"` // category of the catalog, to look up remedies
 	Why      string    `json:"why,omitempty"`
+	// Learned says that an operator can retire the check: nobody asked for it.
+	Learned bool `json:"learned,omitempty"`
 	// Command repairs the fault, if a rule knows a command. It is a proposal, which the recovery policy judges like any
 	// other.
 	Command string    `json:"command,omitempty"`

@@ -3,6 +3,7 @@ package failures
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -153,3 +154,46 @@ func TestNewCheckOfNothing(t *testing.T) {
 		t.Error("port 70000 is taken for one")
 	}
 }
+
+// TestScopes: a learned check is of one loop and role, and of the runners that had the failure; the same failure of
+// another runner widens it; another role has its own; one false alarm retires it.
+func TestScopes(t *testing.T) {
+	t.Parallel()
+	fails := func(sig string, a Agent) Entry { return Entry{Signature: sig, Agent: a} }
+	s := ScopeOf(work, []Entry{fails("x", carol), fails("y", bob), fails("x", alice), fails("x", alice)})
+	if s.Loop != work.Loop || s.Role != work.Role || strings.Join(s.Runners, " ") != strings.Join(sorted(alice.Runner, carol.Runner), " ") {
+		t.Fatalf("%+v", s)
+	}
+	var ps Preventions
+	learn := func(s Scope) (Prevention, bool) {
+		t.Helper()
+		p, fresh, err := ps.Add(Prevention{Kind: CheckTool, Spec: CheckSpec{Name: "jq"}, Scope: s, AddedBy: ByRules}, noon)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p, fresh
+	}
+	a, _ := learn(Scope{"l", "tester", []string{"a"}})
+	if _, again := learn(Scope{"l", "tester", []string{"a"}}); again {
+		t.Error("it is learned twice")
+	}
+	b, wider := learn(Scope{"l", "tester", []string{"b"}})
+	if !wider || a.ID != b.ID || !b.Stops("l", "tester", "a") || !b.Stops("l", "tester", "b") || b.Stops("l", "tester", "c") || b.Stops("l", "planner", "a") || b.Stops("m", "tester", "a") {
+		t.Errorf("%+v", b)
+	}
+	if p, _ := learn(Scope{"l", "planner", []string{"a"}}); p.ID == a.ID {
+		t.Error("two roles share a check")
+	}
+	own := NewCheck(CheckTool, CheckSpec{Name: "jq"}, "r", AddedByConfig)
+	if own.ID == a.ID || own.Learned() || !own.Stops("m", "planner", "c") {
+		t.Errorf("%+v", own)
+	}
+	if !ps.Overrule(a.ID, noon) || ps.find(a.ID).Active() {
+		t.Error("a false alarm does not retire it")
+	}
+	if p, _ := learn(Scope{"l", "tester", []string{"c"}}); !p.Active() || p.Stops("l", "tester", "a") {
+		t.Errorf("learned again, with what it was retired for: %+v", p)
+	}
+}
+
+func sorted(s ...string) []string { slices.Sort(s); return s }

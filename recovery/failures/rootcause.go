@@ -12,8 +12,9 @@ import (
 	"time"
 )
 
-// Analyse looks for the cause of a task's failures by rules. The rule with the highest confidence wins. If no rule
-// applies, the type is unknown and the confidence is 0. All evidence is quoted from the case.
+// Analyse looks for the cause of a task's failures by rules. The rule with the highest confidence wins; one that rests
+// on a weak classification wins only if no other applies. If no rule applies, the type is unknown and the confidence is
+// 0. All evidence is quoted from the case.
 func Analyse(c Case, now time.Time) RootCause {
 	c = c.clean()
 	e := c.lastEntry()
@@ -26,12 +27,18 @@ func Analyse(c Case, now time.Time) RootCause {
 		if r.categories != "" && !slices.Contains(strings.Fields(r.categories), e.Category) || r.blame != "" && r.blame != e.Blame {
 			continue
 		}
-		if f := r.look(c, e); f.Confidence > 0 {
-			f.Rule = r.name
+		seen := e
+		if e.Weak && r.categories == "" {
+			seen.Category, seen.Class = CategoryUnknown, Unknown // the rule must find its cause without the guess
+		}
+		if f := r.look(c, seen); f.Confidence > 0 {
+			f.Rule, f.Weak = r.name, e.Weak && r.categories != ""
 			found = append(found, f)
 		}
 	}
-	slices.SortStableFunc(found, func(a, b RootCause) int { return cmp.Compare(b.Confidence, a.Confidence) })
+	slices.SortStableFunc(found, func(a, b RootCause) int {
+		return cmp.Or(last(a.Weak, b.Weak), cmp.Compare(b.Confidence, a.Confidence))
+	})
 	symptom := fmt.Sprintf("%s failed %s: %s", c.Task.Role, times(len(c.History)), e.Why)
 	if len(found) == 0 {
 		rc.Description, rc.WhyChain = "no rule knows the cause of "+string(e.Kind), []string{clip(symptom)}
@@ -39,7 +46,7 @@ func Analyse(c Case, now time.Time) RootCause {
 		return rc
 	}
 	f := found[0]
-	rc.Rule, rc.Type, rc.Description, rc.Location, rc.Fix, rc.Confidence = f.Rule, f.Type, f.Description, f.Location, f.Fix, f.Confidence
+	rc.Rule, rc.Type, rc.Description, rc.Location, rc.Fix, rc.Confidence, rc.Weak = f.Rule, f.Type, f.Description, f.Location, f.Fix, f.Confidence, f.Weak
 	if p := f.Prevention; p == nil || p.Spec == nil || (Prevention{Kind: p.Kind, Spec: *p.Spec}).Valid() == nil {
 		rc.Prevention = p // an invalid prevention comes from a capture that is not a name
 	}
@@ -169,7 +176,7 @@ func toolRule(c Case, e Entry) RootCause {
 func withPerson(f RootCause, what string) RootCause {
 	if f.Fix.Kind == FixEnvironment && f.Fix.Command == "" {
 		f.Fix = Fix{Kind: FixPerson, Instruction: what}
-		f.Confidence = min(f.Confidence, sure-0.05) // no remedy is known, but the next agent may find one
+		f.Confidence = min(f.Confidence, Sure-0.05) // no remedy is known, but the next agent may find one
 	}
 	return f
 }
@@ -356,7 +363,7 @@ func everywhereRule(c Case, e Entry) RootCause {
 	var loops []string
 	same := false
 	for _, o := range c.Facts.Others {
-		if o.Signature == e.Signature || o.Category == e.Category && e.Category != "unknown" && e.Category != "code_bug" {
+		if o.Signature == e.Signature || o.Category == e.Category && e.Category != CategoryUnknown && e.Category != "code_bug" {
 			same = same || o.Signature == e.Signature
 			if !slices.Contains(loops, o.Loop) {
 				loops = append(loops, o.Loop)

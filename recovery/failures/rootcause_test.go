@@ -22,11 +22,11 @@ func entry(o RoleOutcome, a Agent) Entry {
 }
 
 func environment(category string) RoleOutcome {
-	return RoleOutcome{Outcome: "exit", ExitCode: 1, Classified: &Classified{Category: category, Persistence: Environment, Infra: true, Signature: category + "-1"}}
+	return RoleOutcome{Outcome: "exit", ExitCode: 1, Classified: &Classified{Category: category, Persistence: Environment, Infra: true, Confidence: 0.9, Signature: category + "-1"}}
 }
 
 func bug(sig string) RoleOutcome {
-	return RoleOutcome{Outcome: "exit", ExitCode: 1, Classified: &Classified{Category: "code_bug", Persistence: Code, Code: true, Signature: sig}}
+	return RoleOutcome{Outcome: "exit", ExitCode: 1, Classified: &Classified{Category: "code_bug", Persistence: Code, Code: true, Confidence: 0.9, Signature: sig}}
 }
 
 var storeLine = Quote{Source: "implementer.log", File: "internal/store/store.go", Line: 41, Text: "panic: assignment to entry in nil map at internal/store/store.go:41"}
@@ -50,30 +50,30 @@ func TestRules(t *testing.T) {
 		"nothing known": {in: Case{History: []Entry{entry(RoleOutcome{Outcome: "exit"}, alice)}}, typ: CauseUnknown, fix: FixNone},
 		"disk": {Case{History: []Entry{entry(environment("disk_full"), alice)}, Facts: Facts{Changes: []Change{{ChangeDisk, "free space", "9000 MB", "3 MB"}}}},
 			"disk", CauseInfrastructure, "", FixPerson, CheckDisk, 0.9},
-		"disk, by its words": {Case{History: []Entry{entry(environment("disk_full"), alice)}}, "disk", CauseInfrastructure, "", FixPerson, CheckDisk, sure},
+		"disk, by its words": {Case{History: []Entry{entry(environment("disk_full"), alice)}}, "disk", CauseInfrastructure, "", FixPerson, CheckDisk, Sure},
 		"settings":           {Case{History: []Entry{entry(RoleOutcome{Outcome: "exit", Class: "config_error"}, alice)}}, "settings", CauseConfig, ".superloop/config.json", FixPerson, "", 0.9},
 		"login":              {Case{History: []Entry{entry(RoleOutcome{Outcome: "exit", Class: "auth"}, alice)}}, "account", CauseInfrastructure, "", FixPerson, CheckAuth, 0.9},
-		"outage":             {Case{History: []Entry{entry(RoleOutcome{Outcome: "exit", Class: "overloaded"}, alice)}}, "outage", CauseInfrastructure, "", FixWait, CheckLimit, sure},
+		"outage":             {Case{History: []Entry{entry(RoleOutcome{Outcome: "exit", Class: "overloaded"}, alice)}}, "outage", CauseInfrastructure, "", FixWait, CheckLimit, Sure},
 		"network": {Case{History: []Entry{entry(RoleOutcome{Outcome: "exit", Class: "network"}, alice), entry(RoleOutcome{Outcome: "exit", Class: "network"}, bob)}},
-			"outage", CauseInfrastructure, "", FixWait, "", sure},
+			"outage", CauseInfrastructure, "", FixWait, "", Sure},
 		"clock": {Case{History: []Entry{entry(environment("network_error"), alice)}, Facts: Facts{Changes: []Change{{ChangeClock, "", "in step", "moved by 26h0m0s"}}}},
-			"clock", CauseInfrastructure, "", FixPerson, "", sure},
+			"clock", CauseInfrastructure, "", FixPerson, "", Sure},
 		"lock file changed": {Case{History: []Entry{entry(environment("dependency"), alice)}, Captures: map[string]string{"pkg": "left-pad"}, Command: "npm ci",
 			Facts: Facts{Changes: []Change{{ChangeLock, "package-lock.json", "aa", "bb"}}}}, "dependency", CauseDependency, "package-lock.json", FixEnvironment, CheckDeps, 0.9},
 		"dependency, no remedy known": {Case{History: []Entry{entry(environment("dependency"), alice)}}, "dependency", CauseDependency, "", FixPerson, CheckDeps, 0.6},
-		"tool":                        {Case{History: []Entry{entry(environment("command_not_found"), alice)}, Captures: map[string]string{"tool": "jq"}, Command: "apt-get install jq"}, "missing_tool", CauseDependency, "", FixEnvironment, CheckTool, sure},
-		"permission":                  {Case{History: []Entry{entry(environment("permission_denied"), alice)}, Captures: map[string]string{"path": "dist"}}, "permission", CauseInfrastructure, "dist", FixPerson, CheckPermission, sure},
-		"port":                        {Case{History: []Entry{entry(environment("port_in_use"), alice)}, Captures: map[string]string{"port": "3000"}, Command: "kill 7"}, "port", CauseInfrastructure, "", FixEnvironment, CheckPort, sure},
+		"tool":                        {Case{History: []Entry{entry(environment("command_not_found"), alice)}, Captures: map[string]string{"tool": "jq"}, Command: "apt-get install jq"}, "missing_tool", CauseDependency, "", FixEnvironment, CheckTool, Sure},
+		"permission":                  {Case{History: []Entry{entry(environment("permission_denied"), alice)}, Captures: map[string]string{"path": "dist"}}, "permission", CauseInfrastructure, "dist", FixPerson, CheckPermission, Sure},
+		"port":                        {Case{History: []Entry{entry(environment("port_in_use"), alice)}, Captures: map[string]string{"port": "3000"}, Command: "kill 7"}, "port", CauseInfrastructure, "", FixEnvironment, CheckPort, Sure},
 		"file moved": {Case{History: []Entry{entry(environment("file_not_found"), alice)}, Captures: map[string]string{"path": "./internal/store/store.go"}, Facts: Facts{Commits: []CommitFact{commit}}},
 			"removed_file", CauseCode, "internal/store/store.go", FixCode, "", 0.8},
 		"file never was": {Case{History: []Entry{entry(environment("file_not_found"), alice)}, Captures: map[string]string{"path": "conf/x.yml"}}, "removed_file", CauseConfig, "conf/x.yml", FixCode, CheckPath, 0.5},
 		"recent commit": {Case{History: []Entry{entry(bug("s-1"), alice), entry(bug("s-1"), bob)}, Evidence: []Quote{storeLine}, Facts: Facts{Commits: []CommitFact{commit}}},
 			"recent_commit", CauseCode, "internal/store/store.go:41", FixCode, "", 0.9},
 		"the same bug twice": {Case{History: []Entry{entry(bug("s-1"), alice), entry(bug("s-1"), bob)}, Evidence: []Quote{storeLine}},
-			"code", CauseCode, "internal/store/store.go:41", FixCode, "", sure},
+			"code", CauseCode, "internal/store/store.go:41", FixCode, "", Sure},
 		"new tool": {Case{History: []Entry{entry(RoleOutcome{Outcome: "exit"}, alice)}, Evidence: []Quote{{Text: "Node.js v24 does not support this"}},
-			Facts: Facts{Changes: []Change{{ChangeTool, "node", "20.1", "24.0"}}}}, "changed_tool", CauseDependency, "", FixConfig, "", sure},
-		"new config": {Case{History: []Entry{entry(environment("config"), alice)}, Facts: Facts{Changes: []Change{{ChangeConfig, ".npmrc", "", "aa"}}}}, "changed_config", CauseConfig, ".npmrc", FixConfig, "", sure},
+			Facts: Facts{Changes: []Change{{ChangeTool, "node", "20.1", "24.0"}}}}, "changed_tool", CauseDependency, "", FixConfig, "", Sure},
+		"new config": {Case{History: []Entry{entry(environment("config"), alice)}, Facts: Facts{Changes: []Change{{ChangeConfig, ".npmrc", "", "aa"}}}}, "changed_config", CauseConfig, ".npmrc", FixConfig, "", Sure},
 		"refused":    {Case{History: []Entry{entry(RoleOutcome{Outcome: "error", Class: "refused"}, alice), entry(RoleOutcome{Outcome: "error", Class: "refused"}, bob)}}, "refused", CauseConfig, "", FixPerson, "", 0.8},
 		"everywhere": {Case{History: []Entry{entry(environment("environment"), alice)}, Facts: Facts{Others: []Elsewhere{{Loop: "a", Category: "environment", Signature: "environment-1"}, {Loop: "b", Category: "environment"}}}},
 			"everywhere", CauseInfrastructure, "", FixPerson, "", 0.5},
@@ -119,7 +119,7 @@ func lawful(t interface {
 			t.Fatalf("%v: %+v", err, rc.Prevention)
 		}
 	}
-	if a := rc.Analysis(); a.Person && rc.Confidence < sure {
+	if a := rc.Analysis(); a.Person && rc.Confidence < Sure {
 		t.Fatalf("an operator is asked on %f", rc.Confidence)
 	}
 }
@@ -152,7 +152,7 @@ func TestAnalyseAnything(t *testing.T) {
 			c.Facts.Others = append(c.Facts.Others, Elsewhere{Loop: "z", Category: "config"})
 		}
 		rc := Analyse(c, noon)
-		if p, ok := rc.Check(); ok && p.Valid() != nil {
+		if p, ok := rc.Check(Scope{Loop: "l"}); ok && p.Valid() != nil {
 			rt.Fatalf("%+v", p)
 		}
 		if len(c.History) > 0 {
@@ -175,16 +175,55 @@ func TestAnalysis(t *testing.T) {
 	if a := rc.Analysis(); a.Summary != "a nil map (a.go:1)" || a.Instruction != "make it" || a.Person {
 		t.Errorf("%+v", a)
 	}
-	if _, ok := rc.Check(); !ok {
-		t.Error("no check")
-	}
-	rc.Confidence = 0.5
-	if _, ok := rc.Check(); ok {
-		t.Error("a check of a guess")
+	if _, ok := rc.Check(Scope{Loop: "l"}); ok {
+		t.Error("a check of what the role has to make itself")
 	}
 	rc.Confidence, rc.Fix = 0.95, Fix{Kind: FixPerson, Instruction: "log in"}
 	if a := rc.Analysis(); !a.Person || !strings.Contains(a.Why, "log in") {
 		t.Errorf("%+v", a)
+	}
+	rc.By, rc.Confidence = ByRules, 0.6
+	p, ok := rc.Check(Scope{Loop: "l", Role: "implementer", Runners: []string{"claude"}})
+	if !ok || !p.Learned() || p.Stops("l", "implementer", "codex") || p.Stops("m", "implementer", "claude") || !p.Stops("l", "implementer", "claude") {
+		t.Errorf("%+v", p)
+	}
+	if a := rc.Analysis(); a != (Analysis{}) || rc.Possibly() != "possibly: a nil map" {
+		t.Errorf("a guess is told as a fact: %+v", a)
+	}
+	rc.Verified = VerifiedByCheck
+	if a := rc.Analysis(); a.Summary == "" || a.Person || rc.Possibly() != "a nil map" {
+		t.Errorf("verified: %+v", a)
+	}
+	rc.By = "codex"
+	if _, ok := rc.Check(Scope{Loop: "l"}); ok {
+		t.Error("a check of an agent's guess")
+	}
+}
+
+// TestWeak: what a weak classification says is a guess, however sure the rule; a rule that does not need it wins.
+func TestWeak(t *testing.T) {
+	t.Parallel()
+	weak := environment("command_not_found")
+	weak.Classified.Weak = true
+	unsure := environment("command_not_found")
+	unsure.Classified.Confidence = Sure - 0.01
+	for name, o := range map[string]RoleOutcome{"weak": weak, "unsure": unsure} {
+		e := entry(o, alice)
+		if !e.Weak || e.Blame != BlameRunner || e.Class != Unknown || e.Category != "command_not_found" || e.Signature != entry(environment("command_not_found"), alice).Signature {
+			t.Errorf("%s: %+v", name, e)
+		}
+		c := Case{Task: work, RunID: "r1", History: []Entry{e}, Captures: map[string]string{"tool": "jq"}, Command: "apt-get install jq"}
+		rc := Analyse(c, noon)
+		if rc.Rule != "missing_tool" || !rc.Weak || rc.Sure() || rc.Analysis() != (Analysis{}) || !strings.HasPrefix(rc.Possibly(), "possibly: ") {
+			t.Errorf("%s: %+v", name, rc)
+		}
+		if _, ok := rc.Check(Scope{Loop: "l"}); ok {
+			t.Errorf("%s: a check of a guess", name)
+		}
+		c.Facts.Changes = []Change{{ChangeDisk, "free space", "", "3 MB"}}
+		if rc := Analyse(c, noon); rc.Rule != "disk" || rc.Weak {
+			t.Errorf("%s: a measurement loses against a guess: %+v", name, rc)
+		}
 	}
 }
 

@@ -25,8 +25,6 @@ import (
 	"github.com/superloop/superloop/roles"
 )
 
-const surelyKnown = 0.7 // from this confidence on, superloop asks no diagnostician and tries the remedy
-
 // analyse looks for the root cause of a repeated failure. It asks the rules first. If no rule is sure, it asks the
 // diagnostician, if the configuration names one.
 func (f *Performer) analyse(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
@@ -37,7 +35,7 @@ func (f *Performer) analyse(ctx context.Context, e loop.Effect, s loop.State) (l
 	}
 	rc := failures.Analyse(c, f.Now(s))
 	a := loop.Analysed{EffectID: e.ID}
-	if f.Settings().Loop.Respond.Diagnostician != nil && rc.Confidence < surelyKnown {
+	if f.Settings().Loop.Respond.Diagnostician != nil && (rc.Weak || rc.Confidence < failures.Sure) {
 		var err error
 		if rc, err = f.askDiagnostician(ctx, e, s, c, shown, rc, &a); err != nil {
 			return nil, err
@@ -46,22 +44,25 @@ func (f *Performer) analyse(ctx context.Context, e loop.Effect, s loop.State) (l
 			return nil, nil
 		}
 	}
+	check, learns := f.verify(ctx, e, s, c, &rc)
 	a.AnalysedFields, a.Analysis, a.WhyChain = rc.Fields(e.Role, f.Clock().Sub(began)), rc.Analysis(), rc.WhyChain
 	a.Instruction, a.Evidence = rc.Fix.Instruction, append([]string{}, loop.Map(rc.Evidence, quoted)...)
-	if rc.Fix.Kind == failures.FixEnvironment && rc.Fix.Command != "" && rc.Confidence >= surelyKnown {
+	if rc.Fix.Kind == failures.FixEnvironment && rc.Fix.Command != "" && rc.Sure() {
 		remediate := action.Draft{Command: rc.Fix.Command, WorkingDir: ".", TimeoutMS: recovery.DefaultTimeout.Milliseconds(),
 			Expected: "the " + e.Role + " can do its work", Confidence: "high"}.Action()
 		a.Command = &remediate
-	}
-	if e.Reason != loop.TestsTask {
-		a.Candidates = f.Candidates(s, e.Role)
 	}
 	var err error
 	if a.File, err = f.writeCause(rc); err != nil {
 		return nil, err
 	}
-	if err := f.prevent(ctx, s, rc); err != nil {
-		return nil, err
+	if learns {
+		if a.Learned, err = f.prevent(s, rc, check); err != nil {
+			return nil, err
+		}
+	}
+	if e.Reason != loop.TestsTask {
+		a.Candidates = f.Candidates(s, e.Role) // after the check was learned, which may stop the runner that failed
 	}
 	return a, nil
 }
@@ -84,31 +85,41 @@ func (f *Performer) writeCause(rc failures.RootCause) (string, error) {
 	return f.Paths.Rel(f.Paths.File(effects.RootCauseFile)), f.Write(effects.RootCauseFile, append(data, '\n'))
 }
 
-// prevent adds an environment check that would have found the cause before a role was started.
-func (f *Performer) prevent(ctx context.Context, s loop.State, rc failures.RootCause) error {
-	check, ok := rc.Check()
-	if !ok {
-		if check, ok = rc.Suspicion(); !ok || !f.brokenNow(ctx, s, check) {
-			return nil
-		}
+// verify makes the check that would have found the cause before the role was started. If the check finds the fault now,
+// the cause is verified, and superloop may learn the check. A check that finds nothing would not have seen this failure
+// coming, so nothing is learned from a text alone.
+func (f *Performer) verify(ctx context.Context, e loop.Effect, s loop.State, c failures.Case, rc *failures.RootCause) (failures.Prevention, bool) {
+	scope := failures.Scope{Loop: f.LoopID} // the tests are nobody's
+	if e.Reason != loop.TestsTask {
+		scope = failures.ScopeOf(c.Task, c.History)
 	}
+	check, ok := rc.Check(scope)
+	if !ok || len(failures.Problems(preflight.Check(ctx, []failures.Prevention{check}, f.Repo.Top, f.knowledge(s)))) == 0 {
+		return check, false
+	}
+	rc.Verified = failures.VerifiedByCheck
+	return check, true
+}
+
+// prevent learns a check of a verified cause, and returns its id.
+func (f *Performer) prevent(s loop.State, rc failures.RootCause, check failures.Prevention) (string, error) {
 	var added failures.Prevention
-	isNew := false
+	changed := false
 	err := effects.Update(f.preventions(), func(ps *failures.Preventions) bool {
 		p, fresh, err := ps.Add(check, f.Now(s))
 		if err != nil {
 			f.Log.Warn("a check could not be added", zap.Error(err))
 			return false
 		}
-		added, isNew = p, fresh
+		added, changed = p, fresh
 		return fresh
 	})
 	f.Warn("a check could not be kept", err)
-	if err != nil || !isNew {
-		return nil
+	if err != nil || !changed {
+		return "", nil
 	}
-	return f.Journal.Record(failures.EventPrevention, failures.PreventionFields{ID: added.ID, Check: added.Kind, Category: rc.Category, Reason: added.Reason,
-		By: added.AddedBy, Cause: rc.ID})
+	return added.ID, f.Journal.Record(failures.EventPrevention, failures.PreventionFields{ID: added.ID, Check: added.Kind, Category: rc.Category, Reason: added.Reason,
+		By: added.AddedBy, Cause: rc.ID, Scope: added.Scope})
 }
 
 // askDiagnostician runs an agent with read-only permissions to look for the root cause. Only those parts of its answer
@@ -283,11 +294,12 @@ func testHistory(s loop.State, failure classify.Failure) []failures.Entry {
 		what = fmt.Sprintf("%s ends with exit code %d", s.TestFailures[0].Command, s.TestFailures[0].ExitCode)
 	}
 	e := failures.Entry{Agent: failures.Agent{Runner: s.Roles[roles.Implementer].Runner}, RunID: s.RunID, Kind: failures.KindExit,
-		Class: failures.Unknown, Category: failure.Category, Handler: failure.Handler, Blame: failures.BlameTask, Signature: same.Signature, Counted: true, Why: what}
+		Class: failures.Unknown, Category: failure.Category, Handler: failure.Handler, Weak: failure.Handler != "" && !failures.Firm(failure.Weak, failure.Confidence), Blame: failures.BlameTask, Signature: same.Signature, Counted: true, Why: what}
 	if e.Category == "" {
 		e.Category = classify.CategoryUnknown
 	}
 	switch {
+	case e.Weak: // a guess
 	case failure.Code:
 		e.Class = failures.Code
 	case failure.Infra:

@@ -151,11 +151,16 @@ func TestHistoryOfTheTests(t *testing.T) {
 	s.Response.Same.Count = 0
 	s.TestFailures = []loop.TestFailure{{Command: "a", ExitCode: 7}, {Command: "b"}}
 	last.Category, last.Handler, last.Class, last.Why = "x", "y", failures.Code, "a ends with exit code 7"
-	if got := testHistory(s, classify.Failure{Category: "x", Handler: "y", Code: true}); !reflect.DeepEqual(got, []failures.Entry{last}) {
+	if got := testHistory(s, classify.Failure{Category: "x", Handler: "y", Code: true, Confidence: 0.9}); !reflect.DeepEqual(got, []failures.Entry{last}) {
 		t.Errorf("%+v", got)
 	}
 	last.Class, last.Blame = failures.Environment, failures.BlameEnvironment
-	if got := testHistory(s, classify.Failure{Category: "x", Handler: "y", Infra: true}); !reflect.DeepEqual(got, []failures.Entry{last}) {
+	weak := last
+	weak.Weak, weak.Class, weak.Blame = true, failures.Unknown, failures.BlameTask
+	if got := testHistory(s, classify.Failure{Category: "x", Handler: "y", Infra: true, Weak: true, Confidence: 0.9}); !reflect.DeepEqual(got, []failures.Entry{weak}) {
+		t.Errorf("a guess counts: %+v", got)
+	}
+	if got := testHistory(s, classify.Failure{Category: "x", Handler: "y", Infra: true, Confidence: 0.9}); !reflect.DeepEqual(got, []failures.Entry{last}) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -242,22 +247,29 @@ func TestQuoted(t *testing.T) {
 	}
 }
 
-// A cause that is sure is looked for before each iteration from now on; a suspicion only
-// if a look agrees with it.
+// A check is learned only from a cause that a look at the environment confirms, and stops only the runner that failed, in
+// its role and loop.
 // Conforms: 003-c2.2-prevent, 003-c5-prevention, 003-mgr-second-prevent
-func TestAddsAPrevention(t *testing.T) {
+func TestLearnsAVerifiedCause(t *testing.T) {
 	t.Parallel()
 	w := newFailuresWorld(t)
-	w.roleFailed("permission_denied", failures.BlameEnvironment, "mytool: the index refresh is stale\n")
+	w.roleFailed("permission_denied", failures.BlameEnvironment, "mytool: the index gone.idx is stale\n")
 	a := did[loop.Analysed](w, analyseRole)
 	ps := w.learned()
-	if len(ps.Checks) != 1 || ps.Checks[0].Kind != failures.CheckPermission || ps.Checks[0].Spec.Path != "refresh" || !ps.Checks[0].AddedAt.Equal(w.Now(w.s)) {
+	if len(ps.Checks) != 1 || ps.Checks[0].Kind != failures.CheckPermission || ps.Checks[0].Spec.Path != "gone.idx" || !ps.Checks[0].AddedAt.Equal(w.Now(w.s)) {
 		t.Fatalf("%+v", ps)
 	}
 	p := ps.Checks[0]
+	if want := (failures.Scope{Loop: "one", Role: "implementer", Runners: []string{"claude"}}); !reflect.DeepEqual(p.Scope, want) || a.Learned != p.ID || a.Verified != failures.VerifiedByCheck || !a.Sure {
+		t.Errorf("%+v %+v", p.Scope, a)
+	}
 	w.said(failures.EventPrevention)
-	if want := map[string]any{"id": p.ID, "check": "permission", "category": "permission_denied", "reason": p.Reason, "by": "rules", "root_cause_id": a.ID}; !reflect.DeepEqual(w.lines[0].fields, want) {
+	if want := map[string]any{"id": p.ID, "check": "permission", "category": "permission_denied", "reason": p.Reason, "by": "rules", "root_cause_id": a.ID,
+		"loop": "one", "for_role": "implementer", "for_runners": []any{"claude"}}; !reflect.DeepEqual(w.lines[0].fields, want) {
 		t.Errorf("%v", w.lines[0].fields)
+	}
+	if rc, _ := w.cause(); rc.Verified != failures.VerifiedByCheck {
+		t.Errorf("%+v", rc)
 	}
 	// It is there already: nothing is said again.
 	w.events = nil
@@ -265,33 +277,35 @@ func TestAddsAPrevention(t *testing.T) {
 	w.said()
 }
 
+// Nothing is learned from a text that no look confirms, from a guess, or of a file that the role has to make.
 // Conforms: 003-c5-prevention-path, 003-test-enoent
-func TestAddsASuspicion(t *testing.T) {
+func TestLearnsNothingOfAText(t *testing.T) {
 	t.Parallel()
-	w := newFailuresWorld(t)
-	w.roleFailed("file_not_found", failures.BlameTask, "mytool: the index gone.idx is stale\n")
-	w.write(filepath.Join(w.Repo.Top, "gone.idx"), "")
-	if a := did[loop.Analysed](w, analyseRole); a.Instruction == "" || a.Confidence >= 0.7 {
-		t.Errorf("%+v", a)
-	}
-	if ps := w.learned(); len(ps.Checks) != 0 {
-		t.Errorf("a look does not agree: %+v", ps)
-	}
-	w.said()
-	if err := os.Remove(filepath.Join(w.Repo.Top, "gone.idx")); err != nil {
-		t.Fatal(err)
-	}
-	did[loop.Analysed](w, analyseRole)
-	w.said(failures.EventPrevention)
-	if ps := w.learned(); len(ps.Checks) != 1 || ps.Checks[0].Spec.Path != "gone.idx" {
-		t.Errorf("%+v", ps)
+	for name, c := range map[string]struct {
+		category, path string
+		weak           bool
+	}{
+		"the check finds nothing": {"permission_denied", "refresh", false},
+		"a guess":                 {"permission_denied", "gone.idx", true},
+		"the role's own work":     {"file_not_found", "gone.idx", false},
+	} {
+		w := newFailuresWorld(t)
+		w.roleFailed(c.category, failures.BlameTask, "mytool: the index "+c.path+" is stale\n")
+		for i := range w.s.Response.History.Tasks[0].Entries {
+			w.s.Response.History.Tasks[0].Entries[i].Weak = c.weak
+		}
+		a := did[loop.Analysed](w, analyseRole)
+		if ps := w.learned(); len(ps.Checks) != 0 || a.Learned != "" || a.Verified != "" || c.weak && (a.Sure || a.Analysis != (failures.Analysis{}) || a.Command != nil) {
+			t.Errorf("%s: %+v %+v", name, ps, a)
+		}
+		w.said()
 	}
 }
 
 func TestAPreventionThatIsNotKept(t *testing.T) {
 	t.Parallel()
 	w := newFailuresWorld(t)
-	w.roleFailed("permission_denied", failures.BlameEnvironment, "mytool: the index refresh is stale\n")
+	w.roleFailed("permission_denied", failures.BlameEnvironment, "mytool: the index gone.idx is stale\n")
 	w.fault = func(op string) error {
 		if strings.HasPrefix(op, "respond") {
 			return errTest

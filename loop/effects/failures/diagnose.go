@@ -173,7 +173,8 @@ func (f *Performer) ClassifyRole(ctx context.Context, e loop.Effect, s loop.Stat
 	if c.Category == "timeout" || c.Category == classify.CategoryUnknown {
 		return nil, c.DurationUS // the category only says how the role ended, which the failure policy knows already
 	}
-	return &failures.Classified{Category: c.Category, Handler: c.Handler, Persistence: failure.Persistence, Infra: c.Infra, Code: c.Code, Signature: c.Signature}, c.DurationUS
+	return &failures.Classified{Category: c.Category, Handler: c.Handler, Persistence: failure.Persistence, Infra: c.Infra, Code: c.Code, Signature: c.Signature,
+		Weak: c.Weak, Confidence: c.Confidence}, c.DurationUS
 }
 
 func (f *Performer) failureOfRole(ctx context.Context, r loop.RoleResult, log string) (classify.Failure, error) {

@@ -167,7 +167,7 @@ func TestClassifiesARole(t *testing.T) {
 	if g == nil || g.Signature == "" || g.Persistence == "" || took != 1000 {
 		t.Fatalf("%+v %d", g, took)
 	}
-	want := failures.Classified{Category: "environment", Handler: "stale_index", Persistence: g.Persistence, Infra: true, Signature: g.Signature}
+	want := failures.Classified{Category: "environment", Handler: "stale_index", Persistence: g.Persistence, Infra: true, Signature: g.Signature, Confidence: 0.8}
 	if *g != want {
 		t.Errorf("%+v", g)
 	}

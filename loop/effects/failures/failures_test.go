@@ -35,6 +35,7 @@ handlers:
     label: The index is stale
     description: The index is older than what it indexes.
     category: environment
+    confidence: 0.8
     match: {any: ['^mytool: the index (?P<path>\S+ )?is stale']}
     options:
       - {id: refresh, label: Make the index anew, strategy: env_fix, recommended: true, confidence: 0.9, commands: [[./refresh]]}

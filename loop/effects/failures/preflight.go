@@ -3,6 +3,7 @@ package failures
 import (
 	"context"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,10 +19,11 @@ import (
 	"github.com/superloop/superloop/roles/agent/cooldown"
 )
 
-// CheckEnvironment makes the environment checks where they are due: before the first role of an iteration, before a
-// role after a check has failed in this iteration, and before a role whose failure was analysed. It returns the fact
-// that answers e, or nil if no check fails or none is due.
-func (f *Performer) CheckEnvironment(ctx context.Context, e loop.Effect, s loop.State) loop.Fact {
+// CheckEnvironment makes the environment checks that may keep a runner from a role. All of them are due before the first
+// role of an iteration, before a role after a check has failed in this iteration, and before a role whose failure was
+// analysed. A check that was learned from failures of a role is due before each start of that role. CheckEnvironment
+// returns the fact that answers e, or nil if no check fails or none is due.
+func (f *Performer) CheckEnvironment(ctx context.Context, e loop.Effect, s loop.State, runner string) loop.Fact {
 	p, r := s.Plan, s.Response
 	if p.Respond == nil || !p.Respond.Preflight || r.Overruled == s.Iteration {
 		return nil
@@ -29,11 +31,11 @@ func (f *Performer) CheckEnvironment(ctx context.Context, e loop.Effect, s loop.
 	first := len(p.Roles) > 0 && e.Role == p.Roles[0] && e.Attempt == 1
 	kept := r.Environment != nil && r.Environment.Iteration == s.Iteration
 	known := r.Policy != nil && r.Policy.Analyses > 0 // the cause may be in the environment
-	if !first && !kept && !known {
-		return nil
-	}
+	all := first || kept || known
 	began := f.Clock()
-	broken := failures.Problems(f.look(ctx, s, true))
+	broken := f.look(ctx, s, func(p failures.Prevention) bool {
+		return p.Stops(f.LoopID, e.Role, runner) && (all || p.Scope.Role == e.Role)
+	}, true)
 	if len(broken) == 0 {
 		return nil
 	}
@@ -55,10 +57,58 @@ func (f *Performer) CheckEnvironment(ctx context.Context, e loop.Effect, s loop.
 	return c
 }
 
-// EnvironmentWhole reports whether no check fails now. It does not count the result, because superloop calls it while
-// it waits for an operator and not before a role.
+// Stopped returns a function that names the learned check of a role that fails now and keeps a runner from starting, or
+// "". It makes the checks once, and only those that concern single runners: any other check stops the role whoever does
+// it.
+func (f *Performer) Stopped(s loop.State, role string) func(runner string) string {
+	p := s.Plan.Respond
+	if p == nil || !p.Preflight || s.Response.Overruled == s.Iteration {
+		return func(string) string { return "" }
+	}
+	learned, found := f.ofRunners(context.Background(), s, role)
+	if g := s.Response.Environment; g == nil || len(g.Tried) == 0 {
+		learned = slices.DeleteFunc(learned, func(p failures.Prevention) bool { // to repair it is better than to do without
+			return slices.ContainsFunc(found, func(b failures.Finding) bool { return b.ID == p.ID && b.Command != "" })
+		})
+	}
+	return func(runner string) string {
+		for _, p := range learned {
+			if p.Stops(f.LoopID, role, runner) {
+				return p.ID
+			}
+		}
+		return ""
+	}
+}
+
+// ofRunners returns the learned checks that concern single runners in a role, and fail now, with what they find.
+func (f *Performer) ofRunners(ctx context.Context, s loop.State, role string) ([]failures.Prevention, []failures.Finding) {
+	learned, err := f.preventions().Load()
+	if err != nil {
+		return nil, nil // checks reports it
+	}
+	due := slices.DeleteFunc(learned.Checks, func(p failures.Prevention) bool {
+		return !p.Active() || !p.OfRunner() || p.Scope.Loop != f.LoopID || p.Scope.Role != role
+	})
+	if len(due) == 0 {
+		return nil, nil
+	}
+	broken := failures.Problems(preflight.Check(ctx, due, f.Repo.Top, f.knowledge(s)))
+	return slices.DeleteFunc(due, func(p failures.Prevention) bool {
+		return !slices.ContainsFunc(broken, func(b failures.Finding) bool { return b.ID == p.ID })
+	}), broken
+}
+
+// EnvironmentWhole reports whether none of the checks that keep the iteration from beginning fails now. It does not count
+// the result, because superloop calls it while it waits for an operator and not before a role.
 func (f *Performer) EnvironmentWhole(ctx context.Context, s loop.State) bool {
-	return len(failures.Problems(f.look(ctx, s, false))) == 0
+	var kept []failures.Finding
+	if g := s.Response.Environment; g != nil {
+		kept = g.Findings
+	}
+	return len(f.look(ctx, s, func(p failures.Prevention) bool {
+		return !p.Learned() || slices.ContainsFunc(kept, func(k failures.Finding) bool { return k.ID == p.ID })
+	}, false)) == 0
 }
 
 // placeOf returns the directory in which the command of a finding runs: the directory that the check looked at.
@@ -88,20 +138,24 @@ func (f *Performer) checks() []failures.Prevention {
 	return out
 }
 
-// brokenNow reports whether a check of the environment confirms a suspicion.
-func (f *Performer) brokenNow(ctx context.Context, s loop.State, p failures.Prevention) bool {
-	return len(failures.Problems(preflight.Check(ctx, []failures.Prevention{p}, f.Repo.Top, f.knowledge(s)))) > 0
-}
-
-// look makes the checks. With note, it also counts their results, and the failures that a check has prevented.
-func (f *Performer) look(ctx context.Context, s loop.State, note bool) []failures.Finding {
-	all := f.checks()
+// look makes the checks that are due, and returns those that fail. With note, it also counts their results, and the
+// failures that a check has prevented.
+func (f *Performer) look(ctx context.Context, s loop.State, due func(failures.Prevention) bool, note bool) []failures.Finding {
+	all := slices.DeleteFunc(f.checks(), func(p failures.Prevention) bool { return !due(p) })
+	if len(all) == 0 {
+		return nil
+	}
 	found := preflight.Check(ctx, all, f.Repo.Top, f.knowledge(s))
-	learned := len(all) > len(failures.Builtin())+len(ConfiguredChecks(f.Settings().Loop.Respond))
-	if note && learned {
+	kept := false
+	for i := range found {
+		p := all[slices.IndexFunc(all, func(p failures.Prevention) bool { return p.ID == found[i].ID })]
+		found[i].Learned = p.Learned()
+		kept = kept || !slices.Contains([]string{failures.AddedBySuperloop, failures.AddedByConfig}, p.AddedBy)
+	}
+	if note && kept {
 		f.noteFindings(s, found)
 	}
-	return found
+	return failures.Problems(found)
 }
 
 // knowledge returns what the checks need to know besides the environment.
@@ -126,18 +180,40 @@ func (f *Performer) noteFindings(s loop.State, found []failures.Finding) {
 	}
 }
 
-// Overrule notes a false alarm: a role succeeded although a check had failed.
+// Overrule notes a false alarm: a role succeeded although a check had failed and an operator let it begin, or although a
+// learned check of its runner fails. It retires a learned check, and records that.
 func (f *Performer) Overrule(ctx context.Context, s loop.State, ended loop.RoleEnded) {
-	r := s.Response
-	if ended.Outcome != loop.OutcomeOK || r.Environment == nil || r.Overruled != s.Iteration || r.Environment.Role != ended.Role {
+	if ended.Outcome != loop.OutcomeOK || s.Plan.Respond == nil {
 		return
 	}
-	f.Warn("a false alarm could not be noted", effects.Update(f.preventions(), func(ps *failures.Preventions) bool {
+	var wrong []string
+	if r := s.Response; r.Environment != nil && r.Overruled == s.Iteration && r.Environment.Role == ended.Role {
 		for _, g := range r.Environment.Findings {
-			ps.Overrule(g.ID, f.Now(s))
+			wrong = append(wrong, g.ID)
+		}
+	}
+	learned, _ := f.ofRunners(ctx, s, ended.Role)
+	for _, p := range learned {
+		if p.Stops(f.LoopID, ended.Role, ended.Runner) && !slices.Contains(wrong, p.ID) {
+			wrong = append(wrong, p.ID)
+		}
+	}
+	if len(wrong) == 0 {
+		return
+	}
+	var retired []string
+	f.Warn("a false alarm could not be noted", effects.Update(f.preventions(), func(ps *failures.Preventions) bool {
+		for _, id := range wrong {
+			if ps.Overrule(id, f.Now(s)) {
+				retired = append(retired, id)
+			}
 		}
 		return true
 	}))
+	for _, id := range retired {
+		f.Warn("that a check was retired is not recorded", f.Journal.Record(failures.EventRetired,
+			failures.RetiredFields{ID: id, Reason: "the role succeeded without what it demands", Role: ended.Role, Runner: ended.Runner}))
+	}
 }
 
 func (f *Performer) preventions() preflight.Store[failures.Preventions] {

@@ -51,7 +51,7 @@ func TestChecksTheEnvironment(t *testing.T) {
 		t.Error("two files are missing")
 	}
 	w.tick = time.Millisecond
-	f, ok := w.CheckEnvironment(t.Context(), firstRole, w.s).(loop.EnvironmentBroken)
+	f, ok := w.CheckEnvironment(t.Context(), firstRole, w.s, "sh").(loop.EnvironmentBroken)
 	if !ok || len(f.Findings) != 2 || f.TookUS < 1000 {
 		t.Fatalf("%+v", f)
 	}
@@ -68,7 +68,7 @@ func TestChecksTheEnvironment(t *testing.T) {
 	}
 	w.write(filepath.Join(w.Repo.Top, "a.txt"), "")
 	w.write(filepath.Join(w.Repo.Top, "b.txt"), "")
-	if fact := w.CheckEnvironment(t.Context(), firstRole, w.s); fact != nil || !w.EnvironmentWhole(t.Context(), w.s) {
+	if fact := w.CheckEnvironment(t.Context(), firstRole, w.s, "sh"); fact != nil || !w.EnvironmentWhole(t.Context(), w.s) {
 		t.Errorf("%+v", fact)
 	}
 	w.said()
@@ -102,7 +102,7 @@ func TestWhenTheEnvironmentIsChecked(t *testing.T) {
 		w := newFailuresWorld(t)
 		w.needs("a.txt")
 		c.change(&w.s)
-		if f, got := w.CheckEnvironment(t.Context(), c.e, w.s).(loop.EnvironmentBroken); got != c.want || got && (f.Role != c.e.Role || f.Effect() != c.e.ID) {
+		if f, got := w.CheckEnvironment(t.Context(), c.e, w.s, "sh").(loop.EnvironmentBroken); got != c.want || got && (f.Role != c.e.Role || f.Effect() != c.e.ID) {
 			t.Errorf("%s: %+v", name, f)
 		}
 	}
@@ -118,7 +118,7 @@ func TestProposesARemedy(t *testing.T) {
 	for _, dir := range []string{"web/", "api"} {
 		w.set.Loop.Respond.Preflight.Checks = append(w.set.Loop.Respond.Preflight.Checks, config.EnvironmentCheck{Kind: "dependency_sync", Path: dir, Manager: "npm"})
 	}
-	f, ok := w.CheckEnvironment(t.Context(), firstRole, w.s).(loop.EnvironmentBroken)
+	f, ok := w.CheckEnvironment(t.Context(), firstRole, w.s, "sh").(loop.EnvironmentBroken)
 	if !ok || f.Command == nil || len(f.Findings) != 3 {
 		t.Fatalf("%+v", f)
 	}
@@ -148,21 +148,21 @@ func TestWaitsForALimit(t *testing.T) {
 	}
 	w.set.Loop.Roles = []config.Role{{Name: "planner", Runners: []config.Choice{choice}}}
 	w.set.Loop.Respond.Preflight.Checks = []config.EnvironmentCheck{{Kind: "limit", Name: who.Provider}, {Kind: "auth", Name: "doctor"}}
-	if f := w.CheckEnvironment(t.Context(), firstRole, w.s); f != nil {
+	if f := w.CheckEnvironment(t.Context(), firstRole, w.s, "sh"); f != nil {
 		t.Fatalf("%+v", f)
 	}
 	until := w.at.Add(time.Hour)
 	if err := w.Cooldowns.Set(cooldown.Cooldown{Account: account, Class: "rate_limit", Until: until, SetAt: w.at, Told: true, Strikes: 1}); err != nil {
 		t.Fatal(err)
 	}
-	f, _ := w.CheckEnvironment(t.Context(), firstRole, w.s).(loop.EnvironmentBroken)
+	f, _ := w.CheckEnvironment(t.Context(), firstRole, w.s, "sh").(loop.EnvironmentBroken)
 	if f.Action != loop.EnvironmentPause || len(f.Findings) != 1 || !f.Findings[0].Until.Equal(until) {
 		t.Errorf("%+v", f)
 	}
 	// The end has come meanwhile, by the clock of the loop.
 	s := w.s
 	s.UpdatedAt = until
-	if f := w.CheckEnvironment(t.Context(), firstRole, s); f != nil {
+	if f := w.CheckEnvironment(t.Context(), firstRole, s, "sh"); f != nil {
 		t.Errorf("%+v", f)
 	}
 	// A login that is missing, too, is a human's.
@@ -174,7 +174,7 @@ func TestWaitsForALimit(t *testing.T) {
 	}
 	cut := failures.Breaker{Agent: who, Circuit: failures.OpenCut, Kind: failures.KindAuth, Why: "it has expired"}
 	change(cut)
-	if f, _ = w.CheckEnvironment(t.Context(), firstRole, w.s).(loop.EnvironmentBroken); f.Action != loop.EnvironmentOperator || len(f.Findings) != 2 || !strings.Contains(f.Why, "it has expired") {
+	if f, _ = w.CheckEnvironment(t.Context(), firstRole, w.s, "sh").(loop.EnvironmentBroken); f.Action != loop.EnvironmentOperator || len(f.Findings) != 2 || !strings.Contains(f.Why, "it has expired") {
 		t.Errorf("%+v", f)
 	}
 	for name, b := range map[string]func(*failures.Breaker){
@@ -185,12 +185,12 @@ func TestWaitsForALimit(t *testing.T) {
 		x := cut
 		b(&x)
 		change(x)
-		if f, _ = w.CheckEnvironment(t.Context(), firstRole, w.s).(loop.EnvironmentBroken); len(f.Findings) != 1 {
+		if f, _ = w.CheckEnvironment(t.Context(), firstRole, w.s, "sh").(loop.EnvironmentBroken); len(f.Findings) != 1 {
 			t.Errorf("%s: %+v", name, f)
 		}
 	}
 	w.write(w.Paths.Health(), "{")
-	if f, _ = w.CheckEnvironment(t.Context(), firstRole, w.s).(loop.EnvironmentBroken); len(f.Findings) != 1 {
+	if f, _ = w.CheckEnvironment(t.Context(), firstRole, w.s, "sh").(loop.EnvironmentBroken); len(f.Findings) != 1 {
 		t.Errorf("what is damaged says nothing: %+v", f)
 	}
 }
@@ -208,7 +208,7 @@ func TestCountsLearnedChecks(t *testing.T) {
 		t.Errorf("only a look before a role counts: %+v", ps)
 	}
 	stopped := gone()
-	if f, _ := w.CheckEnvironment(t.Context(), firstRole, w.s).(loop.EnvironmentBroken); len(f.Findings) != 1 {
+	if f, _ := w.CheckEnvironment(t.Context(), firstRole, w.s, "sh").(loop.EnvironmentBroken); len(f.Findings) != 1 {
 		t.Errorf("%+v", f)
 	}
 	ps := w.learned()
@@ -219,7 +219,7 @@ func TestCountsLearnedChecks(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	// It is counted also when the loop is to stop in that moment.
-	if f := w.CheckEnvironment(stopped, firstRole, w.s); f != nil {
+	if f := w.CheckEnvironment(stopped, firstRole, w.s, "sh"); f != nil {
 		t.Errorf("there was no time to look: %+v", f)
 	}
 	if p := w.learned().Checks[0]; p.Runs != 2 || p.Hits != 1 {
@@ -227,17 +227,17 @@ func TestCountsLearnedChecks(t *testing.T) {
 	}
 	// A check that the configuration has, too, is made once.
 	w.needs("a.txt")
-	if f, _ := w.CheckEnvironment(t.Context(), firstRole, w.s).(loop.EnvironmentBroken); len(f.Findings) != 1 {
+	if f, _ := w.CheckEnvironment(t.Context(), firstRole, w.s, "sh").(loop.EnvironmentBroken); len(f.Findings) != 1 {
 		t.Errorf("%+v", f)
 	}
 	w.needs()
 	w.fault = func(op string) error { return errTest }
-	if f, _ := w.CheckEnvironment(t.Context(), firstRole, w.s).(loop.EnvironmentBroken); len(f.Findings) != 1 {
+	if f, _ := w.CheckEnvironment(t.Context(), firstRole, w.s, "sh").(loop.EnvironmentBroken); len(f.Findings) != 1 {
 		t.Errorf("%+v", f)
 	}
 	w.fault = nil
 	w.write(w.Paths.Preventions(), "{")
-	if f := w.CheckEnvironment(t.Context(), firstRole, w.s); f != nil {
+	if f := w.CheckEnvironment(t.Context(), firstRole, w.s, "sh"); f != nil {
 		t.Errorf("%+v", f)
 	}
 }
@@ -247,7 +247,7 @@ func TestNothingLearnedNothingCounted(t *testing.T) {
 	w := newFailuresWorld(t)
 	w.needs("a.txt")
 	w.fault = func(op string) error { t.Errorf("the disk is asked for %s", op); return nil }
-	if w.CheckEnvironment(t.Context(), firstRole, w.s) == nil {
+	if w.CheckEnvironment(t.Context(), firstRole, w.s, "sh") == nil {
 		t.Error("a.txt is missing")
 	}
 }
