@@ -273,9 +273,8 @@ var statsText string
 var statsSentences = sync.OnceValue(func() *template.Template {
 	return render.Sentences(statsText, template.FuncMap{
 		"count": count, "percent": percent, "spread": spreadText, "tallied": tallied,
-		"ms":         func(n int64) string { return render.Duration(msec(n)) },
-		"twoDigits":  func(n float64) string { return fmt.Sprintf("%.2f", n) },
-		"triedAgain": func(f failures.Figures) int { return max(0, f.Failures-f.Reassigned-f.Analysed-f.Escalated-f.Waited) },
+		"ms":        func(n int64) string { return render.Duration(msec(n)) },
+		"twoDigits": func(n float64) string { return fmt.Sprintf("%.2f", n) },
 		"helped": func(r failures.Rate) string {
 			return fmt.Sprintf("%d of %d helped (%s)", r.Runs-r.Failures, r.Runs, percent(1-r.Rate))
 		},

@@ -20,10 +20,12 @@ func TestPrintFailures(t *testing.T) {
 	for i, line := range []string{
 		`role_failed {"role":"implementer","runner":"claude","outcome":"exit"}`,
 		`failure_detected {"role":"implementer","runner":"claude","counted":true,"rung":"reassign","detect_ms":3,"respond_us":400}`,
+		`runner_reassigned {"role":"implementer","rung":"reassign"}`,
 		`role_failed {"role":"implementer","runner":"codex","outcome":"exit"}`,
 		`failure_detected {"role":"implementer","runner":"codex","counted":true,"rung":"root_cause","detect_ms":5,"respond_us":900}`,
-		`root_cause_analysed {"role":"implementer","type":"dependency","fix":"command"}`,
+		`root_cause_analysed {"role":"implementer","type":"dependency","fix":"environment","sure":true,"command":{"command":"npm ci"}}`,
 		`prevention_added {}`,
+		`recovery_executed {"command":"npm ci"}`,
 		`preflight_failed {}`,
 		`preflight_failed {}`,
 		`runner_tripped {}`,
@@ -42,9 +44,9 @@ func TestPrintFailures(t *testing.T) {
 failures: 3 detected, 2 counted; 3 of 4 role runs ended badly (75 %)
 answered: 1 reassigned (33 %), 1 analysed (33 %), 1 escalated (33 %), 0 waited, 0 tried again
 first reassignments: 0 of 1 helped (0 %)
-fixes of analyses: 1 of 1 helped (100 %)
+fixes that were carried out: 1 of 1 helped (100 %)
 causes: 1 dependency
-times: detected after 5ms (median; 90 %: 7.0s, max 7.0s); answered after <1ms (median; 90 %: <1ms, max <1ms); recovered after 1m30s
+times: detected after 5ms (median; 90 %: 7.0s, max 7.0s); answered after <1ms (median; 90 %: <1ms, max <1ms); recovered after 1m50s
 prevention: 1 runner tripped, 1 check added, 2 stops by a check
 alerts: 1 critical
 

@@ -45,18 +45,23 @@ type Figures struct {
 
 	Failures int `json:"failures"` // all detected failures
 	Counted  int `json:"counted"`
-	// Reassigned, Analysed, Escalated and Waited count the failures that got this response. The rates are the shares of
-	// the first three in Failures.
+	// Reassigned counts how often another agent got a task: at once, after an analysis, after a wait or after an answer.
+	// Analysed, Escalated, Waited and Retried count the failures that got this response at once. The rates are the shares
+	// in Failures.
 	Reassigned      int     `json:"reassigned"`
 	Analysed        int     `json:"analysed"`
 	Escalated       int     `json:"escalated"`
 	Waited          int     `json:"waited"`
+	Retried         int     `json:"retried"`
 	ReassignRate    float64 `json:"reassignment_rate"`
 	AnalysisRate    float64 `json:"analysis_rate"`
 	EscalationRate  float64 `json:"escalation_rate"`
 	FirstReassigned Rate    `json:"first_reassignments"` // Failures counts first reassignments after which the task failed again
-	Fixes           Rate    `json:"fixes"`               // analyses that named a fix; Failures counts those after which the role failed again
-	Causes          []Rate  `json:"causes"`              // Runs counts the analyses of a type
+	// Fixes counts the fixes of analyses that were carried out: superloop ran the command, or the agent that got the
+	// instruction ended its run. Failures counts those that did not help: the command failed, or what had failed did so
+	// again.
+	Fixes  Rate   `json:"fixes"`
+	Causes []Rate `json:"causes"` // Runs counts the analyses of a type
 	// Detection is the time from the end of a process to the event. Response is the time that the decision took.
 	// Recovery is the time from a task's first failure to its success.
 	Detection Spread `json:"detection"`
@@ -76,15 +81,27 @@ const (
 	maxNames = 500
 
 	byHour, byRunner, byRole, byCause, byAlert = 0, 1, 2, 3, 4
-	detection, response, recovery              = 0, 1, 2
+)
+
+// Timing names a set of times of Figures.
+type Timing int
+
+// The sets of times.
+const (
+	Detection Timing = iota
+	Response
+	Recovery
 )
 
 // Fold adds up the events of journals. Events of several loops may be mixed if those of each loop are in order. The
 // zero value is ready to use.
 //
-// Of the loop's own events Fold reads role_end, role_failed and role_timeout (role, runner, outcome). Fold does not
-// count an interrupted role as a run. loop_start drops the open tasks of its loop.
+// Of the loop's own events Fold reads role_end, role_failed and role_timeout (role, runner, outcome), recovery_executed
+// and recovery_failed (command), and tests_end and tests_rerun_end (status). Fold does not count an interrupted role as a
+// run. loop_start drops the open tasks of its loop.
 type Fold struct {
+	Observe func(which Timing, took time.Duration) // gets each time as it is added; nil for nobody
+
 	f      Figures
 	groups [5]map[string]*Rate
 	open   map[string]*mending
@@ -96,28 +113,52 @@ type mending struct {
 	since         time.Time
 	reassigned    int
 	judgeReassign bool // the end of the next run shows whether the first reassignment has helped
-	judgeFix      bool
+	fix           *fixing
 }
+
+// fixing is the fix of the last analysis of a task, until it is known whether it has helped.
+type fixing struct {
+	kind, command string
+	done          bool // the fix was carried out; what runs next judges it
+}
+
+// tests is the role in the events of an analysis of the tests. The tests are no role: tests_end tells how they ended.
+const tests = "tests"
 
 // fields holds all fields that Fold reads of any event.
 type fields struct {
-	Role      string  `json:"role"`
-	Runner    string  `json:"runner"`
-	Outcome   string  `json:"outcome"`
-	Counted   bool    `json:"counted"`
-	Step      Step    `json:"rung"`
-	Type      string  `json:"type"`
-	Fix       string  `json:"fix"`
-	Severity  string  `json:"severity"`
-	DetectMS  float64 `json:"detect_ms"`
-	RespondUS float64 `json:"respond_us"`
+	Role      string          `json:"role"`
+	Runner    string          `json:"runner"`
+	Outcome   string          `json:"outcome"`
+	Status    string          `json:"status"`
+	Counted   bool            `json:"counted"`
+	Step      Step            `json:"rung"`
+	Type      string          `json:"type"`
+	Fix       string          `json:"fix"`
+	Sure      bool            `json:"sure"`
+	Command   json.RawMessage `json:"command"`
+	Severity  string          `json:"severity"`
+	DetectMS  float64         `json:"detect_ms"`
+	RespondUS float64         `json:"respond_us"`
+}
+
+// commandOf returns the text of a command: a string, or an object that has it in its field command.
+func commandOf(raw json.RawMessage) string {
+	var c struct {
+		Command string `json:"command"`
+	}
+	if json.Unmarshal(raw, &c.Command) != nil {
+		_ = json.Unmarshal(raw, &c) // anything else is no command
+	}
+	return c.Command
 }
 
 // Add takes the next event. Add ignores an event of a run whose fields it cannot decode.
 func (f *Fold) Add(r Record) {
 	var x fields
 	switch r.Event {
-	case "role_end", "role_failed", "role_timeout", EventDetected, EventAnalysed, EventSystemic:
+	case "role_end", "role_failed", "role_timeout", "recovery_executed", "recovery_failed", "tests_end", "tests_rerun_end",
+		EventDetected, EventReassigned, EventAnalysed, EventSystemic:
 		if len(r.Fields) == 0 || json.Unmarshal(r.Fields, &x) != nil {
 			return
 		}
@@ -144,16 +185,41 @@ func (f *Fold) Add(r Record) {
 	switch r.Event {
 	case "role_end", "role_failed", "role_timeout":
 		f.ended(r, x, key)
+	case "recovery_executed", "recovery_failed":
+		f.executed(r, commandOf(x.Command))
+	case "tests_end", "tests_rerun_end":
+		f.tested(r.LoopID, x.Status)
 	case EventDetected:
 		f.detected(r, x, key)
+	case EventReassigned:
+		f.f.Reassigned++
+		if m := f.open[key]; m != nil {
+			m.reassigned++
+			m.judgeReassign = m.reassigned == 1
+		}
 	case EventAnalysed:
 		f.rate(byCause, x.Type).Runs++
-		if m := f.open[key]; m != nil && x.Fix != "" && x.Fix != FixNone {
-			m.judgeFix = true
+		if x.Sure && (x.Fix == FixEnvironment || x.Fix == FixCode) {
+			if m := f.mending(key, r.At); m != nil {
+				m.fix = &fixing{kind: x.Fix, command: commandOf(x.Command)}
+			}
 		}
 	case EventSystemic:
 		f.rate(byAlert, x.Severity).Runs++
 	}
+}
+
+// mending returns the open task of a key, and opens it if there is none. It returns nil if too many tasks are open.
+func (f *Fold) mending(key string, at time.Time) *mending {
+	m := f.open[key]
+	if m == nil && len(f.open) < maxNames {
+		if f.open == nil {
+			f.open = map[string]*mending{}
+		}
+		m = &mending{since: at}
+		f.open[key] = m
+	}
+	return m
 }
 
 func (f *Fold) ended(r Record, x fields, key string) {
@@ -164,6 +230,9 @@ func (f *Fold) ended(r Record, x fields, key string) {
 	for _, rate := range []*Rate{&f.f.Total, f.rate(byHour, r.At.UTC().Format("2006-01-02T15")), f.rate(byRunner, x.Runner), f.rate(byRole, x.Role)} {
 		rate.add(failed)
 	}
+	if m := f.open[r.LoopID+"\x00"+tests]; m != nil && m.fix != nil && m.fix.kind == FixCode && !failed && x.Role == "implementer" {
+		m.fix.done = true // the implementer has read what the analysis of the tests says
+	}
 	m := f.open[key]
 	if m == nil {
 		return
@@ -172,12 +241,42 @@ func (f *Fold) ended(r Record, x fields, key string) {
 		f.f.FirstReassigned.add(failed)
 		m.judgeReassign = false
 	}
-	if m.judgeFix {
+	if x := m.fix; x != nil && (x.done || x.kind == FixCode) {
 		f.f.Fixes.add(failed)
-		m.judgeFix = false
+		m.fix = nil
 	}
 	if !failed {
-		f.time(recovery, r.At.Sub(m.since).Milliseconds())
+		f.time(Recovery, r.At.Sub(m.since))
+		delete(f.open, key)
+	}
+}
+
+// executed takes the end of a command. If it is the fix of an analysis, the fix was carried out; a command that failed
+// has not helped.
+func (f *Fold) executed(r Record, command string) {
+	for key, m := range f.open {
+		if m.fix == nil || m.fix.kind != FixEnvironment || command == "" || m.fix.command != command || !strings.HasPrefix(key, r.LoopID+"\x00") {
+			continue
+		}
+		if m.fix.done = r.Event == "recovery_executed"; !m.fix.done {
+			f.f.Fixes.add(true)
+			m.fix = nil
+		}
+	}
+}
+
+// tested takes a verdict of the tests, which judges the fix of an analysis of the tests.
+func (f *Fold) tested(loop, status string) {
+	key := loop + "\x00" + tests
+	m := f.open[key]
+	if m == nil || status != "ok" && status != "failed" {
+		return
+	}
+	if m.fix != nil && m.fix.done {
+		f.f.Fixes.add(status == "failed")
+		m.fix = nil
+	}
+	if status == "ok" {
 		delete(f.open, key)
 	}
 }
@@ -187,21 +286,12 @@ func (f *Fold) detected(r Record, x fields, key string) {
 	if x.Counted {
 		f.f.Counted++
 	}
-	f.time(detection, int64(x.DetectMS))
-	f.time(response, int64(x.RespondUS/1000))
-	m := f.open[key]
-	if m == nil {
-		if f.open == nil {
-			f.open = map[string]*mending{}
-		}
-		m = &mending{since: r.At}
-		f.open[key] = m
-	}
+	f.time(Detection, time.Duration(x.DetectMS)*time.Millisecond)
+	f.time(Response, time.Duration(x.RespondUS)*time.Microsecond)
+	f.mending(key, r.At)
 	switch x.Step {
-	case StepReassign:
-		f.f.Reassigned++
-		m.reassigned++
-		m.judgeReassign = m.reassigned == 1
+	case StepRetry:
+		f.f.Retried++
 	case StepRootCause:
 		f.f.Analysed++
 	case StepWait:
@@ -238,15 +328,18 @@ func (f *Fold) rate(group int, name string) *Rate {
 	return g[name]
 }
 
-func (f *Fold) time(which int, n int64) {
-	if n < 0 {
+func (f *Fold) time(which Timing, took time.Duration) {
+	if took < 0 {
 		return
+	}
+	if f.Observe != nil {
+		f.Observe(which, took)
 	}
 	t := &f.times[which]
 	if len(*t) >= maxTimes {
 		*t = slices.Delete(*t, 0, maxTimes/10)
 	}
-	*t = append(*t, n)
+	*t = append(*t, took.Milliseconds())
 }
 
 // Figures returns the figures of all events added so far.
@@ -265,7 +358,7 @@ func (f *Fold) Figures() Figures {
 	out.Total, out.FirstReassigned, out.Fixes = f.f.Total.done(), f.f.FirstReassigned.done(), f.f.Fixes.done()
 	out.ReassignRate, out.AnalysisRate = ratio(out.Reassigned, out.Failures), ratio(out.Analysed, out.Failures)
 	out.EscalationRate = ratio(out.Escalated, out.Failures)
-	out.Detection, out.Response, out.Recovery = spread(f.times[detection]), spread(f.times[response]), spread(f.times[recovery])
+	out.Detection, out.Response, out.Recovery = spread(f.times[Detection]), spread(f.times[Response]), spread(f.times[Recovery])
 	return out
 }
 

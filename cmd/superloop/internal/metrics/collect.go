@@ -70,6 +70,7 @@ func (r *reader) reset() {
 
 // gauge sets the metrics that can go down as well as up. loop_status has no value when the journal cannot be replayed.
 func (r *reader) gauge(readable bool) {
+	r.tally.judged()
 	one := map[bool]float64{true: 1}
 	set := func(name string, v float64, labels ...string) { r.tally.of(name).at(labels).sum = v }
 	set("journal_readable", one[readable])

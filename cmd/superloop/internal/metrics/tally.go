@@ -10,6 +10,7 @@ import (
 
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/journal"
+	"github.com/superloop/superloop/loop/stats"
 	"github.com/superloop/superloop/recovery/failures"
 )
 
@@ -78,6 +79,10 @@ func metrics() []metric {
 			label{name: "category"}, label{name: "counted"}),
 		counter("failure_responses_total", "What followed at once on a failure: retry, wait, reassign, root_cause, resume or escalate.", failures.EventDetected,
 			known("rung", failures.StepRetry, failures.StepWait, failures.StepReassign, failures.StepRootCause, failures.StepResume, failures.StepEscalate)),
+		counter("reassignments_total", "How often another runner got a failed role: at once, after an analysis, a wait or an answer.", failures.EventReassigned, role,
+			known("rung", failures.StepReassign, failures.StepResume)),
+		counter("first_reassignments_total", "First reassignments of a failed role, by whether the role then succeeded.", "", known("result", helped, notHelped)),
+		counter("fixes_total", "Fixes of analyses that were carried out, by whether what had failed passed afterwards.", "", known("result", helped, notHelped)),
 		histogram("detection_seconds", "From the end of a failed role's process to the event that says so.", quickBuckets),
 		histogram("response_seconds", "What deciding about a failure took.", quickBuckets),
 		histogram("recovery_seconds", "From the first failure of a role's task to its success.", slowBuckets),
@@ -99,8 +104,9 @@ func metrics() []metric {
 		counter("preventions_added_total", "Checks that were added so that a failure does not happen again.", failures.EventPrevention),
 		counter("root_cause_analyses_total", "Analyses of failures, by type of cause.", failures.EventAnalysed,
 			known("type", failures.CauseCode, failures.CauseConfig, failures.CauseDependency, failures.CauseInfrastructure, failures.CauseUnknown)),
+		counter("preventions_retired_total", "Learned checks that turned out to be wrong.", failures.EventRetired),
 		counter("runner_trips_total", "Times that a runner became unfit.", failures.EventTripped, runner),
-		counter("systemic_alerts_total", "Alerts that failures are more than one task's.", failures.EventSystemic,
+		counter("systemic_alerts_total", "Alerts that failures are more than a failure policy can deal with.", failures.EventSystemic,
 			known("severity", failures.Warning, failures.Critical, failures.Investigate, failures.Emergency)),
 		gauge("journal_readable", "1 if the whole journal could be read, 0 if the other metrics of the loop stop where it could not."),
 		gauge("journal_last_event_timestamp_seconds", "When the last event was written, in seconds since 1970."),
@@ -115,13 +121,20 @@ type tally struct {
 	families []family
 	last     time.Time // time of the last event
 
-	words    map[string][]string  // label -> the values that the journal has given it so far
-	since    map[string]time.Time // role -> time of the first failure since its last success
-	executed map[string]string    // id of a running recovery -> its source: auto or human
+	words    map[string][]string // label -> the values that the journal has given it so far
+	executed map[string]string   // id of a running recovery -> its source: auto or human
+	failures failures.Fold       // what superloop stats counts, too
 }
 
+// The values of the label result of what may have helped.
+const helped, notHelped = "helped", "did_not_help"
+
 func newTally() *tally {
-	t := &tally{words: map[string][]string{}, since: map[string]time.Time{}, executed: map[string]string{}}
+	t := &tally{words: map[string][]string{}, executed: map[string]string{}}
+	t.failures.Observe = func(which failures.Timing, took time.Duration) {
+		name := map[failures.Timing]string{failures.Detection: "detection_seconds", failures.Response: "response_seconds", failures.Recovery: "recovery_seconds"}[which]
+		t.of(name).observe(took.Seconds())
+	}
 	for _, m := range metrics() {
 		t.families = append(t.families, family{m, map[string]*series{}})
 	}
@@ -158,6 +171,7 @@ func (f fields) number(name string) float64 {
 
 func (t *tally) add(ev journal.Event) {
 	t.last = ev.Timestamp
+	t.failures.Add(stats.RecordOf(ev))
 	var f fields
 	_ = json.Unmarshal(ev.Fields, &f) // an event whose fields are no object has none
 	for i := range t.families {
@@ -171,12 +185,9 @@ func (t *tally) add(ev journal.Event) {
 	}
 	switch ev.Event {
 	case "loop_start":
-		clear(t.since) // a new run begins without open failures and recoveries
-		clear(t.executed)
+		clear(t.executed) // a new run begins without open recoveries
 	case "role_end", "role_failed", "role_timeout":
-		t.ended(ev, f)
-	case failures.EventDetected:
-		t.detected(ev, f)
+		t.ended(f)
 	case failures.EventAnalysed:
 		if f.text("runner") != "" { // an agent has analysed the cause, and not only the rules
 			t.spent(f, "diagnostician")
@@ -237,15 +248,11 @@ func (t *tally) word(label, s string) string {
 	return s
 }
 
-func (t *tally) ended(ev journal.Event, f fields) {
+func (t *tally) ended(f fields) {
 	role := f.text("role")
 	t.of("role_duration_seconds").observe(f.number("duration_ms")*time.Millisecond.Seconds(), t.word("role", role), t.word("runner", f.text("runner")))
 	if f.text("outcome") != "not_started" || !math.IsNaN(f.number("cost_usd")) {
 		t.spent(f, role)
-	}
-	if since, failing := t.since[role]; failing && ev.Event == "role_end" && f.text("outcome") != "interrupted" {
-		t.of("recovery_seconds").observe(ev.Timestamp.Sub(since).Seconds())
-		delete(t.since, role)
 	}
 }
 
@@ -265,14 +272,13 @@ func (t *tally) spent(f fields, role string) {
 	}
 }
 
-func (t *tally) detected(ev journal.Event, f fields) {
-	t.of("detection_seconds").observe(f.number("detect_ms") * time.Millisecond.Seconds())
-	t.of("response_seconds").observe(f.number("respond_us") * time.Microsecond.Seconds())
-	role := f.text("role")
-	switch _, failing := t.since[role]; {
-	case f.text("rung") == string(failures.StepEscalate):
-		delete(t.since, role) // the time that an operator takes does not count as recovery time
-	case !failing && len(t.since) < maxRoles:
-		t.since[role] = ev.Timestamp
+// judged sets the counters of what may have helped, as superloop stats counts them.
+func (t *tally) judged() {
+	f := t.failures.Figures()
+	for name, r := range map[string]failures.Rate{"first_reassignments_total": f.FirstReassigned, "fixes_total": f.Fixes} {
+		if r.Runs > 0 {
+			t.of(name).at([]string{helped}).sum = float64(r.Runs - r.Failures)
+			t.of(name).at([]string{notHelped}).sum = float64(r.Failures)
+		}
 	}
 }
