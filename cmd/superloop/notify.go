@@ -168,10 +168,11 @@ const (
 // has passed without an answer.
 func kindsOf(tell string) [2][]notify.Kind {
 	return map[string][2][]notify.Kind{
-		config.TellEscalation: {{notify.Opened, notify.Alert}, {notify.Aged}},
+		config.TellEscalation: {{notify.Opened}, {notify.Aged}},
 		config.TellResolution: {{notify.Resolved}, {notify.Resolved}},
 		config.TellReminder:   {{notify.Reminder}, {notify.Reminder}},
 		config.TellConfig:     {{notify.ConfigChangeHeld}, nil},
+		config.TellAlert:      {{notify.Alert}, nil},
 	}[tell]
 }
 

@@ -201,7 +201,7 @@ func TestChannelsByKind(t *testing.T) {
  "runners": {"a": {"command": "a"}}, "loops": [], "webhooks": {"on_escalation": "https://h.example.invalid/x"},
  "escalation": {"channels": {
   "a": {"type": "command", "command": "true", "tell": ["reminder", "escalation"]},
-  "b": {"type": "command", "command": "true", "tell": ["config"]},
+  "b": {"type": "command", "command": "true", "tell": ["config", "alert"]},
   "c": {"type": "command", "command": "true", "second": true}}}}`))
 	if err != nil {
 		t.Fatal(err)
@@ -212,7 +212,7 @@ func TestChannelsByKind(t *testing.T) {
 		t.Fatalf("%d channels, %v", len(set.All), problems)
 	}
 	got := fmt.Sprint(set.First, set.Second)
-	want := "map[alert:[on_escalation a] config_change_held:[on_escalation b] escalation_opened:[on_escalation a] escalation_resolved:[on_escalation] reminder:[on_escalation a]]" +
+	want := "map[alert:[on_escalation b] config_change_held:[on_escalation b] escalation_opened:[on_escalation a] escalation_resolved:[on_escalation] reminder:[on_escalation a]]" +
 		" map[aged:[c] escalation_resolved:[c] reminder:[c]]"
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

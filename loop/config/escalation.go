@@ -45,6 +45,7 @@ const (
 	TellResolution = "resolution" // a question was answered or has expired
 	TellReminder   = "reminder"   // nobody has answered a question yet
 	TellConfig     = "config"     // superloop holds a change of the configuration
+	TellAlert      = "alert"      // failures are more than a failure policy can deal with; nobody needs to answer
 )
 
 // Channel is one way in which superloop reaches operators.
@@ -85,7 +86,9 @@ func (s Slack) Buttons() bool { return len(s.Users) > 0 && (s.AppTokenEnv != "" 
 const postTimeout, commandTimeout = 5 * time.Second, 30 * time.Second
 
 // everything returns all kinds of news that a channel can get.
-func everything() []string { return []string{TellEscalation, TellResolution, TellReminder, TellConfig} }
+func everything() []string {
+	return []string{TellEscalation, TellResolution, TellReminder, TellConfig, TellAlert}
+}
 
 // Channels returns all channels: first the one of webhooks.on_escalation, then those of the escalation section by name.
 func (c *Config) Channels() []Channel {

@@ -263,7 +263,10 @@ func (o *Outbox) Alerts(before, after loop.State, fact loop.Fact) {
 
 func says(a failures.Alert) string {
 	where := ""
-	if len(a.Loops) > 0 {
+	switch {
+	case len(a.Tasks) == 1:
+		where = " (all of " + a.Tasks[0] + ")"
+	case len(a.Loops) > 0:
 		where = " (loops " + strings.Join(a.Loops, ", ") + ")"
 	}
 	switch a.Trigger {

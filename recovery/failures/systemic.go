@@ -17,7 +17,7 @@ type Sample struct {
 	Category string    `json:"category,omitempty"`
 }
 
-// Thresholds say when failures concern more than one task. Zero stands for the default; a negative value disables a
+// Thresholds say when failures are more than the failure policy of a task can deal with. Zero stands for the default; a negative value disables a
 // trigger.
 type Thresholds struct {
 	// WindowMS is the period that Watch examines; the default is 1 hour. MinRuns is the least number of runs for a
@@ -27,8 +27,7 @@ type Thresholds struct {
 	// WarnRate and CriticalRate are failure rates; a higher rate fires. The defaults are 0.2 and 0.5.
 	WarnRate     float64 `json:"warn_rate,omitempty"`
 	CriticalRate float64 `json:"critical_rate,omitempty"`
-	// SameCategory is the allowed number of failures of one category, over at least two tasks or loops. The default is
-	// 5.
+	// SameCategory is the allowed number of failures of one category, of one task or of several. The default is 5.
 	SameCategory int `json:"same_category,omitempty"`
 	// SilentRuns is the number of failed runs that make an emergency if no run succeeded in the whole window. The
 	// default is 3.
@@ -144,7 +143,7 @@ func (w *Watch) alerts(t Thresholds, from, now time.Time) []Alert {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(byCategory)) {
-		if g := byCategory[name]; t.SameCategory > 0 && g.failures > t.SameCategory && (len(g.tasks) > 1 || len(g.loops) > 1) {
+		if g := byCategory[name]; t.SameCategory > 0 && g.failures > t.SameCategory {
 			a := g.alert(TriggerCategory, Investigate, from, now)
 			a.Category = name
 			out = append(out, a)

@@ -174,7 +174,7 @@ func drawEscalation(t *rapid.T) obj {
 		}
 		put(t, ch, "second", true, false)
 		put(t, ch, "timeout", "5s", "9s")
-		put(t, ch, "tell", []string{"config", "escalation"}, []string{"escalation", "config"}, []string{"resolution"})
+		put(t, ch, "tell", []string{"config", "escalation"}, []string{"escalation", "config"}, []string{"resolution"}, []string{"alert", "escalation"})
 		channels[name] = ch
 	}
 	put(t, e, "channels", channels)
