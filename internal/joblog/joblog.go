@@ -102,7 +102,7 @@ func (r *Reader) next() {
 	}
 	block := r.buf[:end]
 	if len(r.layers) == 0 {
-		r.ready, r.buf = bytes.Clone(r.buf), r.buf[:0]
+		r.ready, r.buf = r.buf, nil // the rest of the stream passes through Read
 		return
 	}
 	r.ready = r.ready[:0]

@@ -204,34 +204,27 @@ func cleanLines(b []byte, limit int, last bool) []string {
 	if len(b) == 0 {
 		return nil
 	}
-	all := bytes.Split(bytes.TrimSuffix(b, newline), newline)
+	all := strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
 	if last {
 		all = all[max(0, len(all)-limit):]
 	}
-	lines := make([]string, min(len(all), limit))
-	for i := range lines {
-		lines[i] = cleanLine(all[i])
+	all = all[:min(len(all), limit)]
+	for i, l := range all {
+		all[i] = cleanLine(l)
 	}
-	return lines
+	return all
 }
 
 // cleanLine removes control sequences and the text that a carriage return overwrote. It returns at most contextLen
 // bytes.
-func cleanLine(b []byte) string {
-	b = bytes.TrimRight(b, "\r")
-	if i := bytes.LastIndexByte(b, '\r'); i >= 0 {
-		b = b[i+1:]
+func cleanLine(l string) string {
+	l = strings.TrimRight(l, "\r")
+	if i := strings.LastIndexByte(l, '\r'); i >= 0 {
+		l = l[i+1:]
 	}
-	if len(b) > 4*contextLen {
-		b = b[:4*contextLen]
-	}
-	if bytes.IndexByte(b, 0x1b) >= 0 {
-		b = []byte(text.Uncoloured(string(b)))
-	}
-	if len(b) > contextLen {
-		b = b[:contextLen]
-	}
-	return strings.ToValidUTF8(string(b), "")
+	l = l[:min(len(l), 4*contextLen)]
+	l = text.Uncoloured(l)
+	return strings.ToValidUTF8(l[:min(len(l), contextLen)], "")
 }
 
 // place finds the voice and the place of the pending hits that have at least aheadSize bytes after them. If final is

@@ -322,7 +322,7 @@ var goFailed = pattern.Lazy(`^FAIL\t\S+\t\d[\d.]*s$`)
 
 // counts reports, cheaply, whether a line may be a count of tests.
 func counts(l string) bool {
-	return strings.ContainsAny(l, "0123456789") && hasAny(l, "ail", "AIL", "ass", "rror", "Tests")
+	return strings.ContainsAny(l, "0123456789") && hasAny(l, "ail", "AIL", "ass", " error in ", " errors in ", "Tests")
 }
 
 // lastSummary finds the last count of tests. The line number in the result counts within lines, from 1.
