@@ -22,6 +22,7 @@ import (
 
 	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/roles/agent/class"
 )
 
@@ -315,8 +316,32 @@ func (s *plainStream) note(line string) {
 	}
 }
 
-func (s *plainStream) Finish(proc.Result) Learned {
+// Finish finds out whether a program that failed says of its provider that it is to be asked again later. Only the last
+// lines count, those of standard error first: with them a program tells what ended it. An agent may write the same
+// words, so they mean no more than a wait or another runner.
+func (s *plainStream) Finish(res proc.Result) Learned {
 	s.note(s.err.rest())
 	s.note(s.out.rest())
+	if res.Ended != proc.Exited || res.Code == 0 {
+		return Learned{}
+	}
+	for _, c := range []struct {
+		text  string
+		lines int
+	}{{res.Stderr.Text(), plainErrors}, {res.Stdout.Text(), plainWords}} {
+		lines := strings.FieldsFunc(c.text, func(r rune) bool { return r == '\n' || r == '\r' })
+		said := strings.Join(lines[max(0, len(lines)-c.lines):], "\n")
+		if found := classOf("generic", said); found != class.None {
+			l := Learned{Structured: true, Class: found, ErrorText: errorText(text.Uncoloured(said))}
+			l.limited("", resetIn(said, time.Now(), time.Local))
+			return l
+		}
+	}
 	return Learned{}
 }
+
+// The last lines of standard error and of standard output in which a program without an adapter tells what ended it.
+const (
+	plainErrors = 8
+	plainWords  = 2
+)
