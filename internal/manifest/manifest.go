@@ -89,6 +89,8 @@ func GoMod(text []byte) []Directive {
 type Package struct {
 	Name, Version, Main string
 	Manager             string // name@version
+	DevManager          string // the name in devEngines.packageManager
+	Engines             map[string]string
 	Scripts             map[string]string
 	Workspaces          []string // glob patterns of directories
 	Dependencies, DevDependencies,
@@ -103,7 +105,7 @@ func PackageJSON(text []byte) (p Package, ok bool) {
 		return p, false
 	}
 	for name, field := range map[string]any{
-		"name": &p.Name, "version": &p.Version, "main": &p.Main, "packageManager": &p.Manager, "scripts": &p.Scripts, "dependencies": &p.Dependencies,
+		"name": &p.Name, "version": &p.Version, "main": &p.Main, "packageManager": &p.Manager, "engines": &p.Engines, "scripts": &p.Scripts, "dependencies": &p.Dependencies,
 		"devDependencies": &p.DevDependencies, "peerDependencies": &p.PeerDependencies, "optionalDependencies": &p.OptionalDependencies,
 	} {
 		_ = json.Unmarshal(all[name], field) // see Package
@@ -113,6 +115,13 @@ func PackageJSON(text []byte) (p Package, ok bool) {
 		_ = json.Unmarshal(all["workspaces"], &nested)
 		_ = json.Unmarshal(nested["packages"], &p.Workspaces)
 	}
+	var tools struct {
+		Manager struct {
+			Name string `json:"name"`
+		} `json:"packageManager"`
+	}
+	_ = json.Unmarshal(all["devEngines"], &tools)
+	p.DevManager = tools.Manager.Name
 	return p, all != nil
 }
 

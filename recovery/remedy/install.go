@@ -43,9 +43,10 @@ func foreign(from catalog.Origin, what string) string {
 type builder struct {
 	cat      *catalog.Catalog
 	p        Profile
-	dir      string   // the directory in which the steps run
-	visiting []string // ids of the recipes whose dependencies are being resolved
-	done     []string // ids of the recipes that earlier steps install
+	dir      string                                                        // the directory in which the steps run
+	manage   func(commands [][]string) (out [][]string, place, why string) // forManager, or nil
+	visiting []string                                                      // ids of the recipes whose dependencies are being resolved
+	done     []string                                                      // ids of the recipes that earlier steps install
 }
 
 // tool makes the steps that install a recipe by the best of the methods. If methods is nil, it tries all methods of the
@@ -130,7 +131,18 @@ func (b builder) by(r *catalog.Recipe, method string) work {
 		}
 		w.steps = append(w.steps, before.steps...)
 	}
-	main := b.steps(own, sudo)
+	at := b
+	if b.manage != nil && inProject(own) {
+		mine, place, why := b.manage(own)
+		if why != "" {
+			return impossible("%s", why)
+		}
+		if at.dir = cmp.Or(place, b.dir); mine[0][0] != own[0][0] {
+			needs = slices.DeleteFunc(needs, func(id string) bool { return id == own[0][0] })
+		}
+		own = mine
+	}
+	main := at.steps(own, sudo)
 	if main.reason != "" {
 		return main
 	}

@@ -21,26 +21,26 @@ const (
 type found struct {
 	recipe *catalog.ProjectRecipe
 	dir    string
-	locked bool // one of the recipe's lock files exists
+	root   string // where installs run: the root of the workspace, or dir
+	locked bool   // one of the recipe's lock files exists
 }
 
 // projectOf finds the project to which a directory belongs. It searches the directory and those above it, up to the
 // repository's root, and takes the nearest one that has a project. In a directory it prefers a project recipe whose
 // lock file exists, and then the highest priority. If the ecosystem of the failed command is known, it takes no other.
-func projectOf(cat *catalog.Catalog, dir, root, ecosystem string) (found, bool) {
-	if dir == "" {
-		return found{}, false
-	}
-	dir, root = filepath.Clean(dir), filepath.Clean(root)
-	for range maxUp {
-		if f, ok := projectIn(cat, dir, ecosystem); ok {
-			return f, true
+// For Node.js nodeProjectOf decides; program is the package manager that the failed command calls, or "".
+func projectOf(cat *catalog.Catalog, dir, root, ecosystem, program string) (found, bool) {
+	for d := range upwards(dir, root) {
+		f, ok := projectIn(cat, d, ecosystem)
+		if !ok {
+			continue
 		}
-		up := filepath.Dir(dir)
-		if dir == root || up == dir || !within(root, up) {
-			break
+		if ecosystemOf(f.recipe.Method) == "node" {
+			if n, ok := nodeProjectOf(d, root, program); ok {
+				return nodeRecipe(cat, n)
+			}
 		}
-		dir = up
+		return f, true
 	}
 	return found{}, false
 }
@@ -58,7 +58,7 @@ func projectIn(cat *catalog.Catalog, dir, ecosystem string) (found, bool) {
 		if ecosystem != "" && ecosystemOf(r.Method) != ecosystem || len(r.Manifests) > 0 && !anyFile(dir, r.Manifests) {
 			continue
 		}
-		f := found{recipe: r, dir: dir, locked: anyFile(dir, r.LockFiles)}
+		f := found{recipe: r, dir: dir, root: dir, locked: anyFile(dir, r.LockFiles)}
 		if (f.locked || len(r.LockFiles) == 0) && better(f) {
 			best = f
 		}
@@ -69,11 +69,18 @@ func projectIn(cat *catalog.Catalog, dir, ecosystem string) (found, bool) {
 // Installs returns the commands with which Resolve installs what the files in a directory declare for an ecosystem
 // (node, python, go, rust, jvm, ruby, php, cc), each in the bytes that a policy must list. All of them may run twice.
 // Installs leaves out a command that deletes, and one that asks for newer versions. locked is true if the project has a
-// lock file. Without a project of the ecosystem Installs returns nil.
-func Installs(cat *catalog.Catalog, dir, ecosystem string) (commands []string, locked bool) {
+// lock file. Without a project of the ecosystem Installs returns nil, as it does for the member of a workspace, because
+// the install in the workspace's root installs that as well. root is the directory of the repository.
+func Installs(cat *catalog.Catalog, root, dir, ecosystem string) (commands []string, locked bool) {
 	f, ok := projectIn(cat, dir, ecosystem)
 	if !ok || ecosystem == "" {
 		return nil, false
+	}
+	if ecosystem == "node" {
+		n, _ := nodeProjectOf(dir, root, "")
+		if f, ok = nodeRecipe(cat, n); !ok || n.root != filepath.Clean(dir) {
+			return nil, false
+		}
 	}
 	for _, action := range []string{"install", "clean_install"} {
 		if keeps(f.recipe.Actions[action]) {
@@ -211,7 +218,7 @@ func (r *resolver) project(b builder, action, family string) work {
 		if r.dir == "" {
 			f = assumed(r.cat, eco, r.f.Method, program)
 		} else {
-			f, _ = projectOf(r.cat, r.dir, r.root, eco)
+			f, _ = projectOf(r.cat, r.dir, r.root, eco, r.nodeProgram())
 		}
 		r.projects[eco] = f
 	}
@@ -227,7 +234,9 @@ func (r *resolver) project(b builder, action, family string) work {
 			return impossible("%s", why)
 		}
 	}
-	b.dir = f.dir
+	if b.dir = f.root; strings.Contains(action, "build") {
+		b.dir = f.dir
+	}
 	w := b.steps(commands, false)
 	w.method, w.foreign = f.recipe.Method, foreign(f.recipe.Origin, "the project recipe "+f.recipe.ID)
 	if b.p.Network == NetworkNo {

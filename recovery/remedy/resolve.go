@@ -38,6 +38,7 @@ type resolver struct {
 	plan  *Plan
 
 	projects map[string]found // by ecosystem
+	nodes    *nodeProject     // the result of node; nil before the first search
 }
 
 // Resolve returns the plan with all remedies for a failure on a system. It changes nothing, and reads only the

@@ -154,7 +154,9 @@ func (r *resolver) workingDir(o *Option) string {
 	return r.rel(r.dir)
 }
 
-func (r *resolver) builder() builder { return builder{cat: r.cat, p: r.p, dir: r.dir} }
+func (r *resolver) builder() builder {
+	return builder{cat: r.cat, p: r.p, dir: r.dir, manage: r.forManager}
+}
 
 // strategy calls the function that carries out the option's strategy on this system.
 func (r *resolver) strategy(t *catalog.Option, src source) result {
@@ -219,6 +221,11 @@ func (r *resolver) literal(b builder, t *catalog.Option, src source) work {
 		}
 		filled = append(filled, words)
 	}
+	filled, place, why := r.forManager(filled)
+	if why != "" {
+		return impossible("%s", why)
+	}
+	b.dir = cmp.Or(place, b.dir)
 	return b.unlock(b.steps(filled, sudo), nil)
 }
 
@@ -281,6 +288,11 @@ func (r *resolver) modified(t *catalog.Option, src source) result {
 	}
 	if !m.Sudo && m.Ask == "" && m.ExtendTime == 0 && len(env) == 0 && slices.Equal(argv, r.argv) {
 		return r.retry(m.Wait)
+	}
+	if manager := changer(r.argv); manager != "" {
+		if n, ok := r.node(); ok && n.manager != manager {
+			return failed("%s", n.notIts(manager))
+		}
 	}
 	res := result{substitutes: true, timeout: r.s.Timeout}
 	if m.ExtendTime > 0 {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/superloop/superloop/internal/manifest"
+	"github.com/superloop/superloop/recovery/remedy"
 )
 
 // finding is what the files of one directory tell about one ecosystem. Without a manager and a test there is nothing.
@@ -32,8 +33,7 @@ var kinds = []struct {
 	{"php", php}, {"dotnet", dotnet}, {tasks, taskfile},
 }
 
-// javascript takes the package manager from packageManager in package.json, or else from the lock file, or else from
-// the project above. The test is the first script whose name says so, unless it is npm's placeholder.
+// javascript takes the package manager that remedy.NodeManager finds, as remedies do. The test is the first script whose name says so, unless it is npm's placeholder.
 func javascript(p place) finding {
 	if file := p.has("deno.json", "deno.jsonc"); file != "" && p.has("package.json") == "" {
 		return finding{manager: "deno", test: "deno test", from: file}
@@ -42,19 +42,7 @@ func javascript(p place) finding {
 	if !ok {
 		return finding{} // a package.json that is missing or invalid tells nothing
 	}
-	f := finding{manager: "npm"}
-	switch name, _, _ := strings.Cut(pkg.Manager, "@"); {
-	case slices.Contains([]string{"pnpm", "yarn", "bun", "npm"}, name):
-		f.manager = name
-	case p.has("bun.lock", "bun.lockb") != "":
-		f.manager = "bun"
-	case p.has("pnpm-lock.yaml") != "":
-		f.manager = "pnpm"
-	case p.has("yarn.lock") != "":
-		f.manager = "yarn"
-	case p.has("package-lock.json", "npm-shrinkwrap.json") == "" && p.above != "" && p.above != "deno":
-		f.manager = p.above
-	}
+	f := finding{manager: remedy.NodeManager(p.dir, p.repo)}
 	for _, name := range []string{"test", "test:ci", "test:unit", "tests"} {
 		if script := pkg.Scripts[name]; script != "" && !strings.Contains(script, "no test specified") {
 			f.test, f.from = f.manager+" run "+name, "package.json"

@@ -117,7 +117,7 @@ func (s *search) look(dir string, up above) {
 	}
 	for _, k := range kinds {
 		over := up.found[k.ecosystem]
-		f := k.find(place{filepath.Join(s.repo, dir), up.depth > 0, over.manager})
+		f := k.find(place{s.repo, filepath.Join(s.repo, dir), up.depth > 0})
 		if f.manager == "" && f.test == "" {
 			continue
 		}
@@ -200,7 +200,7 @@ func (s *search) note(format string, args ...any) {
 // installs returns the commands that install the packages of a finding. A member of a workspace has none of its own:
 // the project above it installs them.
 func (s *search) installs(dir, ecosystem string, f, over finding) []string {
-	list, locked := remedy.Installs(s.cat, filepath.Join(s.repo, dir), ecosystem)
+	list, locked := remedy.Installs(s.cat, s.repo, filepath.Join(s.repo, dir), ecosystem)
 	if len(over.installs) > 0 && !locked {
 		return nil
 	}
@@ -226,9 +226,9 @@ func in(dir, command string) string {
 
 // place is a directory of the repository.
 type place struct {
+	repo  string // the top of the repository
 	dir   string
-	below bool   // it is not the top
-	above string // the package manager of the same ecosystem in a directory above, or ""
+	below bool // it is not the top
 }
 
 // has returns the first of these files and directories that exists, or "".
