@@ -41,6 +41,7 @@ func (w *walker) executor() *execute.Executor {
 		Sandbox: execute.Spawned{Spawner: w.spawner}, Environ: os.Environ(),
 		Policies: w.policies(), Now: time.Now,
 		Warn: func(what string, err error) { w.say("%s: %s", what, text.Display(err.Error())) },
+		Note: func(s string) { w.say("%s", text.Display(s)) },
 	}
 }
 

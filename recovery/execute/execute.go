@@ -128,6 +128,10 @@ func (x *Executor) Execute(ctx context.Context, o Order) (Outcome, error) {
 	out := outcomeOf(res, runErr, spec.Timeout)
 	out.Now, out.Undo = now, kept
 	x.seal(ctx, kept)
+	x.made = madeBy{o.Action.Command, kept.ID}
+	if out.OK() {
+		x.adopt(ctx, kept)
+	}
 	if out.End == Exited && !out.OK() {
 		x.Learn(ctx, learn.Outcome{Signature: o.Signature, Option: o.Option, Command: o.Action.Command, Result: learn.Failed, ByPerson: o.Confirm != nil})
 	}
@@ -199,7 +203,9 @@ type Executor struct {
 
 	Now  func() time.Time
 	Warn func(what string, err error) // receives errors that do not stop the action
+	Note func(text string)            // receives what the executor did besides, one sentence; nil discards it
 
+	made   madeBy           // the last command that ran
 	run    inputs.Run       // the run that Pin has begun
 	pinErr error            // why there is no baseline
 	box    *sandbox.Sandbox // the result of Sandbox.Measure

@@ -94,7 +94,8 @@ const learnTime = 2 * time.Second
 
 // Learn records the result of an action, with the current time. Learn ignores a result that package learn does not
 // know, such as "unknown", because only certain results count. An error stops nothing, because learned results only
-// order options that are otherwise equal.
+// order options that are otherwise equal. If the command was the last one and did not help, Learn takes back the files
+// that the command made: see takeBack.
 func (x *Executor) Learn(ctx context.Context, o learn.Outcome) {
 	switch o.Result {
 	case learn.Verified, learn.Ineffective, learn.Harmful, learn.Failed:
@@ -103,6 +104,9 @@ func (x *Executor) Learn(ctx context.Context, o learn.Outcome) {
 	}
 	if o.Command == "" {
 		return
+	}
+	if o.Result != learn.Verified {
+		x.takeBack(ctx, o.Command)
 	}
 	o.At = x.Now()
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), learnTime)
