@@ -190,6 +190,36 @@ func (a *app) chainRetry(c *cli.Context) error {
 	})
 }
 
+// chainSkip leaves an option out of a chain and walks on. An argument that names no chain is the option.
+func (a *app) chainSkip(c *cli.Context) error {
+	args, err := atMost(c, 2)
+	switch {
+	case err != nil:
+		return err
+	case c.IsSet("loop"):
+		return failf(exitUsage, "superloop reject-recovery --loop "+text.Paste(c.String("loop")), "a loop that waits for an operator goes on without its command by reject-recovery")
+	}
+	id, option := args[0], args[1]
+	if option == "" && id != "" {
+		all, _, err := a.chains(c)
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(all, func(e walk.Entry) bool { return e.Chain.ID == id }) {
+			id, option = "", args[0]
+		}
+	}
+	return a.goOn(c, id, func(ch *plan.Chain, now time.Time) error {
+		if ch.Running != nil {
+			ch.Lost("superloop was ended while it ran, and an operator left it out", now)
+		}
+		if err := ch.Skip(c.Int("depth"), option, now); err != nil {
+			return failf(exitNothing, "superloop chain show "+ch.ID, "leaving an option out: %w", err)
+		}
+		return nil
+	})
+}
+
 // goOn applies an operator's change to a chain of superloop fix and then walks the chain.
 func (a *app) goOn(c *cli.Context, id string, change func(*plan.Chain, time.Time) error) error {
 	if c.Duration("timeout") <= 0 {

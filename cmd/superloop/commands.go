@@ -41,7 +41,7 @@ func (a *app) commands() []*cli.Command {
 		"policy check": a.policyCheck, "policy lint": a.policyLint, "policy test": a.policyTest, "policy suggest": a.policySuggest,
 		"chain":      group,
 		"chain list": a.chainList, "chain show": a.chainShow, "chain choose": a.byOperator(a.chainChoose),
-		"chain retry": a.byOperator(a.chainRetry), "chain cancel": a.byOperator(a.chainCancel), "chain undo": a.byOperator(a.chainUndo),
+		"chain skip": a.byOperator(a.chainSkip), "chain retry": a.byOperator(a.chainRetry), "chain cancel": a.byOperator(a.chainCancel), "chain undo": a.byOperator(a.chainUndo),
 		"config":      group,
 		"config diff": a.configDiff, "config show": a.configShow, "config trust": a.byOperator(a.configTrust),
 		"notify":      group,

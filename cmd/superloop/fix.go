@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -23,6 +24,7 @@ import (
 	"github.com/superloop/superloop/recovery/plan"
 	"github.com/superloop/superloop/recovery/plan/walk"
 	"github.com/superloop/superloop/recovery/remedy"
+	"github.com/superloop/superloop/recovery/sandbox"
 )
 
 // fixed is the output of fix --json.
@@ -181,7 +183,7 @@ func (w *walker) begin(text string, limit int, dry bool) error {
 	}
 	now := time.Now()
 	ch := plan.New(walk.NewID(now), plan.Goal{Command: text, Dir: w.rel, Key: resolved.Goal, Source: rules.SourceCommand},
-		failureOf(found), options, limit, 0, now)
+		w.failureOf(found), options, limit, 0, now)
 	w.ch = &ch
 	w.say("%s fails: %s; automatic remediation begins (chain %s)", render.Cut(render.Clean(text), 80), render.Clean(found.Why), ch.ID)
 	return w.reportChain(out, w.walk())
@@ -206,8 +208,19 @@ func withheld(options []plan.Choice) []waiting {
 	return out
 }
 
-func failureOf(c render.Classification) plan.Failure {
-	return plan.Failure{Category: c.Category, Handler: c.Handler, Signature: c.Signature, Why: c.Why}
+// failureOf describes the failure of the command that has just run.
+func (w *walker) failureOf(c render.Classification) plan.Failure {
+	return plan.Failure{Category: c.Category, Handler: c.Handler, Signature: c.Signature, Why: c.Why, Label: c.About,
+		Description: c.Description, Layer: string(c.Layer), Method: c.Family, ExitCode: c.Exit.Code, Stderr: w.end}
+}
+
+// endOf returns the end of an output for a chain, at most plan.MaxStderr bytes, with secrets masked.
+func endOf(output string) string {
+	output = sandbox.Secrets(os.Environ()).String(output)
+	if n := len(output) - plan.MaxStderr; n > 0 {
+		output = output[n:]
+	}
+	return strings.ToValidUTF8(output, "")
 }
 
 // reportChain reports what walking the chain has led to. walked is the error of the walk, which reportChain returns,

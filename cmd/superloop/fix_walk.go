@@ -215,6 +215,7 @@ func (w *walker) came(m plan.Move, out execute.Outcome) (walk.Outcome, error) {
 		exit.Code = 1
 	}
 	w.say("failed: %s", how(out))
+	w.end = endOf(out.Output.Text())
 	f, options, err := w.look(rules.Input{Source: rules.SourceRecovery, Command: m.Command, Dir: filepath.Join(w.paths.Repo, out.Now.Place.Dir), Exit: exit,
 		Stdout: strings.NewReader(out.Output.Text()), Merged: true})
 	return walk.Outcome{Text: how(out), Failure: f, Options: options}, err
@@ -278,6 +279,7 @@ type walker struct {
 	ch       *plan.Chain
 	command  string
 	last     proc.Result // the end of the command's last run
+	end      string      // the end of the stderr of the last command
 	used     int         // counts the remedies that ran without an operator's approval
 	waiting  []waiting
 	asks     bool     // waiting has a remedy that --yes would run
@@ -378,7 +380,7 @@ func (w *walker) runCommand() (rules.Input, error) {
 	}
 	in, res, err := w.a.runPlainly(w.ctx, s, w.k.classifier.Sift, w.command, w.dir, w.c.Duration("timeout"))
 	if err == nil {
-		w.last = res
+		w.last, w.end = res, endOf(res.Stderr.Text())
 	}
 	return in, errors.Join(err, s.Close())
 }
@@ -394,5 +396,5 @@ func (w *walker) look(in rules.Input) (plan.Failure, []plan.Choice, error) {
 	if !found.Code {
 		options = remedy.Choices(resolved)
 	}
-	return failureOf(found), options, nil
+	return w.failureOf(found), options, nil
 }

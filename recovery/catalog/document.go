@@ -35,7 +35,7 @@ type nameTable struct {
 
 var (
 	listKeys  = []string{"handlers", "recipes", "projects", "chains", "categories", "managers"}
-	nameKinds = []string{NameGroup, NameLib, NameHeader, NamePkgConfig, NameCMake, NameSoname}
+	nameKinds = []string{NameGroup, NameLib, NameHeader, NamePkgConfig, NameCMake, NameSoname, NameProgram}
 )
 
 // readDocument parses a file and splits it by its top-level keys.

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -134,6 +135,10 @@ func (l *linter) names() {
 				continue
 			}
 			l.failIf(len(families) == 0, nil, "names no packages")
+			if kind == NameProgram {
+				families = maps.Clone(families)
+				maps.DeleteFunc(families, func(method string, _ []string) bool { _, ok := ProgramMethods[method]; return ok })
+			}
 			l.packagesBy(nil, families)
 		}
 	}

@@ -287,17 +287,61 @@ func (c *Catalog) Chain(category string) (Chain, bool) {
 	return ch, ok
 }
 
-// Recipe finds a recipe by its id.
+// Recipe finds a recipe by its id. A program of Names that no recipe has for its id is a recipe, too.
 func (c *Catalog) Recipe(id string) (*Recipe, bool) {
-	return find(c.Recipes, func(r *Recipe) bool { return r.ID == id })
+	if r, ok := find(c.Recipes, func(r *Recipe) bool { return r.ID == id }); ok {
+		return r, true
+	}
+	return c.program(id)
 }
 
 // RecipeByCLI finds the recipe that installs a program. It prefers a recipe whose id is the name of the program.
 func (c *Catalog) RecipeByCLI(program string) (*Recipe, bool) {
-	if r, ok := c.Recipe(program); ok && r.CLI == program {
+	if r, ok := find(c.Recipes, func(r *Recipe) bool { return r.ID == program }); ok && r.CLI == program {
 		return r, true
 	}
-	return find(c.Recipes, func(r *Recipe) bool { return r.CLI == program && program != "" })
+	if r, ok := find(c.Recipes, func(r *Recipe) bool { return r.CLI == program && program != "" }); ok {
+		return r, true
+	}
+	return c.program(program)
+}
+
+// ProgramMethods are the methods besides package managers by which a program of Names can be installed, with the
+// command, to which the package's name is appended, and the recipe that the command needs.
+var ProgramMethods = map[string]struct {
+	Command []string
+	Needs   string
+	Sudo    bool
+}{
+	"pipx":  {[]string{"pipx", "install"}, "pipx", false},
+	"npm":   {[]string{"npm", "install", "--global"}, "npm", true},
+	"cargo": {[]string{"cargo", "install", "--locked"}, "cargo", false},
+	"gem":   {[]string{"gem", "install"}, "gem", true},
+	"go":    {[]string{"go", "install"}, "go", false},
+}
+
+// program makes a recipe of a program of Names.
+func (c *Catalog) program(name string) (*Recipe, bool) {
+	by, ok := c.Names.Programs[name]
+	if !ok {
+		return nil, false
+	}
+	r := &Recipe{ID: name, Label: name, CLI: name, Category: "program", Risk: RiskMedium, Packages: map[string][]string{}, Install: map[string][][]string{},
+		NeedsSudo: map[string]bool{}, Requires: RecipeNeeds{Binaries: map[string][]string{}}, Origin: c.NameOrigin(NameProgram, name)}
+	for i := range c.Managers {
+		for _, family := range c.Managers[i].Families {
+			if pkgs := by[family]; len(pkgs) > 0 && (family != "macos" || c.Managers[i].ID == "brew") {
+				r.Packages[c.Managers[i].ID] = pkgs
+			}
+		}
+	}
+	for method, m := range ProgramMethods {
+		for _, pkg := range by[method] {
+			r.Install[method] = append(r.Install[method], append(slices.Clone(m.Command), pkg))
+			r.Requires.Binaries[method], r.NeedsSudo[method] = []string{m.Needs}, m.Sudo
+		}
+	}
+	return r, true
 }
 
 // Manager finds a package manager by its id.
@@ -318,12 +362,14 @@ const (
 	NamePkgConfig = "pkgconfigs"
 	NameCMake     = "cmakes"
 	NameSoname    = "sonames"
+	NameProgram   = "programs"
 )
 
 // table returns the table of a kind of names, or nil for an unknown kind.
 func (n *Names) table(kind string) *map[string]map[string][]string {
 	return map[string]*map[string]map[string][]string{
 		NameGroup: &n.Groups, NameLib: &n.Libs, NameHeader: &n.Headers, NamePkgConfig: &n.PkgConfigs, NameCMake: &n.CMakes, NameSoname: &n.Sonames,
+		NameProgram: &n.Programs,
 	}[kind]
 }
 

@@ -254,6 +254,10 @@ func (c *Chain) Succeeded(now time.Time) []Turn {
 	if l.Chosen != "" && !slices.Contains(c.Worked, l.Chosen) {
 		c.Worked = append(c.Worked, l.Chosen)
 	}
+	if o, _ := l.Option(l.Chosen); l.Depth == 1 && o.Reaches && o.Command != "" {
+		c.end(Done, "another way: "+o.Label)
+		return nil
+	}
 	if l.Depth == 1 {
 		c.Verifying = true
 		return nil

@@ -41,6 +41,9 @@ const (
 	DefaultAttempts = 6                // attempts of a chain that sets no bound
 	DefaultTime     = 10 * time.Minute // for a chain that sets no bound
 
+	// MaxStderr bounds Failure.Stderr, in bytes.
+	MaxStderr = 4096
+
 	maxLeft = 6
 	maxText = 4096 // bytes of an error's text; a longer text is cut at its beginning
 	maxID   = 100  // bytes of an id
@@ -68,6 +71,8 @@ type Chain struct {
 	Tried []string `json:"tried,omitempty"`
 	// Worked are the keys of options whose command succeeded, whether it helped or not.
 	Worked []string `json:"worked,omitempty"`
+	// Out are the keys of options that an operator has left out.
+	Out    []string `json:"left_out,omitempty"`
 	Status Status   `json:"status"`
 	Why    string   `json:"why,omitempty"` // why the chain has ended
 	// Attempts counts the commands that were begun, except runs that verify a remedy. Limit bounds Attempts. Until is
@@ -98,6 +103,13 @@ type Failure struct {
 	Handler   string `json:"handler,omitempty"`
 	Signature string `json:"signature,omitempty"`
 	Why       string `json:"why,omitempty"`
+	// Label and Description are those of the handler. Layer and Method say where the handler stands.
+	Label       string `json:"label,omitempty"`
+	Description string `json:"description,omitempty"`
+	Layer       string `json:"layer,omitempty"`
+	Method      string `json:"method,omitempty"`
+	ExitCode    int    `json:"exit_code,omitempty"`
+	Stderr      string `json:"stderr,omitempty"` // the end of it, at most MaxStderr bytes, with secrets masked
 }
 
 // Level is one goal that is not reached yet, with the options that may reach it.
@@ -132,13 +144,20 @@ type Choice struct {
 	Availability string `json:"availability"`     // ready, locked, impossible
 	Reason       string `json:"reason,omitempty"` // why the option is locked or impossible
 	action.Draft
-	Executor     string  `json:"executor"`
-	Risk         string  `json:"risk,omitempty"`
-	WaitsMS      []int64 `json:"waits_ms,omitempty"` // the wait before each new run of the goal's command; such an option has no Command
-	Needs        []Need  `json:"needs,omitempty"`    // the needs of a locked option
-	Handler      string  `json:"handler,omitempty"`
-	Dep          string  `json:"dep,omitempty"` // the recipe of the dependency that the option installs or renews
-	Instructions string  `json:"instructions,omitempty"`
+	Executor    string  `json:"executor"`
+	Risk        string  `json:"risk,omitempty"`
+	WaitsMS     []int64 `json:"waits_ms,omitempty"` // the wait before each new run of the goal's command; such an option has no Command
+	Needs       []Need  `json:"needs,omitempty"`    // the needs of a locked option
+	Handler     string  `json:"handler,omitempty"`
+	Description string  `json:"description,omitempty"`
+	Icon        string  `json:"icon,omitempty"`
+	Steps       int     `json:"step_count,omitempty"`        // commands of the option itself
+	UnlockSteps int     `json:"unlock_step_count,omitempty"` // commands that install what it needs first
+	// Reaches says that the option reaches the goal another way, so that its success ends the chain: the goal's command
+	// would still fail. pipx install ruff does so for pip install ruff.
+	Reaches      bool   `json:"reaches_goal,omitempty"`
+	Dep          string `json:"dep,omitempty"` // the recipe of the dependency that the option installs or renews
+	Instructions string `json:"instructions,omitempty"`
 	// ByItself says that superloop may carry out the option without an operator, if the policy permits it. Withheld
 	// says why not.
 	ByItself bool   `json:"by_itself"`
@@ -187,6 +206,7 @@ func New(id string, goal Goal, f Failure, options []Choice, limit int, patience 
 func (c Chain) Clone() Chain {
 	c.Levels, c.Left = cloneLevels(c.Levels), cloneLevels(c.Left)
 	c.Reached, c.Tried, c.Worked = slices.Clone(c.Reached), slices.Clone(c.Tried), slices.Clone(c.Worked)
+	c.Out = slices.Clone(c.Out)
 	c.Errors, c.Crumbs = slices.Clone(c.Errors), slices.Clone(c.Crumbs)
 	if c.Running != nil {
 		m := *c.Running

@@ -59,6 +59,8 @@ func Describe(c Chain, width int) string {
 // standing returns the state of the chain, in a sentence.
 func (c *Chain) standing() string {
 	switch {
+	case c.Status == Done && c.Why != "":
+		return "its goal is reached " + text.Display(c.Why)
 	case c.Status == Done:
 		return "it passes now"
 	case c.Status == Cancelled:
@@ -150,6 +152,8 @@ func (c *Chain) mark(o Choice) string {
 	switch {
 	case c.Running != nil && c.Running.Option == o.Key:
 		return "begun"
+	case c.result(o) == "skipped":
+		return "skipped"
 	case c.result(o) != "":
 		return "tried"
 	}
@@ -163,6 +167,8 @@ func (c *Chain) reason(l Level, o Choice) string {
 		return "it ran, and did not help"
 	case c.result(o) == "succeeded":
 		return "it has succeeded"
+	case c.result(o) == "skipped":
+		return "an operator left it out"
 	case c.result(o) == "failed":
 		for _, e := range slices.Backward(c.Errors) {
 			if e.Key == o.Key {
@@ -207,8 +213,10 @@ func (c *Chain) next() []string {
 				}
 			}
 		}
-		again := c.Clone()
-		if again.Retry(0, c.UpdatedAt) == nil {
+		if again := c.Clone(); again.Skip(0, "", c.UpdatedAt) == nil {
+			add("skip", c.ID)
+		}
+		if again := c.Clone(); again.Retry(0, c.UpdatedAt) == nil {
 			add("retry", c.ID)
 		}
 	}

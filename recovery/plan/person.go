@@ -171,7 +171,7 @@ func (c *Chain) forget(o Choice) {
 		}
 	}
 	gone := func(k string) bool { return slices.Contains(keys, k) }
-	c.Tried, c.Worked = slices.DeleteFunc(c.Tried, gone), slices.DeleteFunc(c.Worked, gone)
+	c.Tried, c.Worked, c.Out = slices.DeleteFunc(c.Tried, gone), slices.DeleteFunc(c.Worked, gone), slices.DeleteFunc(c.Out, gone)
 	c.Reached = slices.DeleteFunc(c.Reached, func(goal string) bool {
 		return slices.ContainsFunc(keys, func(k string) bool { return goal == remedyOf+k })
 	})
@@ -204,7 +204,7 @@ func (c *Chain) Retry(depth int, now time.Time) error {
 	next.leaveBelow(depth)
 	again := map[string]bool{}
 	for _, e := range c.Errors {
-		if e.Depth >= depth && !slices.Contains(c.Worked, e.Key) {
+		if e.Depth >= depth && !slices.Contains(c.Worked, e.Key) && !slices.Contains(c.Out, e.Key) {
 			again[e.Key] = true
 		}
 	}
@@ -216,6 +216,46 @@ func (c *Chain) Retry(depth int, now time.Time) error {
 	}
 	next.reopen(now)
 	*c = next
+	return nil
+}
+
+// Skip lets an operator leave an option out, by key or id. depth is the option's level; 0 stands for the deepest. The
+// name "" stands for the option that the level deals with, or else for its first one that can be chosen. Pick may still
+// choose it. The chain leaves deeper levels. An exhausted chain becomes open again, as by Pick.
+func (c *Chain) Skip(depth int, name string, now time.Time) error {
+	if err := c.takes(); err != nil {
+		return err
+	}
+	if depth <= 0 {
+		depth = len(c.Levels)
+	}
+	if depth > len(c.Levels) {
+		return fmt.Errorf("there is no level %d, the deepest is %d", depth, len(c.Levels))
+	}
+	l := &c.Levels[depth-1]
+	open := func(o Choice) bool {
+		return o.Availability != impossible && l.runnable(o) && !slices.Contains(c.Out, o.Key) && !slices.Contains(c.Worked, o.Key)
+	}
+	i := slices.IndexFunc(l.Options, func(o Choice) bool {
+		return open(o) && (name != "" && (o.Key == name || o.ID == name) || name == "" && (l.Chosen == o.Key || l.Chosen == ""))
+	})
+	if i < 0 && name != "" {
+		return fmt.Errorf("level %d has no option %q that could be left out", depth, name)
+	}
+	if i < 0 {
+		return fmt.Errorf("level %d has no option left", depth)
+	}
+	o := l.Options[i]
+	c.leaveBelow(depth)
+	c.Out = append(c.Out, o.Key)
+	if !slices.Contains(c.Tried, o.Key) {
+		c.Tried = append(c.Tried, o.Key)
+	}
+	c.blame(depth, o, o.Command, "an operator left it out")
+	if l = c.level(); l.Chosen == o.Key {
+		c.take(l, Choice{})
+	}
+	c.reopen(now)
 	return nil
 }
 

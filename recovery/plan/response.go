@@ -2,6 +2,7 @@ package plan
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -21,7 +22,9 @@ type response struct {
 	Status   Status            `json:"status"`
 	Why      string            `json:"why,omitempty"`
 	Goal     Goal              `json:"original_goal"`
-	Failure  shownFailure      `json:"failure"` // Failure and Options are those of the deepest level
+	ExitCode int               `json:"exit_code"` // ExitCode, Stderr, Failure and Options are those of the deepest level
+	Stderr   string            `json:"stderr"`
+	Failure  shownFailure      `json:"failure"`
 	Options  []shownOption     `json:"options"`
 	Stack    []shownLevel      `json:"escalation_stack"` // the deepest level first
 	Left     []shownLevel      `json:"left,omitempty"`
@@ -40,10 +43,14 @@ type response struct {
 }
 
 type shownFailure struct {
-	ID        string `json:"failure_id"`
-	Category  string `json:"category"`
-	Label     string `json:"label"`
-	Signature string `json:"signature,omitempty"`
+	ID          string `json:"failure_id"`
+	Category    string `json:"category"`
+	Label       string `json:"label"`
+	Description string `json:"description,omitempty"`
+	Why         string `json:"why,omitempty"`
+	Layer       string `json:"matched_layer,omitempty"`
+	Method      string `json:"matched_method,omitempty"`
+	Signature   string `json:"signature,omitempty"`
 }
 
 type shownLevel struct {
@@ -70,12 +77,15 @@ type shownOption struct {
 	ID           string   `json:"id"`
 	Key          string   `json:"key"`
 	Label        string   `json:"label"`
+	Description  string   `json:"description,omitempty"`
+	Icon         string   `json:"icon,omitempty"`
 	Recommended  bool     `json:"recommended"`
 	Strategy     string   `json:"strategy"`
 	Availability string   `json:"availability"`
 	LockReason   string   `json:"lock_reason,omitempty"`
 	UnlockDeps   []string `json:"unlock_deps,omitempty"`
 	UnlockSteps  int      `json:"unlock_step_count,omitempty"`
+	Steps        int      `json:"step_count,omitempty"`
 	Impossible   string   `json:"impossible_reason,omitempty"`
 	Risk         string   `json:"risk,omitempty"`
 	Confidence   string   `json:"confidence,omitempty"`
@@ -87,7 +97,7 @@ type shownOption struct {
 	Instructions string   `json:"instructions,omitempty"`
 	ByItself     bool     `json:"by_itself"`
 	Withheld     string   `json:"withheld,omitempty"`
-	Tried        string   `json:"tried,omitempty"` // succeeded, failed
+	Tried        string   `json:"tried,omitempty"` // succeeded, failed, skipped
 }
 
 type shownPlace struct {
@@ -123,7 +133,9 @@ func marshal(c Chain, state *Chain) ([]byte, error) {
 	}
 	deepest := *c.level()
 	r := response{Version: FormatVersion, OK: c.Status == Done, ID: c.ID, Status: c.Status, Why: c.Why, Goal: c.Goal,
-		Failure: shownFailure{ID: deepest.Failure.Handler, Category: deepest.Failure.Category, Label: deepest.Failure.Why, Signature: deepest.Failure.Signature},
+		ExitCode: deepest.Failure.ExitCode, Stderr: deepest.Failure.Stderr, Failure: shownFailure{ID: deepest.Failure.Handler, Category: deepest.Failure.Category,
+			Label: cmp.Or(deepest.Failure.Label, deepest.Failure.Why), Description: deepest.Failure.Description, Why: deepest.Failure.Why,
+			Layer: deepest.Failure.Layer, Method: deepest.Failure.Method, Signature: deepest.Failure.Signature},
 		Options: c.shown(deepest), Running: c.Running, Crumbs: append([]Crumb{}, c.Crumbs...), Visited: map[string]string{},
 		Tried: append([]string{}, c.Tried...), Errors: append([]Error{}, c.Errors...),
 		Fallback: []shownAction{{"retry", "Try this level again"}, {"skip", "Leave this option out"}, {"cancel", "Give up"}},
@@ -175,12 +187,12 @@ func (c *Chain) shownLevel(l Level, status string) shownLevel {
 func (c *Chain) shown(l Level) []shownOption {
 	out := []shownOption{}
 	for i, o := range l.Options {
-		s := shownOption{ID: o.ID, Key: o.Key, Label: o.Label, Recommended: i == 0 && o.Availability != impossible, Strategy: o.Strategy,
+		s := shownOption{ID: o.ID, Key: o.Key, Label: o.Label, Description: o.Description, Icon: o.Icon, Steps: o.Steps, Recommended: i == 0 && o.Availability != impossible, Strategy: o.Strategy,
 			Availability: o.Availability, Risk: o.Risk, Confidence: o.Confidence, Executor: o.Executor, Command: o.Command, WorkingDir: o.WorkingDir,
 			WaitsMS: o.WaitsMS, Expected: o.Expected, Instructions: o.Instructions, ByItself: o.ByItself, Withheld: o.Withheld, Tried: c.result(o)}
 		switch o.Availability {
 		case locked:
-			s.LockReason, s.UnlockSteps = o.Reason, len(o.Needs)
+			s.LockReason, s.UnlockSteps = o.Reason, max(o.UnlockSteps, len(o.Needs))
 			for _, n := range o.Needs {
 				s.UnlockDeps = append(s.UnlockDeps, n.Goal)
 			}
@@ -195,6 +207,8 @@ func (c *Chain) shown(l Level) []shownOption {
 // result says how an option ended, or "" if it was not tried.
 func (c *Chain) result(o Choice) string {
 	switch {
+	case slices.Contains(c.Out, o.Key):
+		return "skipped"
 	case slices.Contains(c.Worked, o.Key):
 		return "succeeded"
 	case slices.Contains(c.Tried, o.Key):

@@ -31,7 +31,7 @@ func TestDepOf(t *testing.T) {
 // What a locked option lacks says which recipe its command brings.
 func TestNeedsNameTheirRecipe(t *testing.T) {
 	t.Parallel()
-	all := needs(Option{UnlockPreview: []Preview{{Dep: "pip", GoalKey: "tool/pip", Command: "apt-get install -y python3-pip"}}})
+	all := needs(Option{UnlockPreview: []Preview{{Dep: "pip", GoalKey: "tool/pip", Command: "apt-get install -y python3-pip"}}}, true)
 	if len(all) != 1 || all[0].Options[0].Dep != "pip" {
 		t.Errorf("%+v", all)
 	}

@@ -75,6 +75,7 @@ type Option struct {
 	ID          string           `json:"id"`
 	Label       string           `json:"label"`
 	Description string           `json:"description,omitempty"`
+	Icon        string           `json:"icon,omitempty"`
 	Strategy    catalog.Strategy `json:"strategy"`
 	Executor    catalog.Executor `json:"executor"`
 	Risk        catalog.Risk     `json:"risk"`
@@ -104,7 +105,10 @@ type Option struct {
 	// Substitutes is true if the last step is the failed command itself or another way to the same goal. The success of
 	// that step then shows that the failure is fixed. If Substitutes is false, the failed command must run again to
 	// show it.
-	Substitutes  bool     `json:"substitutes,omitempty"`
+	Substitutes bool `json:"substitutes,omitempty"`
+	// Switches is true if the option installs the tool for which the failed command asks, another way. Then that command
+	// would still fail, and the success of the option is what counts.
+	Switches     bool     `json:"switches,omitempty"`
 	Expect       string   `json:"expect,omitempty"`
 	Instructions string   `json:"instructions,omitempty"`
 	Notes        []string `json:"notes,omitempty"`
@@ -165,12 +169,15 @@ const maxChoices = 8
 
 // Choices returns the first maxChoices options of a plan as the choices of a level of the remediation plan, the best
 // first. If only its missing dependencies prevent an option from running without an operator, the choice has these
-// dependencies as Needs, which become levels of their own. For any other locked option, Command installs them.
+// dependencies as Needs, which become levels of their own. So has any locked option outside of a loop. For another one,
+// Command installs them.
 func Choices(p Plan) []plan.Choice {
 	var out []plan.Choice
 	for _, o := range p.Options[:min(len(p.Options), maxChoices)] {
 		c := plan.Choice{Key: o.Key, ID: o.ID, Label: o.Label, Strategy: string(o.Strategy), Availability: string(o.Availability),
-			Draft: draft(o), Executor: string(o.Executor), Risk: string(o.Risk), Handler: o.From.ID, Instructions: o.Instructions, Dep: depOf(o)}
+			Draft: draft(o), Executor: string(o.Executor), Risk: string(o.Risk), Handler: o.From.ID, Instructions: o.Instructions, Dep: depOf(o),
+			Description: cmp.Or(o.Description, o.Expect), Icon: cmp.Or(o.Icon, icons[o.Strategy]), Steps: len(o.Own()), UnlockSteps: len(o.Steps) - len(o.Own()),
+			Reaches: o.Switches && p.Failure.Source == classify.SourceCommand}
 		if o.Plain() {
 			c.Command = ""
 			for _, w := range o.Tries {
@@ -181,11 +188,13 @@ func Choices(p Plan) []plan.Choice {
 		switch o.Availability {
 		case Locked:
 			c.Reason = o.LockReason
-			if ByItselfUnlocked(o, p.Failure) {
+			free := ByItselfUnlocked(o, p.Failure)
+			if free {
 				c.ByItself, c.Withheld = true, ""
-				if own := o.OwnCommand(); own != "" { // else the option only installs the dependency
-					c.Command, c.Needs = own, needs(o)
-				}
+			}
+			// A loop asks an operator about one command, so that it holds everything unless the levels run by themselves.
+			if own := o.OwnCommand(); own != "" && (free || p.Failure.Source == classify.SourceCommand) {
+				c.Command, c.Needs = own, needs(o, free)
 			}
 		case Impossible:
 			c.Reason = o.ImpossibleReason
@@ -195,13 +204,19 @@ func Choices(p Plan) []plan.Choice {
 	return out
 }
 
+// icons are the signs of the strategies for a screen.
+var icons = map[catalog.Strategy]string{catalog.InstallDep: "📦", catalog.InstallDepThenSwitch: "📦", catalog.InstallPackages: "📦", catalog.SwitchMethod: "🔀",
+	catalog.RetryWithModifier: "🔧", catalog.AddRepo: "📚", catalog.UpgradeDep: "⬆", catalog.EnvFix: "🩹", catalog.Manual: "👤", catalog.CleanupRetry: "🧹",
+	catalog.Retry: "🔄"}
+
 // draft returns the command of an option as a draft of an action.
 func draft(o Option) action.Draft {
 	return action.Draft{Command: o.Command, WorkingDir: o.WorkingDir, TimeoutMS: o.Timeout.Milliseconds(), Confidence: Word(o.Confidence), Expected: o.Expect}
 }
 
-// needs returns the missing dependencies of a locked option, each with the choice that installs it.
-func needs(o Option) []plan.Need {
+// needs returns the missing dependencies of a locked option, each with the choice that installs it. free says that this
+// may happen without an operator.
+func needs(o Option, free bool) []plan.Need {
 	var out []plan.Need
 	for _, p := range o.UnlockPreview {
 		if p.GoalKey == o.GoalKey {
@@ -209,7 +224,7 @@ func needs(o Option) []plan.Need {
 		}
 		c := plan.Choice{Key: p.GoalKey + "/" + p.Method, ID: "install-" + p.Dep, Label: "Install " + p.Dep, Strategy: "install_dep",
 			Availability: string(p.Availability), Reason: p.Reason, Draft: draft(o), Executor: string(o.Executor), Risk: string(o.Risk),
-			Dep: p.Dep, ByItself: p.Availability != Impossible}
+			Dep: p.Dep, ByItself: free && p.Availability != Impossible, Steps: 1}
 		c.Command, c.Expected = p.Command, "" // the option's Expect does not apply to a dependency
 		out = append(out, plan.Need{Goal: p.GoalKey, Label: "install " + p.Dep, Options: []plan.Choice{c}})
 	}

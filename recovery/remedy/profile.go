@@ -54,8 +54,19 @@ type Profile struct {
 	// sudo.
 	OwnPrefix []string `json:"own_prefix,omitempty"`
 
+	// Index knows the packages of the system; nil if nobody can be asked.
+	Index Index `json:"-"`
+
 	Tools map[string]bool `json:"tools,omitempty"` // the programs that are known to exist, by name
 	Path  []string        `json:"path,omitempty"`  // the directories in which Has searches other programs
+}
+
+// Index answers from what the system's package managers know already. It uses no network.
+type Index interface {
+	// Providers returns the names of the packages that contain a program, the likeliest first; nil if that is unknown.
+	Providers(program string) []string
+	// Package reports whether there is a package of that name.
+	Package(name string) bool
 }
 
 // Has reports whether a program exists: in Tools, in a directory of Path, or, given by its absolute path, on the disk.

@@ -39,6 +39,7 @@ type resolver struct {
 
 	projects map[string]found // by ecosystem
 	nodes    *nodeProject     // the result of node; nil before the first search
+	wants    *asked           // the result of asked; nil before the first search
 }
 
 // Resolve returns the plan with all remedies for a failure on a system. It changes nothing, and reads only the

@@ -27,6 +27,7 @@ type result struct {
 	goal        string // the GoalKey; "" means that it is derived from the steps
 	unlock      string // the missing recipe that the option itself installs, or ""
 	substitutes bool
+	switches    bool
 	tries       []time.Duration
 	timeout     time.Duration
 	demoted     string
@@ -45,7 +46,7 @@ func (r *resolver) option(t *catalog.Option, src source) (Option, bool) {
 		return Option{}, false
 	}
 	o := Option{
-		ID: t.ID, Label: src.fill.text(t.Label), Description: src.fill.text(t.Description), Strategy: t.Strategy,
+		ID: t.ID, Label: src.fill.text(t.Label), Description: src.fill.text(t.Description), Icon: t.Icon, Strategy: t.Strategy,
 		Executor: executor, Risk: cmp.Or(t.Risk, catalog.RiskLow), Confidence: src.confidence, From: src.from, Availability: Ready,
 		WorkingDir: r.rel(r.dir), Expect: src.fill.text(t.Expect), Instructions: src.fill.text(t.Instructions), priority: src.priority,
 	}
@@ -107,6 +108,7 @@ func (r *resolver) fillIn(o *Option, res result) {
 		o.effect = effectOf(o)
 		return
 	}
+	o.Switches = res.switches && r.f.Tool == ""
 	o.Steps, o.Substitutes, o.Tries, o.Timeout = res.steps, res.substitutes, res.tries, res.timeout
 	for i := range o.Steps {
 		o.Steps[i].For = cmp.Or(o.Steps[i].For, o.GoalKey)

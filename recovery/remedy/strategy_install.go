@@ -44,9 +44,13 @@ func (r *resolver) installDep(t *catalog.Option, src source) result {
 	return res
 }
 
-// tool returns the recipe of the tool whose install failed. The string is the reason if there is none.
+// tool returns the recipe of the tool whose install failed: of superloop's own install, or of the one that the failed
+// command asks for. The string is the reason if there is none.
 func (r *resolver) tool() (*catalog.Recipe, string) {
 	if r.f.Tool == "" {
+		if rec := r.asked().recipe; rec != nil {
+			return rec, ""
+		}
 		return nil, "what failed is not the install of a tool"
 	}
 	rec, ok := r.cat.Recipe(r.f.Tool)
@@ -67,7 +71,7 @@ func (r *resolver) thenSwitch(t *catalog.Option, src source) result {
 	if w.reason == "" && !r.p.Has(dep.CLI) && !slices.Contains(w.deps, dep.ID) {
 		w = b.unlock(w, []string{dep.ID})
 	}
-	return result{work: w, goal: toolGoal(rec.ID), substitutes: true, timeout: installTime}
+	return result{work: w, goal: toolGoal(rec.ID), substitutes: true, switches: true, timeout: installTime}
 }
 
 func (r *resolver) switchMethod(t *catalog.Option, _ source) result {
@@ -84,7 +88,7 @@ func (r *resolver) switchMethod(t *catalog.Option, _ source) result {
 		}
 		for _, m := range list {
 			_, other := rec.Install[m]
-			if (len(packaged(rec, m)) > 0 || other) && m != r.f.Method && !slices.Contains(methods, m) {
+			if (len(packaged(rec, m)) > 0 || other) && m != r.f.Method && m != r.asked().method && !slices.Contains(methods, m) {
 				methods = append(methods, m)
 			}
 		}
@@ -92,7 +96,7 @@ func (r *resolver) switchMethod(t *catalog.Option, _ source) result {
 	if len(methods) == 0 {
 		return failed("the recipe for %s has no other such method (%s)", rec.Label, strings.Join(wanted, ", "))
 	}
-	return result{work: r.builder().tool(rec, methods), goal: toolGoal(rec.ID), substitutes: true, timeout: installTime}
+	return result{work: r.builder().tool(rec, methods), goal: toolGoal(rec.ID), substitutes: true, switches: true, timeout: installTime}
 }
 
 func (r *resolver) upgradeDep(t *catalog.Option, src source) result {
