@@ -267,3 +267,55 @@ func printUndo(w io.Writer, id string, set undo.Kept, r undo.Report) {
 		fmt.Fprintln(w, "nothing had to be put back: what was kept is as it was")
 	}
 }
+
+// chainUndo restores the files that the remedies of a chain overwrote, the last remedy first.
+func (a *app) chainUndo(c *cli.Context) error {
+	args, err := atMost(c, 1)
+	if err != nil {
+		return err
+	}
+	l, err := a.oneChain(c, args[0])
+	if err != nil {
+		return err
+	}
+	repo, paths, err := a.private(c)
+	if err == nil {
+		err = a.nobodyAtWork(repo)
+	}
+	if err != nil {
+		return err
+	}
+	store := undo.Store{Disk: a.disk, Dir: paths.Undo()}
+	all, err := store.List()
+	if err != nil {
+		return err
+	}
+	all = slices.DeleteFunc(all, func(k undo.Kept) bool { return k.Label.Loop != "" || k.Label.Run != l.ID })
+	if len(all) == 0 {
+		return failf(exitNothing, "superloop chain show "+l.ID, "there is nothing to undo: nothing is kept of chain %s", l.ID)
+	}
+	reports, whole := []undo.Report{}, true
+	for set := range lastFirst(all) {
+		store.Repo = set.Repo
+		r, err := store.Restore(c.Context, set.ID, undo.Options{Force: c.Bool("force")})
+		if err != nil {
+			if c.Context.Err() != nil {
+				return interrupted(c.Context)
+			}
+			return failf(exitFailed, "superloop chain undo "+l.ID, "undoing remedy %d of chain %s: %w", set.Label.Recovery, l.ID, err)
+		}
+		reports, whole = append(reports, r), whole && r.Complete()
+		if !c.Bool("json") {
+			printUndo(a.stdout, "chain", set, r)
+		}
+	}
+	if c.Bool("json") {
+		if err := render.JSON(a.stdout, map[string]any{"chain_id": l.ID, "complete": whole, "reports": reports}); err != nil {
+			return err
+		}
+	}
+	if !whole {
+		return failf(exitFailed, "superloop chain undo --force "+l.ID, "not everything is put back")
+	}
+	return nil
+}

@@ -322,9 +322,7 @@ type Names struct {
 	PkgConfigs map[string]map[string][]string `yaml:"pkgconfigs" json:"pkgconfigs"` // names of pkg-config files: openssl for openssl.pc
 	CMakes     map[string]map[string][]string `yaml:"cmakes" json:"cmakes"`         // names that CMake's find_package takes
 	Sonames    map[string]map[string][]string `yaml:"sonames" json:"sonames"`       // shared libraries: libssl.so.3
-	// Programs are the packages that bring a program: rspec. Besides the families it has the methods of ProgramMethods,
-	// each with the package's name in that registry.
-	Programs map[string]map[string][]string `yaml:"programs" json:"programs"`
+	Programs   map[string]map[string][]string `yaml:"programs" json:"programs"`     // programs: rspec; by ProgramMethods, too
 
 	// Origins holds the origins of the names that an overlay added or changed, by kind and name: "libs/ssl". See
 	// Catalog.NameOrigin.
