@@ -279,7 +279,12 @@ func (r *resolver) modified(t *catalog.Option, src source) result {
 	}
 	argv, why := r.changedArgs(m, src)
 	if why != "" {
-		return failed("%s", why)
+		inner := r.byVariables(m, src)
+		if inner == nil {
+			return failed("%s", why)
+		}
+		argv, env = r.argv, append(env, inner...)
+		slices.Sort(env)
 	}
 	if m.LessParallel {
 		var more []string

@@ -48,6 +48,40 @@ func (r *resolver) changedArgs(m catalog.Modifier, src source) (argv []string, w
 	return argv, ""
 }
 
+// runners are the programs that run what a file of the project says, such as a target or a script. Package classify
+// looks into these files, so a handler of pip matches a make whose recipe calls pip.
+var runners = []string{"make", "gmake", "just", "task", "rake", "invoke", "tox", "nox", "bash", "sh", "dash", "npm", "pnpm", "yarn", "bun"}
+
+// byVariables returns the variables by which the programs that the failed command runs in turn take the modifier's Args:
+// pip reads each long option from PIP_OPTION, npm from NPM_CONFIG_OPTION. It returns nil if the failed command does not
+// run a file of the project, if the handler is not one of that program, or if an argument has no such form.
+func (r *resolver) byVariables(m catalog.Modifier, src source) []string {
+	prefix, ok := map[string]string{"pip": "PIP_", "npm": "NPM_CONFIG_"}[src.family]
+	c := callOf(r.argv)
+	script := c.program == "" && len(r.argv) > 0 && strings.HasPrefix(r.argv[0], "./")
+	if !ok || len(m.Args) == 0 || len(m.DropArgs) > 0 || c.program == src.family && changer(r.argv) != "" || !script && !slices.Contains(runners, c.program) ||
+		!slices.ContainsFunc(m.Alters, func(entry string) bool { return strings.HasPrefix(entry, src.family+" ") }) {
+		return nil
+	}
+	args, err := src.fill.words(m.Args)
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, a := range args {
+		name, value, valued := strings.Cut(a, "=")
+		option, long := strings.CutPrefix(name, "--")
+		if !long || option == "" {
+			return nil
+		}
+		if !valued {
+			value = map[string]string{"pip": "1", "npm": "true"}[src.family]
+		}
+		out = append(out, prefix+strings.ToUpper(strings.ReplaceAll(option, "-", "_"))+"="+value)
+	}
+	return out
+}
+
 // contains reports whether words holds all of part, one behind the other.
 func contains(words, part []string) bool {
 	for i := 0; i+len(part) <= len(words); i++ {
