@@ -287,10 +287,13 @@ func (c *Catalog) Chain(category string) (Chain, bool) {
 	return ch, ok
 }
 
-// Recipe finds a recipe by its id. A program of Names that no recipe has for its id is a recipe, too.
+// Recipe finds a recipe by its id. A program of Names that no recipe installs is a recipe, too.
 func (c *Catalog) Recipe(id string) (*Recipe, bool) {
 	if r, ok := find(c.Recipes, func(r *Recipe) bool { return r.ID == id }); ok {
 		return r, true
+	}
+	if _, ok := find(c.Recipes, func(r *Recipe) bool { return r.CLI == id }); ok {
+		return nil, false
 	}
 	return c.program(id)
 }

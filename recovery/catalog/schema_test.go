@@ -31,8 +31,8 @@ func TestSchemasAreTheTypes(t *testing.T) {
 		{"recipes", "Recipes of the recovery catalog", "How tools get onto a system, and how to see that they work.", "recipes"},
 		{"projects", "Project recipes of the recovery catalog", "How the dependencies of a project are brought up, by its lock file.", "projects"},
 		{"chains", "Chains of the recovery catalog", "In which order approaches to a category of failure are tried.", "chains"},
-		{"packages", "Names of packages of the recovery catalog", "Which package brings a library, header or module, by distribution family.", "groups libs headers pkgconfigs cmakes sonames"},
-		{"overlay", "A file that adds to the recovery catalog", "recovery/*.yaml in the directory of configuration or in .superloop: any of the entries.", "family layer handlers recipes projects chains packages names groups libs headers pkgconfigs cmakes sonames"},
+		{"packages", "Names of packages of the recovery catalog", "Which package brings a library, header or module, by distribution family.", "groups libs headers pkgconfigs cmakes sonames programs"},
+		{"overlay", "A file that adds to the recovery catalog", "recovery/*.yaml in the directory of configuration or in .superloop: any of the entries.", "family layer handlers recipes projects chains packages names groups libs headers pkgconfigs cmakes sonames programs"},
 	} {
 		got := g.file(s.file, s.title, s.about, strings.Fields(s.keys))
 		path := filepath.Join("..", "..", "schemas", "catalog-"+s.file+".schema.json")
