@@ -16,6 +16,7 @@ import (
 // arranged must not steer it.
 var ownRights = map[string]string{
 	"internal/gitcmd":                 "git, in a view of the repository that no agent can write",
+	"recovery/provides":               "questions to package managers by a plain name, in / and with an empty environment: no file of the repository is read",
 	"recovery/undo":                   "cp, ln, rm and find, in its own directories and on paths that a handle holds; git's facts and blobs",
 	"loop/worktree":                   "git's facts about a work tree, and superloop's commits",
 	"cmd/superloop":                   "git init in a scratch directory of doctor --runner",

@@ -18,6 +18,7 @@ import (
 
 	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/internal/pattern"
+	"github.com/superloop/superloop/recovery/provides"
 )
 
 const (
@@ -44,6 +45,7 @@ func Detect(ctx context.Context, dir string) Profile {
 		}
 		look(&p)
 	}
+	p.Index = provides.New(p.Managers)
 	return p
 }
 

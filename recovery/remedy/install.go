@@ -44,9 +44,19 @@ type builder struct {
 	cat      *catalog.Catalog
 	p        Profile
 	dir      string                                                        // the directory in which the steps run
+	lookup   func(id string) (*catalog.Recipe, bool)                       // finds a recipe that the catalog has not, or nil
 	manage   func(commands [][]string) (out [][]string, place, why string) // forManager, or nil
 	visiting []string                                                      // ids of the recipes whose dependencies are being resolved
 	done     []string                                                      // ids of the recipes that earlier steps install
+}
+
+// recipe finds a recipe by its id.
+func (b builder) recipe(id string) (*catalog.Recipe, bool) {
+	r, ok := b.cat.Recipe(id)
+	if !ok && b.lookup != nil {
+		return b.lookup(id)
+	}
+	return r, ok
 }
 
 // tool makes the steps that install a recipe by the best of the methods. If methods is nil, it tries all methods of the
@@ -273,7 +283,7 @@ func (b builder) unlock(w work, needs []string) work {
 	}
 	var before []Step
 	for _, id := range needs {
-		r, ok := b.cat.Recipe(id)
+		r, ok := b.recipe(id)
 		if !ok {
 			return impossible("it needs %s, and there is no recipe for that", id)
 		}
@@ -317,7 +327,7 @@ func programs(steps []Step) []string {
 func (b builder) preview(id string) Preview {
 	v := Preview{Dep: id, GoalKey: toolGoal(id), Availability: Impossible}
 	w := impossible("there is no recipe for it")
-	if r, ok := b.cat.Recipe(id); ok {
+	if r, ok := b.recipe(id); ok {
 		w = b.tool(r, nil)
 	}
 	if v.Reason = w.reason; v.Reason != "" {

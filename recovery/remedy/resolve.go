@@ -3,7 +3,8 @@
 // of the tester's proposal, and finds the availability, the steps and the command text of each. ByItself and Gate then
 // say whether superloop may run one of them without an operator.
 //
-// The package runs no command and cannot grant a permission. A command may run if recovery.Decide allows it and
+// The package runs no command, except that the Index of this machine's profile asks package managers for programs that
+// the catalog does not know (package provides). It cannot grant a permission. A command may run if recovery.Decide allows it and
 // ByItself does not refuse it. The steps that the catalog gives are lists of arguments. A text that a tool printed
 // becomes a part of an argument only if it looks like a name.
 package remedy
@@ -63,6 +64,7 @@ func Resolve(cat *catalog.Catalog, f classify.Failure, p Profile, s Situation) P
 		plan.Options = append(plan.Options, r.fromChain(plan.Options)...)
 		plan.Options = append(plan.Options, r.fromTester()...)
 		plan.Options = merge(plan.Options)
+		r.preferMissing(plan.Options)
 		r.markTried(plan.Options)
 		recommend(plan.Options)
 		order(plan.Options, s.Score)

@@ -157,7 +157,7 @@ func (r *resolver) workingDir(o *Option) string {
 }
 
 func (r *resolver) builder() builder {
-	return builder{cat: r.cat, p: r.p, dir: r.dir, manage: r.forManager}
+	return builder{cat: r.cat, p: r.p, dir: r.dir, manage: r.forManager, lookup: r.indexed}
 }
 
 // strategy calls the function that carries out the option's strategy on this system.

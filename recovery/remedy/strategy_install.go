@@ -24,9 +24,64 @@ func (r *resolver) recipe(dep string, src source) (*catalog.Recipe, string) {
 		rec, ok = r.cat.RecipeByCLI(name)
 	}
 	if !ok {
+		rec, ok = r.indexed(name)
+	}
+	if !ok {
 		return nil, "there is no recipe for " + name
 	}
 	return rec, ""
+}
+
+// missing returns the program that the shell did not find, or "". Only a handler of that very failure captures it.
+func (r *resolver) missing() string {
+	for i := range r.f.Matches {
+		m := &r.f.Matches[i]
+		name := cmp.Or(m.Captures["tool"], m.Captures["shell"])
+		if m.Handler != nil && !m.Vetoed && m.Handler.Family == "" && m.Handler.Category == "command_not_found" && plainName(name) {
+			return name
+		}
+	}
+	return ""
+}
+
+// preferMissing makes the install of the very program that is missing the handlers' recommendation. A handler of a
+// family knows another program of the family, such as the interpreter: that does not bring rspec.
+func (r *resolver) preferMissing(list []Option) {
+	name := r.missing()
+	if name == "" || r.p.Has(name) {
+		return
+	}
+	rec, why := r.recipe(name, source{})
+	if why != "" {
+		return
+	}
+	top := 0
+	for i := range list {
+		top = max(top, list[i].layer)
+	}
+	for i := range list {
+		if o := &list[i]; o.GoalKey == toolGoal(rec.ID) && o.Strategy == catalog.InstallDep && o.Availability != Impossible {
+			o.layer, o.handlers, o.pressing = top, true, true
+			return
+		}
+	}
+}
+
+// indexed makes a recipe of the package that has a program, as far as the index of the system's package manager says.
+func (r *resolver) indexed(program string) (*catalog.Recipe, bool) {
+	if r.p.Index == nil || !plainName(program) {
+		return nil, false
+	}
+	for _, id := range r.p.Managers {
+		mgr, ok := r.cat.Manager(id)
+		if !ok || !slices.Contains(mgr.Families, r.p.Family) {
+			continue
+		}
+		if pkgs := r.p.Index.Providers(program); len(pkgs) > 0 {
+			return &catalog.Recipe{ID: program, Label: program, CLI: program, Risk: catalog.RiskMedium, Packages: map[string][]string{id: pkgs[:1]}}, true
+		}
+	}
+	return nil, false
 }
 
 func (r *resolver) installDep(t *catalog.Option, src source) result {
@@ -194,6 +249,9 @@ func (r *resolver) packageNames(t *catalog.Option, src source) (pkgs []string, f
 // toolPackages returns the packages that install a program, from its recipe. foreign and why are as in packageNames.
 func (r *resolver) toolPackages(name string) (pkgs []string, foreign, why string) {
 	rec, ok := r.cat.RecipeByCLI(name)
+	if !ok {
+		rec, ok = r.indexed(name)
+	}
 	if !ok {
 		return nil, "", "nobody knows the package of " + name
 	}
