@@ -53,9 +53,15 @@ type linter struct {
 	ownRepo bool
 }
 
+// projectMethods are the methods of project recipes besides families of handlers and methods of recipes.
+var projectMethods = []string{"bazel", "deno", "mix", "nix", "r", "swift"}
+
 func newLinter(c *Catalog, docs map[string]*document) *linter {
-	l := &linter{c: c, docs: docs, groups: sortedKeys(c.Names.Groups), recipes: ids(c.Recipes), categories: ids(c.Categories), managers: ids(c.Managers)}
+	l := &linter{c: c, docs: docs, groups: sortedKeys(c.Names.Groups), recipes: slices.Concat(ids(c.Recipes), sortedKeys(c.Names.Programs)), categories: ids(c.Categories), managers: ids(c.Managers)}
 	methods := map[string]bool{}
+	for _, m := range projectMethods {
+		methods[m] = true
+	}
 	for _, m := range c.Managers {
 		methods[m.ID] = true
 		l.distros = append(l.distros, m.Families...)
