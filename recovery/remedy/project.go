@@ -67,7 +67,7 @@ func projectIn(cat *catalog.Catalog, dir, ecosystem string) (found, bool) {
 }
 
 // Installs returns the commands with which Resolve installs what the files in a directory declare for an ecosystem
-// (node, python, go, rust, jvm, ruby, php, cc), each in the bytes that a policy must list. All of them may run twice.
+// (node, python, go, rust, jvm, ruby, php, cc, dotnet, mix, swift, deno, bazel, r, nix), each in the bytes that a policy must list. All of them may run twice.
 // Installs leaves out a command that deletes, and one that asks for newer versions. locked is true if the project has a
 // lock file. Without a project of the ecosystem Installs returns nil, as it does for the member of a workspace, because
 // the install in the workspace's root installs that as well. root is the directory of the repository.
@@ -164,7 +164,8 @@ func within(root, dir string) bool {
 func ecosystemOf(method string) string {
 	for _, e := range [][]string{
 		{"node", "npm", "pnpm", "yarn", "bun", "npx", "corepack"}, {"python", "pip", "pipx", "uv", "poetry", "pipenv", "conda"},
-		{"cc", "source", "cmake", "make", "ninja", "meson"}, {"jvm", "maven", "gradle", "java"}, {"go"}, {"dotnet"},
+		{"cc", "source", "cmake", "make", "ninja", "meson"}, {"jvm", "maven", "gradle", "java"}, {"go"}, {"dotnet", "nuget", "msbuild"},
+		{"mix", "elixir", "iex"}, {"swift"}, {"deno"}, {"bazel", "bazelisk"}, {"r", "R", "Rscript"}, {"nix", "nix-shell", "nix-build"},
 		{"ruby", "gem", "bundler", "bundle"}, {"php", "composer", "composer_global"}, {"rust", "cargo", "rustup"},
 	} {
 		if slices.Contains(e, method) {

@@ -1,6 +1,7 @@
 package remedy
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/superloop/superloop/recovery/catalog"
@@ -39,6 +40,50 @@ func TestAssumedProject(t *testing.T) {
 		}
 		if g := got(t.TempDir()); g != "" {
 			t.Errorf("%s in an empty directory: %q, want nothing", tc.program, g)
+		}
+	}
+}
+
+// Each kind of project is found by its files, also where several kinds lie together, and installs and builds by its own
+// tool.
+func TestProjectsOfOtherKinds(t *testing.T) {
+	t.Parallel()
+	cat := embedded(t)
+	p := Presets()["debian12"].With("dotnet", "mix", "swift", "deno", "bazel", "R", "Rscript", "nix", "nvcc", "cmake", "java")
+	for name, tc := range map[string]struct {
+		files          map[string]string
+		command        string
+		install, build string
+	}{
+		"dotnet":  {map[string]string{"a.sln": "", "src/a.csproj": ""}, "dotnet test", "dotnet restore", "dotnet build"},
+		"locked":  {map[string]string{"a.csproj": "", "packages.lock.json": "{}"}, "dotnet test", "dotnet restore --locked-mode", "dotnet build"},
+		"mix":     {map[string]string{"mix.exs": "", "mix.lock": "", "package.json": "{}"}, "mix test", "mix deps.get --check-locked", "mix compile"},
+		"swift":   {map[string]string{"Package.swift": ""}, "swift test", "swift package resolve", "swift build"},
+		"deno":    {map[string]string{"deno.json": "{}", "deno.lock": "{}"}, "deno test", "deno install --frozen", ""},
+		"bazel":   {map[string]string{"MODULE.bazel": "", "go.mod": "module x\n"}, "bazel test //...", "bazel fetch //...", "bazel build //..."},
+		"renv":    {map[string]string{"renv.lock": "{}", "DESCRIPTION": ""}, "Rscript t.R", "Rscript -e 'renv::restore(prompt = FALSE)'", ""},
+		"R":       {map[string]string{"DESCRIPTION": ""}, "R CMD check .", "Rscript -e 'remotes::install_deps(dependencies = TRUE, upgrade = '\\''never'\\'')'", "R CMD build ."},
+		"nix":     {map[string]string{"flake.nix": "", "flake.lock": "{}"}, "nix build", "nix develop --no-update-lock-file --command true", "nix build --no-update-lock-file"},
+		"cuda":    {map[string]string{"CMakeLists.txt": "", "src/k.cu": ""}, "cmake --build build", "cmake -B build", "cmake -B build && cmake --build build"},
+		"android": {map[string]string{"build.gradle": "", "gradlew": "#!/bin/sh\n", "app/src/main/AndroidManifest.xml": ""}, "./gradlew test", "./gradlew dependencies", "./gradlew assembleDebug"},
+	} {
+		top := repo(t, tc.files)
+		for action, want := range map[string]string{"install": tc.install, "build": tc.build} {
+			h := handler("x", catalog.LayerInfra, "", catalog.Option{ID: "o", Label: "O", Strategy: catalog.EnvFix, Recommended: true, Project: action})
+			f := failure("dependency", top, strings.Fields(tc.command), h, nil)
+			if strings.HasPrefix(tc.command, "./") {
+				f.Method = "gradle"
+			}
+			plan := Resolve(cat, f, p, Situation{Dir: top})
+			got := ""
+			for i := range plan.Options {
+				if o := &plan.Options[i]; o.ID == "o" && o.Availability != Impossible {
+					got = o.Command
+				}
+			}
+			if got != want {
+				t.Errorf("%s, %s: %q, want %q", name, action, got, want)
+			}
 		}
 	}
 }
