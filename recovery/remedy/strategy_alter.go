@@ -50,7 +50,7 @@ func (r *resolver) changedArgs(m catalog.Modifier, src source) (argv []string, w
 
 // runners are the programs that run what a file of the project says, such as a target or a script. Package classify
 // looks into these files, so a handler of pip matches a make whose recipe calls pip.
-var runners = []string{"make", "gmake", "just", "task", "rake", "invoke", "tox", "nox", "bash", "sh", "dash", "npm", "pnpm", "yarn", "bun"}
+var runners = []string{"make", "gmake", "just", "task", "rake", "invoke", "tox", "nox", "bash", "sh", "dash", "npm", "npx", "pnpm", "yarn", "bun"}
 
 // byVariables returns the variables by which the programs that the failed command runs in turn take the modifier's Args:
 // pip reads each long option from PIP_OPTION, npm from NPM_CONFIG_OPTION. It returns nil if the failed command does not
