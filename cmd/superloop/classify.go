@@ -99,6 +99,9 @@ func (a *app) classifyOne(c *cli.Context, text string, isTold bool) error {
 	case err != nil:
 		return err
 	}
+	if c.Bool("all") {
+		found.Unfold()
+	}
 	return a.write(c, found, found.Text)
 }
 

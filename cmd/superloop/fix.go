@@ -163,6 +163,9 @@ func (w *walker) begin(text string, limit int, dry bool) error {
 	if err != nil {
 		return err
 	}
+	if w.c.Bool("all") {
+		found.Unfold()
+	}
 	out := fixed{Status: "failed", Classification: &found}
 	options := remedy.Choices(resolved)
 	switch {

@@ -78,6 +78,7 @@ type Option struct {
 	Icon        string           `json:"icon,omitempty"`
 	Strategy    catalog.Strategy `json:"strategy"`
 	Executor    catalog.Executor `json:"executor"`
+	Estimate    int              `json:"estimated_iterations"` // in how many iterations of a loop the option helps, from the chain of the category
 	Risk        catalog.Risk     `json:"risk"`
 	Confidence  float64          `json:"confidence"`            // 0 to 1; for a catalog option never above that of the diagnosis
 	Recommended bool             `json:"recommended,omitempty"` // true for at most one option of a plan

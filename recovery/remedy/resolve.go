@@ -256,7 +256,7 @@ func (r *resolver) fromTester() []Option {
 	one := func(id string, a *action.Action) Option {
 		o := Option{
 			ID: id, Label: "What the tester proposes", Description: p.Diagnosis.RootCause, Strategy: catalog.EnvFix,
-			Executor: catalog.ByWrapper, Risk: catalog.RiskMedium, Confidence: numeric(a.Confidence),
+			Executor: catalog.ByWrapper, Estimate: 1, Risk: catalog.RiskMedium, Confidence: numeric(a.Confidence),
 			From: From{Kind: FromProposal, ID: p.Digest}, Availability: Ready, Command: a.Command,
 			WorkingDir: filepath.ToSlash(filepath.Clean(cmp.Or(a.WorkingDir, "."))), Timeout: a.Timeout(), Expect: a.Expected,
 			ProposalDigest: a.Digest, proposal: a, layer: -1, priority: 1,
@@ -286,7 +286,7 @@ func (r *resolver) askUser() Option {
 	text := cmp.Or(r.f.Why, "superloop does not know this failure.") + " Look at the output, put right what is wrong, and let the loop go on."
 	return Option{
 		Key: "engine/" + AskUser + "/" + r.goal, GoalKey: r.goal, ID: AskUser, Label: "Ask an operator", Strategy: catalog.Manual,
-		Executor: catalog.ByHuman, Risk: catalog.RiskLow, Confidence: r.f.Confidence, From: From{Kind: FromEngine, ID: AskUser},
+		Executor: catalog.ByHuman, Estimate: 1, Risk: catalog.RiskLow, Confidence: r.f.Confidence, From: From{Kind: FromEngine, ID: AskUser},
 		Availability: Ready, WorkingDir: r.rel(r.dir), Instructions: text,
 	}
 }

@@ -50,6 +50,7 @@ func (r *resolver) option(t *catalog.Option, src source) (Option, bool) {
 		Executor: executor, Risk: cmp.Or(t.Risk, catalog.RiskLow), Confidence: src.confidence, From: src.from, Availability: Ready,
 		WorkingDir: r.rel(r.dir), Expect: src.fill.text(t.Expect), Instructions: src.fill.text(t.Instructions), priority: src.priority,
 	}
+	o.Estimate = r.estimate(t)
 	if t.Confidence > 0 {
 		o.Confidence = min(o.Confidence, t.Confidence)
 	}
@@ -66,6 +67,18 @@ func (r *resolver) option(t *catalog.Option, src source) (Option, bool) {
 	}
 	r.fillIn(&o, res)
 	return o, true
+}
+
+// estimate returns the iterations that the chain of the category expects of an option: of the approach itself, else of
+// the first one that covers the option's strategy. Without such an approach it is one.
+func (r *resolver) estimate(t *catalog.Option) int {
+	chain, _ := r.cat.Chain(r.f.Category)
+	for _, a := range chain.Approaches {
+		if a.ID == t.ID || slices.Contains(a.Covers, t.Strategy) {
+			return max(1, a.EstIterations)
+		}
+	}
+	return 1
 }
 
 // refused returns the reason why the option's own conditions exclude this system, or "".

@@ -49,10 +49,13 @@ type Classification struct {
 	Also     []Also              `json:"also"`
 
 	System  remedy.Profile `json:"system"`
-	Options []OptionView   `json:"options"`
-	Hints   []string       `json:"hints"`
-	Notes   []string       `json:"notes"`
-	Policy  PolicyFrom     `json:"policy"`
+	Options []OptionView   `json:"options"`        // the best first, the last one asks an operator
+	More    []OptionView   `json:"more,omitempty"` // the options that come after these, and those that are impossible
+	// Fallback holds the ids of Options in the order in which they follow the first one.
+	Fallback []string   `json:"fallbackChain"`
+	Hints    []string   `json:"hints"`
+	Notes    []string   `json:"notes"`
+	Policy   PolicyFrom `json:"policy"`
 	// Gate is the decision of remedy.Gate: what superloop would do about the failure, with the option of id GateOption.
 	Gate       string `json:"gate"`
 	GateOption string `json:"gate_option,omitempty"`
@@ -107,7 +110,11 @@ type OptionView struct {
 	Instructions string           `json:"instructions,omitempty"`
 	Expected     string           `json:"expected_outcome,omitempty"`
 	Demoted      string           `json:"demoted,omitempty"`
-	From         string           `json:"from"`
+	// Priority counts from 1, the best first. Estimate says in how many iterations of a loop the option helps.
+	Priority int        `json:"priority"`
+	Estimate int        `json:"estimatedIterations"`
+	Steps    []StepView `json:"steps"`
+	From     string     `json:"from"`
 	// ByItself reports whether superloop may carry the option out without an operator, if the policy lets the command
 	// run. Withheld says why not.
 	ByItself bool   `json:"by_itself"`
@@ -148,14 +155,16 @@ func NewClassification(cat *catalog.Catalog, f classify.Failure, plan *remedy.Pl
 	if option != nil {
 		c.GateOption = option.ID
 	}
+	c.fold()
 	return c
 }
 
 // Options returns the options of a plan with the policy's verdict on each.
 func Options(plan *remedy.Plan, policy *recovery.Policy) []OptionView {
 	out := []OptionView{}
-	for _, o := range plan.Options {
-		v := OptionView{ID: o.ID, Key: o.Key, Label: o.Label, Description: o.Description, Strategy: string(o.Strategy), Executor: string(o.Executor),
+	for i := range plan.Options {
+		o := plan.Options[i]
+		v := OptionView{Priority: i + 1, Estimate: o.Estimate, Steps: append([]StepView{}, stepsOf(&o)...), ID: o.ID, Key: o.Key, Label: o.Label, Description: o.Description, Strategy: string(o.Strategy), Executor: string(o.Executor),
 			Risk: string(o.Risk), Confidence: o.Confidence, Recommended: o.Recommended, Availability: string(o.Availability), Unlock: o.UnlockPreview,
 			Command: o.Command, WorkingDir: o.WorkingDir, TimeoutMS: o.Timeout.Milliseconds(), Instructions: o.Instructions, Expected: o.Expect,
 			Demoted: o.Demoted, From: strings.TrimSuffix(o.From.Kind+":"+o.From.ID, ":")}
