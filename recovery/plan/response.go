@@ -25,7 +25,8 @@ type response struct {
 	ExitCode int               `json:"exit_code"` // ExitCode, Stderr, Failure and Options are those of the deepest level
 	Stderr   string            `json:"stderr"`
 	Failure  shownFailure      `json:"failure"`
-	Options  []shownOption     `json:"options"`
+	Options  []shownOption     `json:"options"`          // mostOptions at most
+	More     []shownOption     `json:"more,omitempty"`   // the options after these, and those that are impossible
 	Stack    []shownLevel      `json:"escalation_stack"` // the deepest level first
 	Left     []shownLevel      `json:"left,omitempty"`
 	Running  *Move             `json:"running,omitempty"`
@@ -136,10 +137,11 @@ func marshal(c Chain, state *Chain) ([]byte, error) {
 		ExitCode: deepest.Failure.ExitCode, Stderr: deepest.Failure.Stderr, Failure: shownFailure{ID: deepest.Failure.Handler, Category: deepest.Failure.Category,
 			Label: cmp.Or(deepest.Failure.Label, deepest.Failure.Why), Description: deepest.Failure.Description, Why: deepest.Failure.Why,
 			Layer: deepest.Failure.Layer, Method: deepest.Failure.Method, Signature: deepest.Failure.Signature},
-		Options: c.shown(deepest), Running: c.Running, Crumbs: append([]Crumb{}, c.Crumbs...), Visited: map[string]string{},
+		Running: c.Running, Crumbs: append([]Crumb{}, c.Crumbs...), Visited: map[string]string{},
 		Tried: append([]string{}, c.Tried...), Errors: append([]Error{}, c.Errors...),
 		Fallback: []shownAction{{"retry", "Try this level again"}, {"skip", "Leave this option out"}, {"cancel", "Give up"}},
 		MaxDepth: MaxDepth, Budget: shownBudget{c.Attempts, c.Limit, c.Until}, Created: c.CreatedAt, Updated: c.UpdatedAt, State: state}
+	r.Options, r.More = folded(c.shown(deepest))
 	r.Place = shownPlace{ID: c.ID, Goal: c.Goal.Command, Depth: len(c.Levels) - 1, MaxDepth: MaxDepth, Crumbs: []Crumb{}}
 	for _, k := range c.Crumbs {
 		r.Visited[k.Goal] = k.Status
@@ -158,6 +160,22 @@ func marshal(c Chain, state *Chain) ([]byte, error) {
 		return nil, fmt.Errorf("writing down chain %s: %w", c.ID, err)
 	}
 	return ascii(data), nil
+}
+
+// mostOptions bounds the options of the deepest level that stand before the others.
+const mostOptions = 4
+
+// folded parts options: the first mostOptions that are possible, and the others.
+func folded(all []shownOption) (first, more []shownOption) {
+	first = []shownOption{}
+	for _, o := range all {
+		if len(first) < mostOptions && o.Availability != impossible {
+			first = append(first, o)
+		} else {
+			more = append(more, o)
+		}
+	}
+	return first, more
 }
 
 // levelStatus returns the status of level i, in the words of the schema.

@@ -96,3 +96,28 @@ func TestAnotherWay(t *testing.T) {
 		t.Errorf("%s %s\n%s", c.Status, m.Kind, Describe(c, 80))
 	}
 }
+
+// The answer has four options at most; the others, and the impossible ones, are in more.
+func TestFoldedOptions(t *testing.T) {
+	t.Parallel()
+	var all []shownOption
+	for _, id := range strings.Split("aBcdefG", "") {
+		o := shownOption{ID: id, Availability: "ready"}
+		if id == "B" || id == "G" {
+			o.Availability = impossible
+		}
+		all = append(all, o)
+	}
+	names := func(list []shownOption) (s string) {
+		for _, o := range list {
+			s += o.ID
+		}
+		return s
+	}
+	if first, more := folded(all); names(first) != "acde" || names(more) != "BfG" {
+		t.Errorf("%s and %s", names(first), names(more))
+	}
+	if first, more := folded(nil); first == nil || len(first)+len(more) > 0 {
+		t.Errorf("%v %v", first, more)
+	}
+}
