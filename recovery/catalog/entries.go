@@ -181,26 +181,26 @@ type Option struct {
 	Risk        Risk     `yaml:"risk" json:"risk,omitempty"`         // default low
 	Confidence  float64  `yaml:"confidence" json:"confidence,omitempty"`
 
-	Dep             string              `yaml:"dep" json:"dep,omitempty"`             // the id of a recipe
-	SwitchTo        string              `yaml:"switch_to" json:"switch_to,omitempty"` // the method to use after the install of Dep
-	Method          string              `yaml:"method" json:"method,omitempty"`
-	Prefer          []string            `yaml:"prefer" json:"prefer,omitempty"` // methods, the best first
-	MinVersion      string              `yaml:"min_version" json:"min_version,omitempty"`
-	Packages        map[string][]string `yaml:"packages" json:"packages,omitempty"`                 // names of packages, by distribution family
-	PackageGroup    string              `yaml:"package_group" json:"package_group,omitempty"`       // a name in the table groups of packages.yaml
-	DynamicPackages string              `yaml:"dynamic_packages" json:"dynamic_packages,omitempty"` // lib, header, pkgconfig, cmake, soname: superloop looks the capture of that name up in packages.yaml; tool: it takes the packages of the captured program's recipe
-	Modifier        Modifier            `yaml:"modifier" json:"modifier,omitzero"`
-	// Commands run in order, each only if the one before succeeded. Each is a list of arguments, never a shell's text.
-	Commands  [][]string            `yaml:"commands" json:"commands,omitempty"`
-	Sudo      bool                  `yaml:"sudo" json:"sudo,omitempty"`             // Commands need the rights of the superuser
-	Project   string                `yaml:"project" json:"project,omitempty"`       // an action of the project recipe that the lock file chooses: install, install_loose, clean_install, fetch, build, clean_build
-	RepoSetup map[string][][]string `yaml:"repo_setup" json:"repo_setup,omitempty"` // commands that add a package source, by package manager
+	Dep             string                `yaml:"dep" json:"dep,omitempty"`             // the id of a recipe
+	SwitchTo        string                `yaml:"switch_to" json:"switch_to,omitempty"` // the method to use after the install of Dep
+	Method          string                `yaml:"method" json:"method,omitempty"`
+	Prefer          []string              `yaml:"prefer" json:"prefer,omitempty"` // methods, the best first
+	MinVersion      string                `yaml:"min_version" json:"min_version,omitempty"`
+	Packages        map[string][]string   `yaml:"packages" json:"packages,omitempty"`                 // names of packages, by distribution family
+	PackageGroup    string                `yaml:"package_group" json:"package_group,omitempty"`       // a name in the table groups of packages.yaml
+	DynamicPackages string                `yaml:"dynamic_packages" json:"dynamic_packages,omitempty"` // lib, header, pkgconfig, cmake, soname: superloop looks the capture of that name up in packages.yaml; tool: it takes the packages of the captured program's recipe
+	Modifier        Modifier              `yaml:"modifier" json:"modifier,omitzero"`
+	Commands        [][]string            `yaml:"commands" json:"commands,omitempty"`     // lists of arguments, never a shell's text; each runs only if the one before succeeded
+	Sudo            bool                  `yaml:"sudo" json:"sudo,omitempty"`             // Commands need the rights of the superuser
+	Project         string                `yaml:"project" json:"project,omitempty"`       // an action of the project recipe that the lock file chooses: install, install_loose, clean_install, fetch, build, clean_build
+	RepoSetup       map[string][][]string `yaml:"repo_setup" json:"repo_setup,omitempty"` // commands that add a package source, by package manager
 
 	// When holds, by the names of probes, the findings that the option requires: a value ("stale") or an answer (yes,
 	// no, unknown). Without these findings the option is left out. With them it comes before the recommended option.
 	When           map[string]string `yaml:"when" json:"when,omitempty"`
 	Requires       []string          `yaml:"requires" json:"requires,omitempty"`               // conditions of the system that must hold, see Conditions
 	RequiresBinary []string          `yaml:"requires_binary" json:"requires_binary,omitempty"` // programs that must all be on PATH
+	Frees          []string          `yaml:"frees" json:"frees,omitempty"`                     // directories that the option empties; on another file system than the full one it helps nothing
 	ArchExclude    []string          `yaml:"arch_exclude" json:"arch_exclude,omitempty"`       // GOARCH names of architectures on which the option does not work
 
 	Instructions string `yaml:"instructions" json:"instructions,omitempty"`

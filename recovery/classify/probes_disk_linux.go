@@ -67,6 +67,12 @@ func mountOf(path string) string {
 	return path
 }
 
+// OnFileSystem reports whether a path, or the nearest directory above it that exists, lies on the file system that is
+// mounted on a directory. A path may begin with "~/".
+func OnFileSystem(path, mount string) bool {
+	return device(nearestDir(place("/", path))) == device(mount)
+}
+
 // The bounds of a search for what fills a file system.
 const (
 	maxLooked  = 30_000 // files and directories

@@ -10,3 +10,7 @@ func lockHolder(_, _ string) Finding   { return Finding{} }
 func service(string) Finding           { return Finding{} }
 func portOwner(string) Finding         { return Finding{} }
 func oomKilled() Finding               { return Finding{} }
+
+// OnFileSystem reports whether a path lies on the file system that is mounted on a directory. Here it does not know, and
+// says yes.
+func OnFileSystem(_, _ string) bool { return true }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/catalog"
+	"github.com/superloop/superloop/recovery/classify"
 )
 
 // source holds the properties that an option inherits from its handler or from the chain.
@@ -92,6 +93,11 @@ func (r *resolver) refused(t *catalog.Option) string {
 		if !r.p.Has(program) {
 			return program + " is not on this system"
 		}
+	}
+	full := r.f.Findings[classify.ProbeFreeSpace]
+	if len(t.Frees) > 0 && full.Holds == classify.No && full.Value != "" &&
+		!slices.ContainsFunc(t.Frees, func(dir string) bool { return classify.OnFileSystem(dir, full.Value) }) {
+		return "it frees nothing on " + full.Value
 	}
 	if slices.Contains(t.ArchExclude, r.p.Arch) {
 		return "it does not work on " + r.p.Arch
