@@ -107,6 +107,7 @@ func TestAViewThatCannotBeWritten(t *testing.T) {
 
 // state.json never says that the loop waits for an operator before escalation.json is there: where the file cannot be
 // written, the views keep the state before the question, also when the supervisor leaves.
+// Conforms: 004-3.1-before
 func TestTheViewsWaitForTheQuestion(t *testing.T) {
 	t.Parallel()
 	w := newBroken(t)

@@ -39,6 +39,7 @@ func TestChoose(t *testing.T) {
 
 // TestRoleFitness: of agents that are alike the one that clearly fails less in the role comes first; when all have
 // failed the task, it is the least failing one.
+// Conforms: 003-mgr-second-fresh
 func TestRoleFitness(t *testing.T) {
 	t.Parallel()
 	var h Health

@@ -25,6 +25,7 @@ func role(at time.Time, loop, event, runner string) Record {
 // TestFigures: two loops, one task of each; the rates are of the failures, the
 // times from the first failure of a task to its success.
 // Conforms: 003-mgr-duration, 003-metric-hour, 003-metric-worker, 003-metric-task, 003-metric-cause
+// Conforms: 003-metric-reassign
 // Conforms: 003-metric-recovery
 func TestFigures(t *testing.T) {
 	t.Parallel()
@@ -108,6 +109,7 @@ func TestFoldAnything(t *testing.T) {
 }
 
 // TestFixesAreCausal: a fix helped only if it was carried out and what had failed passes afterwards.
+// Conforms: 003-metric-fix
 func TestFixesAreCausal(t *testing.T) {
 	t.Parallel()
 	analysed := func(role, fix string, sure bool) Record {

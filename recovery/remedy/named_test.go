@@ -10,6 +10,7 @@ import (
 )
 
 // The remedies that the published table of 004 names stand first, or among the first as a proposal.
+// Conforms: 004-app-eresolve, 004-app-lockfile
 func TestPublishedRemedies(t *testing.T) {
 	t.Parallel()
 	cat := embedded(t)
