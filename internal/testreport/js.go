@@ -22,7 +22,7 @@ var jest = format{
 	runner: "jest",
 	opens: func(l []string, i int) bool {
 		t := strings.TrimLeft(l[i], " ")
-		return strings.HasPrefix(t, "● ") && !prefixAny(t, "● Console", "● Validation") && indent(l[i]) <= 4
+		return strings.HasPrefix(t, "● ") && !prefixAny(t, "● Console", "● Validation", "● Unrecognized CLI", "● Deprecation", "● Multiple configurations") && indent(l[i]) <= 4
 	},
 	closes: func(l []string, _, i int) bool {
 		return summaryJS().MatchString(l[i]) || strings.HasPrefix(strings.TrimSpace(l[i]), "● Console")
