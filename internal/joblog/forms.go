@@ -44,7 +44,8 @@ var forms = []form{
 	// concurrently, npm-run-all, go-task, wireit.
 	{re: pattern.Lazy(`^(\[[\w@./:#-]+\])(?: |$)`), least: 0.9, lines: 3, has: ']',
 		not: pattern.Lazy(`^\[(?i:info|error|err|warn|warning|debug|trace|fatal|notice|ok|pass|fail|failed|skip|passed|success)\]|^\[\d+/\d+\]`)},
-	// GNU parallel --tag: the argument and a tab.
+	// GNU parallel --tag: the argument and a tab; --tagstring '[{}]'.
+	{re: pattern.Lazy(`^(\[[\w@./:#-]+\])\t`), least: 0.9, lines: 1, has: '\t'},
 	{re: pattern.Lazy(`^([^\s\t][^\t]{0,60})\t`), least: 1, lines: 3, not: pattern.Lazy(`^(?:ok|FAIL|---|\?|\d+|[0-9a-f]{7,}) *\t`), has: '\t'},
 }
 

@@ -11,11 +11,33 @@ import (
 var (
 	goFails   = pattern.Lazy(`^\s*--- FAIL: `)
 	goAny     = pattern.Lazy(`^\s+[\w/-]+\.go:\d+: ?(.*)$`)
-	goCompare = pattern.Lazy(`(?i)\bwant(?:ed|s)?\b|\bexpect(?:ed|s|ing)?\b|\bgot\b|\bmismatch|\bshould (?:be|have|return)|\bdiff\b|unexpected value|Not equal|!=`)
+	goCompare = pattern.Lazy(`(?i)\bwant(?:ed|s)?\b|\bexpect(?:ed|s|ing)?\b|\bgot\b|\bmismatch|\bshould (?:be|have|return)|\bdiff\b|unexpected value|Not equal|!=|\) (?:does not|did not|is not|should) `)
 	// goSystem matches the errors that Go's own packages make of what the kernel says: an operation, its object, the error.
 	goSystem = pattern.Lazy(`\b(?:open|write|read|mkdir|stat|lstat|unlink|unlinkat|rename|remove|chmod|chdir|close|sync|truncate|fork/exec|symlink|link|readlink|fsync|fdatasync|mkdirtemp|createtemp|flock|mmap) (?:[^\s:]*[/|][^\s:]*|"[^"]+"): |\b(?:dial|listen|read|write|accept) (?:tcp|udp|unix)[46]? |\blookup \S+(?: on \S+)?: |\b(?:Get|Post|Head|Put) "[^"]+": |exec: "|executable file not found|\bunknown time zone |\bpq: |\bx509: |\bsql: unknown driver`)
-	goPrints = pattern.Lazy(`(?i)\b(?:environment variable|env(?:ironment)? var)\b|\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b.*\b(?:not set|unset|must be set|required|missing|empty)|\b(?:is not|not) installed\b`)
+	// goNoError matches the words with which a test says that it wants no error: what follows them is the error.
+	goNoError = pattern.Lazy(`(?i),? *\b(?:want(?:ed)? (?:nil|no error|<nil>)|unexpected err(?:or)?|expected (?:nil|no error)|got (?:unexpected )?err(?:or)?|should not fail)\b:?`)
+	goPrints  = pattern.Lazy(`(?i)\b(?:environment variable|env(?:ironment)? var)\b|\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b.*\b(?:not set|unset|must be set|required|missing|empty)|\b(?:is not|not) installed\b`)
 )
+
+// goVerbose is a test of go test -v, whose messages stand before its verdict.
+var goVerbose = format{
+	runner: "go test",
+	opens: func(l []string, i int) bool {
+		if !strings.HasPrefix(l[i], "=== RUN ") {
+			return false
+		}
+		for k := i + 1; k < min(len(l), i+200); k++ {
+			if strings.HasPrefix(l[k], "=== ") || strings.HasPrefix(l[k], "--- ") {
+				return strings.HasPrefix(l[k], "--- FAIL: ") && k > i+1
+			}
+		}
+		return false
+	},
+	closes: func(l []string, _, i int) bool {
+		return strings.HasPrefix(l[i], "=== ") || strings.HasPrefix(l[i], "--- ")
+	},
+	read: func(f *Failure, lines []string) { goTest.read(f, lines) },
+}
 
 var goTest = format{
 	runner: "go test",
@@ -41,7 +63,7 @@ var goTest = format{
 			for end < len(lines) && goAny().FindStringSubmatch(lines[end]) == nil && !strings.Contains(lines[end], "Error Trace:") {
 				end++
 			}
-			whole := m[1] + "\n" + strings.Join(lines[i+1:end], "\n")
+			whole := goNoError().ReplaceAllString(m[1]+"\n"+strings.Join(lines[i+1:end], "\n"), "")
 			switch {
 			case goCompare().MatchString(whole):
 				f.Asserted = true
@@ -152,7 +174,7 @@ var gtest = format{
 
 // formats holds the formats in the order in which they are tried.
 var formats = sync.OnceValue(func() []format {
-	return []format{pytest, unittest, jest, vitest, nodeSpec, tap, goTest, cargo, junit, minitest, rspec, phpunit, mocha, dotnet, gtest, testdox, ctest, nodeLoad}
+	return []format{pytest, unittest, jest, vitest, nodeSpec, tap, goVerbose, goTest, cargo, junit, minitest, rspec, phpunit, mocha, dotnet, gtest, testdox, ctest, nodeLoad}
 })
 
 var (

@@ -135,6 +135,9 @@ var tap = format{
 	},
 	read: func(f *Failure, lines []string) {
 		var stack bool
+		if envStatement(lines[0]) || strings.Contains(lines[0], " or newer") || strings.Contains(lines[0], " or later") {
+			f.say(0, strings.TrimLeft(strings.TrimSpace(lines[0])[7:], "0123456789 -"))
+		}
 		for i, l := range lines[1:] {
 			t := strings.TrimSpace(l)
 			if tapCode().MatchString(l) {

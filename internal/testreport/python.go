@@ -49,12 +49,12 @@ func readPytest(f *Failure, lines []string) {
 		default:
 			if m := pytestIn().FindStringSubmatch(l); m != nil && i+1 < len(lines) { // --tb=short: the place, then its line
 				raised = strings.TrimSpace(lines[i+1])
-				made = made || strings.HasPrefix(raised, "raise ") && (testFile().MatchString(m[1]) || strings.HasSuffix(m[1], "unittest/mock.py"))
+				made = made || throws(raised) && (testFile().MatchString(m[1]) || strings.HasSuffix(m[1], "unittest/mock.py"))
 			}
 			environ = environ || hasAny(l, "os.environ[", "os.environ)", "<frozen os>", "/os.py:")
 			if m := pytestAt().FindStringSubmatch(l); m != nil && last != "" {
 				// The place of the exception: the test itself raised it, or a mock did.
-				made = made || strings.HasPrefix(raised, "raise ") && (testFile().MatchString(m[1]) || strings.HasSuffix(m[1], "unittest/mock.py"))
+				made = made || throws(raised) && (testFile().MatchString(m[1]) || strings.HasSuffix(m[1], "unittest/mock.py"))
 			}
 		}
 		if len(lines) <= i+1 {
@@ -91,7 +91,7 @@ var unittest = format{
 				environ = environ || strings.Contains(t, "os.environ[")
 			case l != "" && pythonError().MatchString(l):
 				f.Asserted = prefixAny(l, "AssertionError") && !envStatement(l) ||
-					strings.HasPrefix(raised, "raise ") && (testFile().MatchString(place) || strings.HasSuffix(place, "unittest/mock.py"))
+					throws(raised) && (testFile().MatchString(place) || strings.HasSuffix(place, "unittest/mock.py"))
 				if environ && strings.HasPrefix(l, "KeyError: ") {
 					l = "the environment variable " + strings.Trim(l[10:], "'") + " is not set (" + l + ")"
 				}
@@ -100,4 +100,9 @@ var unittest = format{
 		}
 		f.Asserted = f.Asserted || strings.HasPrefix(lines[0], "FAIL:") && !hasAny(strings.Join(lines, "\n"), "environment variable")
 	},
+}
+
+// throws reports whether a line of Python raises an exception.
+func throws(line string) bool {
+	return strings.HasPrefix(line, "raise ") || strings.Contains(line, ": raise ")
 }

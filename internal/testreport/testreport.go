@@ -97,6 +97,8 @@ func mayOpen(l string) bool {
 		return prefixAny(t, "An error occurred", "ERROR: ", "FAIL", "Failed ", "JUnit ", "X ") || strings.Contains(t, "<<< ")
 	case c == 'n':
 		return strings.HasPrefix(t, "not ok ") || strings.Contains(t, "<<< ")
+	case c == '=':
+		return strings.HasPrefix(t, "=== RUN ")
 	case c == '_':
 		return strings.HasPrefix(t, "___")
 	case c >= 0x80: // ●, ✖, ✘

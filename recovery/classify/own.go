@@ -33,7 +33,7 @@ var (
 	// anywhere matches words that a check uses for the machine as often as for the code.
 	anywhere = pattern.Lazy(`(?i)\b(?:requires?|toolchain|architecture|corrupt\w*|segmentation|exec format|https?|urls?|fetch\w*|download\w*|registry|remote|caches?|packages?|install\w*|servers?|hosts?|databases?|network|sockets?|browsers?|drivers?|command not found|cannot execute|symbol lookup|mount\w*|kernel|containers?|docker|root|sudo|tty|terminal|locale|clock|env\w*|tokens?|secrets?|passwords?|disk)\b`)
 	// verdictWord matches the words with which a check says that something is wrong.
-	verdictWord = pattern.Lazy(`(?i)\b(?:fail(?:s|ed|ure|ures|ing)?|errors?|invalid|expected|mismatch\w*|wrong|unexpected|missing|must|should|differs?|different|not (?:equal|allowed|valid|covered|sorted|documented|implemented)|violat\w+|undefined|unresolved|duplicated?|out of (?:date|sync)|outdated|stale|broken|incomplete|forgotten|forbidden|bad|illegal|malformed|rejected|refused)\b`)
+	verdictWord = pattern.Lazy(`(?i)\b(?:fail(?:s|ed|ure|ures|ing)?|errors?|invalid|expected|got \S+, want|mismatch\w*|wrong|unexpected|missing|must|should|differs?|different|not (?:equal|allowed|valid|covered|sorted|documented|implemented)|violat\w+|undefined|unresolved|duplicated?|out of (?:date|sync)|outdated|stale|broken|incomplete|forgotten|forbidden|bad|illegal|malformed|rejected|refused)\b`)
 	scriptFile  = pattern.Lazy(`\.(?:[cm]?[jt]sx?|py|rb|p[lm]|php|sh|bash|java|lua|exs?|R|jl|groovy|kts?|awk)$`)
 	// crash matches the line with which make or a shell reports that a signal such as SIGSEGV ended a program of the
 	// project. A line of make names a recipe; a line of a shell names the program by a relative path.

@@ -39,8 +39,10 @@ type realCase struct {
 // recovery. Those of dev are a little below what is reached. The first time that
 // they were judged, failures that nobody had tuned for gave 93, 85 and 88 %, the
 // next ones 97, 86 and 91 %, the last ones 97, 94 and 95 %; held has those of them
-// that nobody has looked at since.
-var bars = map[string][3]float64{"dev": {0.99, 0.98, 0.98}, "held": {0.98, 0.94, 0.96}, "fresh": {0.97, 0.92, 0.88}}
+// that nobody has looked at since. Of fresh and last, half of them failures in
+// the reports of tests, monorepos and other languages, last was judged first when
+// fresh had been tuned for: 91, 84 and 90 %. It was looked at afterwards.
+var bars = map[string][3]float64{"dev": {0.99, 0.98, 0.98}, "held": {0.98, 0.94, 0.96}, "fresh": {0.97, 0.92, 0.88}, "last": {0.97, 0.92, 0.88}}
 
 // score counts what was judged rightly.
 type score struct{ cases, code, side, category, cure, dangerous int }
@@ -82,7 +84,7 @@ func TestRealFailures(t *testing.T) {
 	cat, c := embedded(t)
 	policy := suggestedPolicy(t)
 	profile := remedy.Presets()["debian12"]
-	for _, name := range []string{"dev", "held", "fresh"} {
+	for _, name := range []string{"dev", "held", "fresh", "last"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var total score
@@ -103,7 +105,7 @@ func TestRealFailures(t *testing.T) {
 				got, wrong := judgeReal(r, f, &plan, gate, option)
 				// The held-out cases are told by their figures alone, so that nobody
 				// tunes on them by accident.
-				if len(wrong) > 0 && (name == "dev" || name == "fresh") {
+				if len(wrong) > 0 && name != "held" {
 					t.Logf("%s (%s): %s\n\tsaid: %s %s code=%t gate=%s: %s", r.ID, r.Tool, strings.Join(wrong, "; "), f.Category, f.Handler, f.Code, gate, f.Why)
 				}
 				if got.dangerous > 0 {
