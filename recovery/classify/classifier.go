@@ -8,7 +8,9 @@
 // families, handlers for any command, bootstrap. A strong guard vetoes all of them but dominators and recipes.
 //
 // The classifier distinguishes the words of a tool from the words of a test. So a mock that logs "no space left on
-// device" does not turn a failed assertion into a full disk.
+// device" does not turn a failed assertion into a full disk. What ended a test, an exception that nobody caught, is
+// classified as if a program had said only this. What a test says is proposed at most, unless a probe confirms it; a
+// probe that contradicts it refutes it.
 //
 // The classifier reads output of any size as a stream, in constant memory.
 package classify
