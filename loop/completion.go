@@ -35,6 +35,7 @@ type TestsBaseline struct {
 	DurationMS  int64  `json:"duration_ms"`
 	Failed      string `json:"failed_command,omitempty"`
 	Interrupted bool   `json:"interrupted,omitempty"`
+	Unreadable  string `json:"unreadable,omitempty"` // as in TestsEnded
 	Of
 }
 
@@ -50,6 +51,9 @@ func (t *turn) testsBaseline() {
 func (t *turn) baselineTested(f TestsBaseline) {
 	if f.Interrupted {
 		t.s.Begun = false
+		return
+	}
+	if t.unreadable(t.s.At, f.Unreadable) {
 		return
 	}
 	t.s.Baseline = f.Status

@@ -98,6 +98,8 @@ type TestsEnded struct {
 	// Outputs say where test-output.txt has the outputs of the failed commands.
 	Outputs      []OutputSpan  `json:"outputs,omitempty"`
 	Verification *Verification `json:"verification,omitempty"` // after a recovery: whether it helped
+	// Unreadable says which of the commands the shell cannot read as a command, and why. It is "" if it can read all.
+	Unreadable string `json:"unreadable,omitempty"`
 	Of
 }
 

@@ -164,6 +164,10 @@ func (t *turn) resolved(f Resolved) bool {
 		t.recoveryAnswered(f, h.Question)
 		return true
 	}
+	if h.Class == ClassUnreadable && f.Method != MethodReject {
+		t.commandAnswered(f)
+		return true
+	}
 	t.roleAnswered(*h, f)
 	return true
 }

@@ -210,7 +210,7 @@ func (t *turn) testsEnded(f TestsEnded) {
 	}
 	if t.s.At == stepRecovery {
 		t.recoveryTested(f)
-	} else if !t.remediate(t.s.At) {
+	} else if !t.unreadable(t.s.At, f.Unreadable) && !t.remediate(t.s.At) {
 		t.passTests(t.s.At)
 	}
 }

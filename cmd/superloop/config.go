@@ -211,6 +211,8 @@ func (a *app) validate(c *cli.Context) error {
 				problems = append(problems, p)
 			}
 		}
+		lacking, maybe := cfg.CheckCommands(repo, lookPath(a.env))
+		problems, warned = append(problems, lacking...), append(warned, maybe...)
 	}
 	if c.Bool("json") {
 		err := render.JSON(a.stdout, map[string]any{"valid": len(problems) == 0, "file": path, "errors": orEmpty(problems), "warnings": orEmpty(warned)})

@@ -69,7 +69,8 @@ func (a *app) run(c *cli.Context) error {
 		return &config.Error{Path: cfg.Path, Problems: problems}
 	}
 	_, lacking := a.channels(cfg)
-	for _, p := range append(warnings(cfg), lacking...) {
+	absent, maybe := cfg.CheckCommands(repo, lookPath(a.env)) // no reason to stay: the loop may be to write it
+	for _, p := range slices.Concat(warnings(cfg), lacking, absent, maybe) {
 		if p.Code != config.CodeNoBound || c.Bool("json") { // else it is among what is off
 			fmt.Fprintf(a.stderr, "warning: %s\n", p)
 		}

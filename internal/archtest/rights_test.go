@@ -19,6 +19,7 @@ var ownRights = map[string]string{
 	"recovery/provides":               "questions to package managers by a plain name, in / and with an empty environment: no file of the repository is read",
 	"recovery/undo":                   "cp, ln, rm and find, in its own directories and on paths that a handle holds; git's facts and blobs",
 	"loop/worktree":                   "git's facts about a work tree, and superloop's commits",
+	"loop/config":                     "bash -n, which reads the text of a command and runs nothing",
 	"cmd/superloop":                   "git init in a scratch directory of doctor --runner",
 	"cmd/superloop/internal/doctor":   "git's version and facts",
 	"cmd/superloop/internal/demo":     "git and sh in the directory of the demo, before an agent runs",

@@ -17,8 +17,8 @@ import (
 type LookPath func(file string) (string, error)
 
 // Check compares the configuration with the file system, for the repository at root. It returns a problem for each spec
-// or role prompt that superloop cannot read or that lies outside the repository, and for each program of a runner that
-// a loop may use and that is not installed. Check changes nothing.
+// or role prompt that superloop cannot read or that lies outside the repository, for each program of a runner that a
+// loop may use and that is not installed, and for each command that bash cannot read. Check changes nothing.
 func (c *Config) Check(root string, lookPath LookPath) []Problem {
 	k := &checker{c: c, root: root, look: lookPath, seen: map[string]bool{}}
 	if real, err := filepath.EvalSymlinks(root); err == nil {
@@ -26,6 +26,7 @@ func (c *Config) Check(root string, lookPath LookPath) []Problem {
 	}
 	for i, l := range c.Loops {
 		k.spec(Pointer("loops", i, "spec_file"), l.SpecFile)
+		k.syntax(i, l)
 		for _, r := range l.Roles {
 			k.prompt(Pointer("loops", i), r.Name)
 			for _, choice := range r.Runners {

@@ -287,6 +287,7 @@ const (
 	CodeReference   = "no_such_name"   // a name that refers to nothing
 	CodeOutside     = "outside_repo"   // a path that leads out of the repository
 	CodeNotFound    = "not_found"      // a file or program that does not exist
+	CodeSyntax      = "shell_syntax"   // a command that bash cannot read
 	CodePlaceholder = "placeholder"    // warning: a {word} that superloop does not replace
 	CodeNoBound     = "no_bound"       // warning: nothing ends this loop
 	CodeNoEffect    = "no_effect"      // warning: a setting that has no effect

@@ -71,6 +71,9 @@ func (a *Approvals) aboutFailure(s loop.State, q *escalation.Question) {
 				fmt.Fprintf(&b, "Check %s was learned from a failure. If it is wrong: superloop doctor --retire %s\n", f.ID, f.ID)
 			}
 		}
+	case h.Class == loop.ClassUnreadable:
+		q.Reason = "The shell cannot read a configured test command: " + h.Text + "."
+		b.WriteString("Correct tests.commands in .superloop/config.json, then resolve it: the tests run again at once, and nothing was spent. Look with: superloop validate\n")
 	case h.About == loop.AboutTests:
 		q.Reason = "It comes back: " + h.Text + "."
 		q.Manual = ""

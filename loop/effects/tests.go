@@ -101,6 +101,7 @@ func (t *Tests) run(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact
 	verdict := gate.TestStatus(results)
 	f.Status, f.ExitCode, f.Failed = verdict.Status(), verdict.ExitCode, verdict.Failed
 	f.Failures, f.Outputs = failed(results)
+	f.Unreadable = unreadable(ctx, results)
 	if then != nil {
 		v := verifyRecovery(*then, testsThen{f.Status, f.Failures, t.PatternSeen(s.Recovery.Pattern)})
 		f.Verification = &v
@@ -129,6 +130,7 @@ func (t *Tests) baseline(ctx context.Context, e loop.Effect, s loop.State) (loop
 		return f, nil
 	}
 	f.Status, f.ExitCode, f.Failed = loop.BaselineRed, verdict.ExitCode, verdict.Failed
+	f.Unreadable = unreadable(ctx, results)
 	if verdict.Status() == gate.StatusOK {
 		f.Status = loop.BaselineGreen
 	}

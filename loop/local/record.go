@@ -55,7 +55,7 @@ func (d *driver) append(sync bool, next loop.State, events []journal.Event) erro
 	if err != nil {
 		return d.host.Full(err)
 	}
-	if next.Iteration != d.state.Iteration {
+	if d.state.Renews(next) {
 		d.adopt()
 	}
 	d.state = next
