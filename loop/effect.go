@@ -54,7 +54,7 @@ const (
 	// the loop the two are approval_requested and approval_decided. Harmless: superloop asks again.
 	AskHuman EffectKind = "ask_human"
 	// TakeProposal moves recovery.json out of the agent's reach and judges the proposal in it. The outcome is
-	// recovery_proposed, recovery_invalid or recovery_denied (stale). Harmless: after a crash, the next TakeProposal
+	// recovery_proposed, recovery_invalid, recovery_skipped or recovery_denied (stale). Harmless: after a crash, the next TakeProposal
 	// finds the file that the first one moved.
 	TakeProposal EffectKind = "take_proposal"
 	// JudgeAttempt judges the command of State.Recovery by the present facts. The command is a fallback or a remedy, or

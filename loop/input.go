@@ -348,6 +348,7 @@ var inputs = map[string]input{
 	"recovery_invalid":  does(TakeProposal, (*turn).proposalInvalid),
 	// The machine records the policy's refusal of a proposal under the same name.
 	"recovery_denied":    lax(does("", (*turn).proposalStale, func(f *ProposalStale, _ string) bool { return f.Rule == RuleStale })),
+	"recovery_skipped":   lax(does(TakeProposal, (*turn).proposalSkipped)),
 	"recovery_executing": on(ExecuteRecovery, (*turn).executing),
 	"recovery_executed":  on(ExecuteRecovery, (*turn).executed, hasOutcome),
 	"recovery_failed":    on(ExecuteRecovery, (*turn).executed, hasOutcome),

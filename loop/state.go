@@ -293,6 +293,8 @@ type State struct {
 	Human        *HumanState    `json:"human,omitempty"`     // set while awaiting_human or awaiting_approval
 	Recovery     *RecoveryState `json:"recovery,omitempty"`  // the recovery that the loop is in
 	Recoveries   Recoveries     `json:"recoveries,omitzero"` // the recoveries of this run so far
+	// Counted is the N of the last recovery that has used a unit of the budget.
+	Counted int `json:"counted,omitempty"`
 	// Diagnosis is what rules say about the last failure of the tests. It is nil when the tests pass. Remediation
 	// counts what the rules have done.
 	Diagnosis   *Diagnosis  `json:"diagnosis,omitempty"`

@@ -221,7 +221,9 @@ func (t *turn) executing(f Executing) bool {
 		}
 	}
 	if f.Source == SourceAuto {
-		t.s.Recoveries.Used++
+		if t.counts() {
+			t.s.Recoveries.Used++
+		}
 		t.s.Recoveries.Last = t.now
 	}
 	return true

@@ -130,6 +130,12 @@ func (r *Recoveries) take(ctx context.Context, e loop.Effect, s loop.State) (loo
 		t.Problems = problems
 		return r.invalid(s, t, loop.ProposalInvalid{Of: loop.To(e), Role: e.Role, Problems: ProblemsOf(problems), Digest: t.Digest, Reason: "it is not a valid proposal"})
 	}
+	if rule, reason := needless(s, p); rule != "" {
+		f := loop.ProposalSkipped{Of: loop.To(e), Role: e.Role, Rule: rule, Reason: reason, Command: p.Recovery.Command,
+			Category: p.Category, Severity: p.Severity, Confidence: p.Recovery.Confidence, Digest: t.Digest}
+		f.File, err = r.archive(s, t, "skipped", reason, nil)
+		return f, err
+	}
 	j, err := r.Executor.Judge(ctx, p.Recovery, budget(s, p.Recovery))
 	if err != nil {
 		return nil, err
@@ -156,6 +162,17 @@ func (r *Recoveries) take(ctx context.Context, e loop.Effect, s loop.State) (loo
 		return nil, err
 	}
 	return f, nil
+}
+
+// needless returns the rule and the reason for which a proposal is not judged, or two empty strings.
+func needless(s loop.State, p *recovery.Proposal) (rule, reason string) {
+	switch {
+	case s.Gates.Tests == "ok" && slices.Contains(s.Recoveries.Ran, p.Recovery.Digest):
+		return loop.RuleDone, "superloop has run this very command in this iteration, and the tests pass since"
+	case s.NothingFailed():
+		return loop.RuleNothingFailed, "the tests pass and nothing has failed, so there is nothing to repair"
+	}
+	return "", ""
 }
 
 func setVerdict(f *loop.Proposed, j execute.Judgement) {

@@ -21,7 +21,7 @@ func TestSignature(t *testing.T) {
 	}
 }
 
-// Conforms: 004-flow-green, 004-1-pattern
+// Conforms: 004-1-pattern
 func TestVerifyRecovery(t *testing.T) {
 	t.Parallel()
 	yes, no := true, false

@@ -133,6 +133,7 @@ var sentences = []struct {
 	{"recovery_denied", `{"rule":"stale","reason":"it is of iteration 1"}`, "a proposal is set aside and not judged: it is of iteration 1"},
 	{"recovery_invalid", `{"role":"tester","problems":[{"pointer":"/recovery/command","line":3,"column":2,"message":"missing"},{"pointer":"","message":"b"}]}`,
 		"what the tester proposes is not usable: /recovery/command: missing (and 1 more)"},
+	{"recovery_skipped", `{"role":"tester","command":"npm ci","rule":"nothing_failed","reason":"the tests pass"}`, "what the tester proposes is kept and not judged: npm ci; the tests pass"},
 	{"recovery_invalid", `{"reason":"it is a link"}`, "the proposal is not usable: it is a link"},
 	{"recovery_escalated", `{"type":"recovery_approval_required","reason":"no list names it","rule":"on_unknown","awaiting":"human","escalation_id":"e","command":"npm ci","n":1}`,
 		"waiting for an operator (recovery approval required): npm ci; no list names it; superloop approve-recovery --loop one"},
