@@ -85,6 +85,9 @@ func Installs(cat *catalog.Catalog, root, dir, ecosystem string) (commands []str
 	for _, action := range []string{"install", "clean_install"} {
 		if keeps(f.recipe.Actions[action]) {
 			commands = append(commands, commandText(stepsOf(f.recipe.Actions[action])))
+			if text := commandText(stepsOf(inEnvironment(cmp.Or(environment(dir), madeEnvironment), f.recipe.Actions[action]))); !slices.Contains(commands, text) {
+				commands = append(commands, text)
+			}
 		}
 	}
 	return commands, f.locked && f.recipe.Priority > lastResort
@@ -237,6 +240,9 @@ func (r *resolver) project(b builder, action, family string) work {
 	}
 	if b.dir = f.root; strings.Contains(action, "build") {
 		b.dir = f.dir
+	}
+	if f.dir != "" {
+		commands = inEnvironment(environment(b.dir), commands)
 	}
 	w := b.steps(commands, false)
 	w.method, w.foreign = f.recipe.Method, foreign(f.recipe.Origin, "the project recipe "+f.recipe.ID)

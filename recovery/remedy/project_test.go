@@ -1,6 +1,10 @@
 package remedy
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -84,6 +88,50 @@ func TestProjectsOfOtherKinds(t *testing.T) {
 			if got != want {
 				t.Errorf("%s, %s: %q, want %q", name, action, got, want)
 			}
+		}
+	}
+}
+
+// A virtual environment that is there is used as it is: nothing makes it anew, and init lists both commands.
+func TestExistingEnvironment(t *testing.T) {
+	t.Parallel()
+	cat := embedded(t)
+	p := Presets()["debian12"].With("python3", "python3-venv")
+	h := handler("x", catalog.LayerInfra, "", catalog.Option{ID: "install", Label: "Install", Strategy: catalog.EnvFix, Recommended: true, Project: "install"},
+		catalog.Option{ID: "clean", Label: "From nothing", Strategy: catalog.EnvFix, Project: "clean_install"})
+	const made, kept = "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt", ".venv/bin/pip install -r requirements.txt"
+	whole := func(dir string) []string { return []string{dir + "/pyvenv.cfg", dir + "/bin/python", dir + "/bin/pip"} }
+	for name, tc := range map[string]struct {
+		files []string
+		want  string
+	}{
+		"none":        {nil, made},
+		"whole":       {whole(".venv"), kept},
+		"another one": {whole("venv"), "venv/bin/pip install -r requirements.txt"},
+		"both":        {append(whole("venv"), whole(".venv")...), kept},
+		"no Python":   {[]string{".venv/pyvenv.cfg", ".venv/bin/pip"}, made},
+		"no pip":      {[]string{".venv/pyvenv.cfg", ".venv/bin/python"}, made},
+		"no config":   {[]string{".venv/bin/python", ".venv/bin/pip"}, made},
+	} {
+		dir := t.TempDir()
+		for _, file := range append(tc.files, "requirements.txt") {
+			path := filepath.Join(dir, file)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, nil, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f := classify.Failure{Category: "dependency", Method: "python", Command: "pytest", Argv: []string{"pytest"}, Dir: dir, Matches: []classify.Match{{Handler: h}}}
+		got := map[string]string{}
+		plan := Resolve(cat, f, p, Situation{Dir: dir})
+		for i := range plan.Options {
+			got[plan.Options[i].ID] = plan.Options[i].Command
+		}
+		if got["install"] != tc.want || got["clean"] != "rm -rf .venv && "+made {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+		listed, _ := Installs(cat, dir, dir, "python")
+		if !slices.Contains(listed, made) || !slices.Contains(listed, tc.want) {
+			t.Errorf("%s: listed are %q", name, listed)
 		}
 	}
 }
