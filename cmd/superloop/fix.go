@@ -17,6 +17,7 @@ import (
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/internal/text"
+	"github.com/superloop/superloop/loop/effects/failures"
 	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/loop/local"
 	"github.com/superloop/superloop/recovery/catalog"
@@ -160,6 +161,14 @@ func (w *walker) begin(text string, limit int, dry bool) error {
 		return w.report(fixed{Status: "passes"})
 	}
 	found, resolved, err := w.k.explain(w.ctx, in)
+	if err == nil && !dry && found.Category == failures.CategoryPort && w.endLeftovers() {
+		if in, err = w.runCommand(); err == nil && in.Exit.OK() {
+			return w.report(fixed{Status: "cured"})
+		}
+		if err == nil {
+			found, resolved, err = w.k.explain(w.ctx, in)
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -190,6 +199,18 @@ func (w *walker) begin(text string, limit int, dry bool) error {
 	w.ch = &ch
 	w.say("%s fails: %s; automatic remediation begins (chain %s)", render.Cut(render.Clean(text), 80), render.Clean(found.Why), ch.ID)
 	return w.reportChain(out, w.walk())
+}
+
+// endLeftovers ends processes that killed runs of the repository's loops have left behind, as a loop does: they are
+// superloop's own, so nobody is asked. It reports whether it ended any.
+func (w *walker) endLeftovers() bool {
+	table := failures.ProcessTable{Dir: "/proc", Sweep: proc.Sweep}
+	killed, runs := table.EndLeftovers(filepath.Join(w.paths.Super, "loops"), "", "")
+	if len(killed) == 0 {
+		return false
+	}
+	w.say("ended %d leftover processes of superloop (run %s); again: %s", len(killed), render.Cut(render.Clean(strings.Join(runs, ", ")), 80), render.Cut(render.Clean(w.command), 80))
+	return true
 }
 
 // walkable reports whether a chain may try one of the options without an operator.
@@ -268,7 +289,7 @@ func (w *walker) print(out fixed) {
 	}
 	if w.ch == nil {
 		fmt.Fprintln(p, map[string]string{"passes": render.Cut(render.Clean(out.Command), 120) + " passes",
-			"code": "\nthe code is at fault: nothing was tried", "unknown": "\nno rule knows this failure: nothing was tried",
+			"cured": render.Cut(render.Clean(out.Command), 120) + " passes now", "code": "\nthe code is at fault: nothing was tried", "unknown": "\nno rule knows this failure: nothing was tried",
 			"dry_run": "\nnothing was tried: --dry-run", "failed": "\nsuperloop can do nothing about it by itself: nothing was tried"}[out.Status])
 		return
 	}

@@ -96,6 +96,10 @@ func fixProject(t *testing.T, c broken) {
 		}
 	}
 	cure := time.Since(began)
+	if len(cures) == 0 {
+		t.Logf("fix took %s, the command %s", took.Round(time.Millisecond), byItself.Round(time.Millisecond))
+		return
+	}
 	byHand := 2*byItself + cure // it fails, is cured, and runs again
 	t.Logf("fix took %s, %q alone %s (ratio %.2f), and with the command before and after it %s (ratio %.2f)", took.Round(time.Millisecond),
 		strings.Join(cures, "; "), cure.Round(time.Millisecond), float64(took)/float64(max(cure, 1)), byHand.Round(time.Millisecond), float64(took)/float64(byHand))
@@ -133,7 +137,7 @@ func brokenProjects() []broken {
 			}
 			return "node test.js"
 		}},
-		{name: "package missing in the Python environment", tools: []string{"/usr/bin/python3"}, prepare: func(n *testEnv) string {
+		{name: "package missing in the Python environment", tools: []string{"/usr/bin/python3"}, says: `level 1 runs: \.venv/bin/pip install -r requirements\.txt`, prepare: func(n *testEnv) string {
 			n.pythonProject()
 			if out, ok := n.shell("repo", "/usr/bin/python3 -m venv .venv"); !ok {
 				n.t.Fatal(out)
@@ -144,13 +148,24 @@ func brokenProjects() []broken {
 			if _, err := os.Lstat(n.path("repo/.venv/mine")); err != nil {
 				n.t.Errorf("the environment was made anew: %v", err)
 			}
+			for range 2 { // what was kept is the environment as it was
+				if code, out := n.superloop(nil, "chain", "undo"); code != exitOK {
+					n.t.Errorf("chain undo gave %d\n%s", code, out)
+				}
+				if out, works := n.shell("repo", ".venv/bin/python test.py"); works || !strings.Contains(out, "No module named 'dep'") {
+					n.t.Errorf("it was undone, and the command gives %v\n%s", works, out)
+				}
+				if code, out := n.superloop(nil, "fix", "--yes", "--", ".venv/bin/python test.py"); code != exitOK || strings.Contains(out, "runs: python3 -m venv") {
+					n.t.Errorf("fix gave %d\n%s", code, out)
+				}
+			}
 		}},
 		{name: "entry missing in go.sum", network: true, tools: []string{"go"}, prepare: func(n *testEnv) string {
 			n.goProject()
 			n.write("repo/go.sum", "")
 			return "go build -o /dev/null ."
 		}},
-		{name: "wrong checksum in go.sum", network: true, tools: []string{"go"}, code: 1, says: `(?i)checksum mismatch[\s\S]*go\.sum`,
+		{name: "wrong checksum in go.sum", network: true, tools: []string{"go"}, code: exitHuman, says: `(?i)checksum mismatch[\s\S]*go\.sum`,
 			prepare: func(n *testEnv) string {
 				n.goProject()
 				sum, err := os.ReadFile(n.path("repo/go.sum"))
@@ -161,14 +176,14 @@ func brokenProjects() []broken {
 				n.remove("home-go/pkg/mod")
 				return "go build -o /dev/null ."
 			}},
-		{name: "tool of the system missing", tools: []string{"apt-get"}, code: exitHuman, says: `apt-get install .*figlet`, prepare: func(n *testEnv) string {
-			if _, err := proc.LookPath("figlet", os.Environ()); err == nil {
-				n.t.Skip("figlet is installed")
+		{name: "tool of the system missing", tools: []string{"apt-get"}, code: exitHuman, says: `apt-get install .*aria2`, prepare: func(n *testEnv) string {
+			if _, err := proc.LookPath("aria2c", os.Environ()); err == nil {
+				n.t.Skip("aria2c is installed")
 			}
 			n.commit()
-			return "figlet hello"
+			return "aria2c --version"
 		}},
-		{name: "port of a leftover", tools: []string{"python3"}, prepare: (*testEnv).leftover},
+		{name: "port of a leftover", tools: []string{"python3"}, says: "ended 1 leftover", prepare: (*testEnv).leftover},
 		{name: "port of a child", tools: []string{"python3"}, code: 1, says: `(?i)port`, prepare: func(n *testEnv) string {
 			n.write("repo/serve.py", serveOnce)
 			n.write("repo/test.sh", fmt.Sprintf("python3 serve.py %d stay > /dev/null & child=$!\ntrap 'kill $child' EXIT\n"+
@@ -269,7 +284,7 @@ func (n *testEnv) pythonProject() {
 		n.t.Skipf("/usr/bin/python3 has no venv: %s", out)
 	}
 	n.write("repo/.gitignore", ".venv\n")
-	n.write("repo/requirements.txt", "./dep-1.0-py3-none-any.whl\n")
+	n.write("repo/requirements.txt", "--no-index\n--find-links .\ndep==1.0\n")
 	n.write("repo/test.py", "import dep\n")
 	n.write("wheel.py", writeWheel)
 	if out, err := exec.Command("/usr/bin/python3", n.path("wheel.py"), n.path("repo/dep-1.0-py3-none-any.whl")).CombinedOutput(); err != nil {

@@ -1,26 +1,16 @@
 package failures
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"maps"
-	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/superloop/superloop/internal/door"
-	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/loop"
-	"github.com/superloop/superloop/loop/effects"
 	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/recovery/classify"
 	"github.com/superloop/superloop/recovery/failures"
@@ -187,30 +177,12 @@ func (f *Performer) failureOfRole(ctx context.Context, r loop.RoleResult, log st
 }
 
 // endLeftovers ends processes that earlier runs of this repository's loops have left behind, if the failure is a port
-// in use. It reports whether it ended any. A supervisor that was killed may leave a server behind on a system without
-// better containment. endLeftovers spares a process that is not certainly superloop's, or whose run may still be alive.
+// in use. It reports whether it ended any.
 func (f *Performer) endLeftovers(s loop.State, failure classify.Failure) bool {
-	if failure.Category != categoryPort {
+	if failure.Category != CategoryPort {
 		return false
 	}
-	entries, err := os.ReadDir(f.Processes.Dir)
-	if err != nil {
-		return false // a system without this directory: superloop cannot see its processes
-	}
-	markers := map[string]bool{}
-	for _, e := range entries {
-		if pid, err := strconv.Atoi(e.Name()); err == nil && pid > 1 {
-			if marker, err := f.leftover(s, pid); err == nil {
-				markers[marker] = true
-			}
-		}
-	}
-	var killed []int
-	var runs []string
-	for _, marker := range slices.Sorted(maps.Keys(markers)) {
-		killed = append(killed, f.Processes.Sweep(marker)...)
-		runs = append(runs, strings.TrimPrefix(marker, effects.Mark("")))
-	}
+	killed, runs := f.Processes.EndLeftovers(filepath.Dir(f.Paths.Loop), f.Paths.Loop, s.RunID)
 	if len(killed) == 0 {
 		return false
 	}
@@ -220,45 +192,7 @@ func (f *Performer) endLeftovers(s loop.State, failure classify.Failure) bool {
 	return true
 }
 
-const categoryPort = "port_in_use" // the category of failures for which endLeftovers looks for processes
-
 func runAgain() plan.Choice {
 	return plan.Choice{Key: "superloop/leftovers/run_again", ID: "run_again", Label: "Run it again, now that what was left behind is gone",
 		Strategy: "retry", Availability: "ready", Executor: "wrapper", Draft: action.Draft{Confidence: "high"}, WaitsMS: []int64{100, 2000}}
-}
-
-// leftover returns the mark of the earlier run that started a process. The error says why it is not certain that an
-// earlier run did.
-func (f *Performer) leftover(s loop.State, pid int) (string, error) {
-	env, err := os.ReadFile(filepath.Join(f.Processes.Dir, strconv.Itoa(pid), "environ"))
-	if err != nil {
-		return "", err
-	}
-	var marker, dir string
-	for _, e := range bytes.Split(env, []byte{0}) {
-		if v := string(e); strings.HasPrefix(v, effects.Mark("")) {
-			marker = v
-		} else if v, ok := strings.CutPrefix(v, "SUPERLOOP_LOOP_DIR="); ok {
-			dir = v
-		}
-	}
-	loops := filepath.Dir(f.Paths.Loop)
-	switch {
-	case marker == "" || dir == "":
-		return "", errors.New("no run of superloop has started it")
-	case marker == effects.Mark(s.RunID):
-		return "", errors.New("it is this run's own")
-	case filepath.Dir(filepath.Clean(dir)) != loops:
-		return "", errors.New("it is another repository's")
-	case filepath.Clean(dir) == f.Paths.Loop:
-		return marker, nil // this supervisor holds the loop's lock, so its earlier runs are over
-	}
-	_, locked, err := durable.Holder(filepath.Join(filepath.Clean(dir), "lock"))
-	switch {
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return "", err
-	case locked:
-		return "", errors.New("its loop has a supervisor")
-	}
-	return marker, nil
 }
