@@ -175,7 +175,8 @@ func TestInstalls(t *testing.T) {
 		{"go", files{"go.mod": "", "go.sum": ""}, []string{"go mod download", "go mod tidy", "go clean -cache"}},
 		{"go with vendor", files{"go.mod": "", "vendor/modules.txt": ""}, []string{"go mod vendor", "go mod tidy", "go clean -cache"}},
 		{"cargo", files{"Cargo.toml": "", "Cargo.lock": ""}, []string{"cargo fetch"}},
-		{"requirements", files{"requirements.txt": ""}, []string{"python3 -m venv .venv && .venv/bin/pip install -r requirements.txt"}},
+		// The second one is for a virtual environment that stands by then.
+		{"requirements", files{"requirements.txt": ""}, []string{"python3 -m venv .venv && .venv/bin/pip install -r requirements.txt", ".venv/bin/pip install -r requirements.txt"}},
 		{"uv", files{"pyproject.toml": "", "uv.lock": ""}, []string{"uv sync --frozen"}},
 		{"poetry", files{"pyproject.toml": "", "poetry.lock": ""}, []string{"poetry install"}},
 		{"bundler", files{"Gemfile": "", "Gemfile.lock": ""}, []string{"bundle install", "bundle install --redownload"}},
