@@ -235,17 +235,17 @@ func (p *Profile) lookLibc() {
 	if p.OS != "linux" {
 		return
 	}
-	if hits, err := filepath.Glob("/lib/ld-musl-*.so.1"); err == nil && len(hits) > 0 {
+	machine := cmp.Or(map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[p.Arch], p.Arch)
+	if exists("/lib/ld-musl-" + machine + ".so.1") {
 		p.Libc = "musl"
 		return
 	}
-	for _, pattern := range []string{"/lib/*-linux-*/libc.so.6", "/lib64/libc.so.6", "/usr/lib/libc.so.6", "/lib/libc.so.6"} {
-		hits, err := filepath.Glob(pattern)
-		if err != nil || len(hits) == 0 {
+	for _, path := range []string{"/lib/" + machine + "-linux-gnu/libc.so.6", "/lib64/libc.so.6", "/usr/lib/libc.so.6", "/lib/libc.so.6"} {
+		if !exists(path) {
 			continue
 		}
 		p.Libc = "glibc"
-		f, err := elf.Open(hits[0])
+		f, err := elf.Open(path)
 		if err != nil {
 			return
 		}
