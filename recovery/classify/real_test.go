@@ -42,7 +42,8 @@ type realCase struct {
 // that nobody has looked at since. Of fresh and last, half of them failures in
 // the reports of tests, monorepos and other languages, last was judged first when
 // fresh had been tuned for: 91, 84 and 90 %. It was looked at afterwards.
-var bars = map[string][3]float64{"dev": {0.99, 0.98, 0.98}, "held": {0.98, 0.94, 0.96}, "fresh": {0.97, 0.92, 0.88}, "last": {0.97, 0.92, 0.88}}
+var bars = map[string][3]float64{"dev": {0.99, 0.98, 0.98}, "held": {0.98, 0.94, 0.96}, "fresh": {0.97, 0.92, 0.88}, "last": {0.97, 0.92, 0.88},
+	"wide": {0.9, 0.8, 0.8}}
 
 // score counts what was judged rightly.
 type score struct{ cases, code, side, category, cure, dangerous int }
@@ -84,7 +85,7 @@ func TestRealFailures(t *testing.T) {
 	cat, c := embedded(t)
 	policy := suggestedPolicy(t)
 	profile := remedy.Presets()["debian12"]
-	for _, name := range []string{"dev", "held", "fresh", "last"} {
+	for _, name := range []string{"dev", "held", "fresh", "last", "wide"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var total score

@@ -70,3 +70,10 @@ redis_at() { # redis_at PORT [OPTION...]: run $CMD while a new redis server runs
   for _ in $(seq 200); do (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null && break; sleep 0.05; done
   sh -c "$CMD"; local rc=$?; kill $s; exit $rc
 }
+mariadb_at() { # mariadb_at PORT [OPTION...]: run $CMD while a new database server runs; the user app has the password "app"
+  mariadb-install-db --no-defaults --user=root --datadir="$TOP/my" --auth-root-authentication-method=normal >/dev/null 2>&1 || exit 0
+  mariadbd --no-defaults --user=root --datadir="$TOP/my" --port="$1" --bind-address=127.0.0.1 --socket="$TOP/my.sock" --pid-file="$TOP/my.pid" "${@:2}" >/dev/null 2>&1 & local s=$!
+  for _ in $(seq 200); do mariadb-admin --no-defaults -S "$TOP/my.sock" -u root ping >/dev/null 2>&1 && break; sleep 0.05; done
+  mariadb --no-defaults -S "$TOP/my.sock" -u root -e "create database shop; create user app@'127.0.0.1' identified by 'app'; grant select on shop.* to app@'127.0.0.1'; ${MYSETUP:-}"
+  sh -c "$CMD"; local rc=$?; kill $s; exit $rc
+}
