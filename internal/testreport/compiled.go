@@ -174,7 +174,7 @@ var gtest = format{
 
 // formats holds the formats in the order in which they are tried.
 var formats = sync.OnceValue(func() []format {
-	return []format{pytest, unittest, jest, vitest, nodeSpec, tap, goVerbose, goTest, cargo, junit, minitest, rspec, phpunit, mocha, dotnet, gtest, testdox, ctest, nodeLoad}
+	return []format{exunit, busted, tcltest, eunit, nim, mesonTest, pytest, unittest, jest, vitest, nodeSpec, tap, goVerbose, goTest, cargo, junit, minitest, rspec, phpunit, mocha, dotnet, gtest, testdox, ctest, nodeLoad}
 })
 
 var (

@@ -150,6 +150,8 @@ var tap = format{
 				f.say(i+1, strings.Trim(value, `'"`))
 			case !stack && !ok && i > 0 && hasAny(lines[i], "error: |", "message: |", "error: >"), jsError().MatchString(t):
 				f.say(i+1, t)
+			case strings.HasPrefix(t, "#   `") && strings.Contains(t, "$output"): // bats
+				f.Asserted = true
 			case strings.HasPrefix(t, "#   ") && !strings.Contains(t, "(in test file ") && !strings.HasPrefix(t, "#   `"):
 				f.say(i+1, t[1:])
 			}

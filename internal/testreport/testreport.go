@@ -1,5 +1,6 @@
 // Package testreport finds the failures in what test runners print: pytest, unittest, node:test and other TAP, jest,
-// vitest, mocha, go test, cargo test, JUnit and surefire, rspec, minitest, phpunit, dotnet test, GoogleTest.
+// vitest, mocha, go test, cargo test, JUnit and surefire, rspec, minitest, phpunit, dotnet test, GoogleTest, ctest,
+// ExUnit, EUnit, busted, tcltest, meson test, the unittest of Nim.
 //
 // A report quotes much that is no event: source lines, expected values, the logs of tests. What ended a test is one
 // statement: an assertion, or the exception that nobody caught, with its causes. Parse tells the two apart.
@@ -86,25 +87,27 @@ func mayOpen(l string) bool {
 	}
 	switch c := t[0]; {
 	case c >= '0' && c <= '9': // a number and a bracket, or a test of ctest
-		return strings.Contains(t[:min(len(t), 8)], ") ") || strings.Contains(t, " Test ")
+		return strings.Contains(t[:min(len(t), 8)], ") ") || strings.Contains(t, " Test ") || strings.Contains(t, " FAIL ")
 	case c == '[':
 		return strings.HasPrefix(t, "[ RUN ") || strings.Contains(t, "<<< ")
 	case c == '-':
 		return strings.HasPrefix(t, "--- FAIL") || strings.HasPrefix(t, "---- ")
 	case c == '#':
 		return nodePlace().MatchString(t)
+	case c == 'U':
+		return strings.HasPrefix(t, "Unhandled exception: ")
 	case c == 'A' || c == 'E' || c == 'F' || c == 'J' || c == 'X':
-		return prefixAny(t, "An error occurred", "ERROR: ", "FAIL", "Failed ", "JUnit ", "X ") || strings.Contains(t, "<<< ")
+		return prefixAny(t, "An error occurred", "ERROR: ", "Error ", "FAIL", "Failed ", "Failure ", "JUnit ", "X ") || strings.Contains(t, "<<< ")
 	case c == 'n':
-		return strings.HasPrefix(t, "not ok ") || strings.Contains(t, "<<< ")
+		return strings.HasPrefix(t, "not ok ") || strings.Contains(t, "<<< ") || strings.HasSuffix(t, "*failed*")
 	case c == '=':
-		return strings.HasPrefix(t, "=== RUN ")
+		return strings.HasPrefix(t, "=== RUN ") || strings.HasPrefix(t, "==== ")
 	case c == '_':
 		return strings.HasPrefix(t, "___")
 	case c >= 0x80: // ●, ✖, ✘
 		return true
 	}
-	return strings.Contains(t, "<<< ")
+	return strings.Contains(t, "<<< ") || strings.HasSuffix(t, "*failed*") || strings.Contains(t, ": Check failed: ")
 }
 
 // say adds a statement, without white space around it.

@@ -45,6 +45,18 @@ func TestParse(t *testing.T) {
 		{"phpunit, testdox", " ✘ Fetch\n   │\n   │ Error: Call to undefined function curl_init()\n   │\n", "Error: Call to undefined function curl_init()"},
 		{"dotnet test", "  Failed Acme.T.A [5 ms]\n  Error Message:\n   System.Net.Sockets.SocketException : Connection refused\n  Stack Trace:\n     at X\n", "System.Net.Sockets.SocketException : Connection refused"},
 		{"ctest", "2/2 Test #2: codec ....***Failed    0.00 sec\n/repo/t: error while loading shared libraries: libx.so.2: cannot open shared object file\n\n50% tests passed, 1 tests failed out of 2", "/repo/t: error while loading shared libraries: libx.so.2: cannot open shared object file"},
+		{"ExUnit", "  1) test publishes (QueueTest)\n     test.exs:8\n     ** (MatchError) no match of right hand side value: {:error, :econnrefused}\n     stacktrace:\n       test.exs:5: QueueTest.x/1\n\nFinished in 0.08 seconds", "** (MatchError) no match of right hand side value: {:error, :econnrefused}"},
+		{"ExUnit, a check", "  1) test a (ExplainTest)\n     test.exs:8\n     Assertion with == failed\n     left:  \"no space left on device\"\n", ""},
+		{"busted", "Error -> spec/conf_spec.lua @ 2\nconf reads\n./src/conf.lua:1: module 'x' not found:", "./src/conf.lua:1: module 'x' not found:"},
+		{"busted, a check", "Failure -> spec/retry_spec.lua @ 3\nretryable\nspec/retry_spec.lua:3: connection refused must be retried\nExpected objects to be the same.", ""},
+		{"tcltest", "==== thumb-1.1 makes FAILED\n==== Contents of test case:\n exec gm\n---- Test generated error; Return code was: 1\n---- errorInfo: couldn't execute \"gm\": no such file or directory\n==== thumb-1.1 FAILED", "couldn't execute \"gm\": no such file or directory"},
+		{"tcltest, a check", "==== hint-1.1 x FAILED\n==== Contents of test case:\n hint\n---- Result was:\nconnection refused\n==== hint-1.1 FAILED", ""},
+		{"EUnit", "log_tests: write_test...*failed*\nin function log_tests:write_test/0 (log_tests.erl, line 3)\n**error:{assertEqual,[{module,log_tests},\n              {expected,ok},\n              {value,{error,eacces}}]}\n  output:<<\"\">>", "{error,eacces}"},
+		{"EUnit, a check", "pool_tests: refused_test...*failed*\n**error:{assertEqual,[{module,pool_tests},\n              {expression,\"next ( { error , econnrefused } )\"},\n              {expected,{retry,100}},\n              {value,stop}]}\n  output:<<\"\">>", ""},
+		{"Nim", "    Unhandled exception: Connection refused [OSError]\n  [FAILED] answers", "Connection refused [OSError]"},
+		{"Nim, a check", "    /repo/tests/tlog.nim(4, 85): Check failed: advice(\"No space left on device\") == \"clean\"\n  [FAILED] full disk", ""},
+		{"meson test", "1/2 saves FAIL            0.01s   exit status 1\n>>> MALLOC_PERTURB_=1 /repo/build/t\n―――――――――――――――― ✀  ――――――――――――――――\nstderr:\n/repo/build/t: error while loading shared libraries: libx.so.2: cannot open shared object file\n――――――――――――――――――――――――――――――――――", "/repo/build/t: error while loading shared libraries: libx.so.2: cannot open shared object file"},
+		{"bats, what a program printed", "not ok 1 tls\n# (in test file t.bats, line 4)\n#   `[ \"$output\" = tls ]' failed\n# got: SSL certificate problem\nok 2 x", ""},
 		{"GoogleTest", "[ RUN      ] A.b\nunknown file: Failure\nC++ exception with description \"connect: Connection refused\" thrown in the test body.\n[  FAILED  ] A.b (0 ms)", "\"connect: Connection refused\" thrown in the test body."},
 	} {
 		list := testreport.Parse(strings.Split("> app@1.0.0 test\n"+tc.text, "\n"))
