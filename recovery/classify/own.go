@@ -34,12 +34,18 @@ var (
 	anywhere = pattern.Lazy(`(?i)\b(?:requires?|toolchain|architecture|corrupt\w*|segmentation|exec format|https?|urls?|fetch\w*|download\w*|registry|remote|caches?|packages?|install\w*|servers?|hosts?|databases?|network|sockets?|browsers?|drivers?|command not found|cannot execute|symbol lookup|mount\w*|kernel|containers?|docker|root|sudo|tty|terminal|locale|clock|env\w*|tokens?|secrets?|passwords?|disk)\b`)
 	// verdictWord matches the words with which a check says that something is wrong.
 	verdictWord = pattern.Lazy(`(?i)\b(?:fail(?:s|ed|ure|ures|ing)?|errors?|invalid|expected|got \S+, want|mismatch\w*|wrong|unexpected|missing|must|should|differs?|different|not (?:equal|allowed|valid|covered|sorted|documented|implemented)|violat\w+|undefined|unresolved|duplicated?|out of (?:date|sync)|outdated|stale|broken|incomplete|forgotten|forbidden|bad|illegal|malformed|rejected|refused)\b`)
-	scriptFile  = pattern.Lazy(`\.(?:[cm]?[jt]sx?|py|rb|p[lm]|php|sh|bash|java|lua|exs?|R|jl|groovy|kts?|awk)$`)
+	scriptFile  = pattern.Lazy(`\.(?:[cm]?[jt]sx?|py|rb|p[lm]|php|sh|bash|java|lua|exs?|R|jl|groovy|kts?|awk|scm|erl|escript|tcl|test|nim|ml|hs|m)$`)
 	// crash matches the line with which make or a shell reports that a signal such as SIGSEGV ended a program of the
 	// project. A line of make names a recipe; a line of a shell names the program by a relative path.
 	crash = pattern.Lazy(`^\S*make(?:\[\d+\])?: \*\*\* \[.*\] (?:Segmentation fault|Floating point exception|Bus error|Illegal instruction|Aborted)\b|^\S+: line \d+: +\d+ (?:Segmentation fault|Floating point exception|Bus error|Illegal instruction|Aborted)\s+(?:\(core dumped\))?\s*\.{1,2}/\S`)
 	// died matches the line that a shell prints about any program that a signal has ended.
 	died = pattern.Lazy(`^\S+: line \d+: +\d+ (?:Killed|Terminated|Segmentation fault|Aborted|Bus error|Illegal instruction|Floating point exception|Hangup)\b`)
+	// diagnosed matches a place in a file, as compilers, interpreters and checkers write it before or after a message.
+	diagnosed = pattern.Lazy(`^(?:\[\w+\] +)?([\w@./-]+\.\w+)(?::\d+(?:[.:-]\d+)*:|\(\d+(?:, ?\d+)?\):?) |^([\w@./-]+\.\w+):\d+:\d+:$|^File "([^"]+)", line \d+|^At line \d+ of file (\S+)$|^(?:[Ee]rror: )?([\w@./-]+\.\w+): syntax error in line \d+| in ([\w@./-]+\.\w+):\d+$`)
+	// faulty matches the words with which such a message says that the code is wrong.
+	faulty = pattern.Lazy(`(?i)\berror\b|\b(?:unexpected|undeclared|undefined|invalid|syntax|mismatch\w*|incompatible)\b`)
+	// lacks matches the words of messages about something that is not there, which may be a part to install.
+	lacks = pattern.Lazy(`(?i)\b(?:not found|no such|cannot (?:open|find|load|import|locate|resolve|access)|can.t (?:open|find|load|locate|resolve)|could not|couldn.t|missing|unable to|not supported|unsupported|unavailable|installed|version \d|library|librar\w+|package|modules?\b.*(?:unknown|failed)|no code for|does not exist|unbound module|unknown package|failed to load)\b`)
 	// noFile matches the lines in which runtimes report a missing file. One of its groups is the path.
 	noFile = pattern.Lazy(`(?:[Nn]o such file or directory)(?:, (?:open|stat|scandir|lstat|access))?:? ['"]([^'"]+)['"]|(?:FileNotFoundException|NoSuchFileException): (\S+)|no such file or directory @ \S+ - (\S+)`)
 	// made matches the paths of directories and files that an installation or a build makes.
@@ -106,7 +112,42 @@ func (j *judgement) ownFault() *fault {
 	if f := first(j.differs); f != nil {
 		return f
 	}
-	return first(j.said)
+	return first(j.said, blamed)
+}
+
+// blamed finds a diagnostic of any compiler, interpreter or checker: a place in a file of the project with an error,
+// none of which is about the environment or about a part that is missing.
+func blamed(o *output) *fault {
+	var found *fault
+	for i := max(0, len(o.tail)-200); i < len(o.tail); i++ {
+		at := diagnosed().FindStringSubmatchIndex(o.tail[i])
+		if at == nil {
+			continue
+		}
+		l := o.tail[i]
+		file := ""
+		for g := 2; g < len(at) && file == ""; g += 2 {
+			if at[g] >= 0 {
+				file = l[at[g]:at[g+1]]
+			}
+		}
+		if foreign(file) || !codeName().MatchString(file) {
+			continue
+		}
+		message := l[:at[0]] + l[at[1]:]
+		for k := i + 1; k < min(len(o.tail), i+7) && !diagnosed().MatchString(o.tail[k]); k++ {
+			if t := strings.TrimSpace(o.tail[k]); t != "" && !quotes(o.tail[k]) && !strings.HasPrefix(t, "^") {
+				message += "\n" + t
+			}
+		}
+		if outside().MatchString(message) || lacks().MatchString(message) {
+			return nil
+		}
+		if found == nil && faulty().MatchString(message) {
+			found = &fault{hit: o.at(i), why: "a tool names an error at a place in the code"}
+		}
+	}
+	return found
 }
 
 // differs finds a unified difference at the end of the output. With it a script of the project shows that two things
@@ -303,7 +344,8 @@ func ownScript(name string, words []string) bool {
 	switch name {
 	case "git":
 		return slices.Contains(words, "commit") || slices.Contains(words, "push") // commit and push run the hooks of the project
-	case "python", "node", "ruby", "perl", "php", "java", "sh", "bash", "dash", "zsh", "tsx", "ts-node", "deno", "lua", "awk", "gawk", "mawk":
+	case "python", "node", "ruby", "perl", "php", "java", "sh", "bash", "dash", "zsh", "tsx", "ts-node", "deno", "lua", "awk", "gawk", "mawk", "Rscript", "guile", "escript", "elixir",
+		"tclsh", "nim", "julia", "ocaml", "runghc", "octave":
 		for _, a := range words[1:] {
 			if a == "-m" || a == "-c" || a == "-e" {
 				return false

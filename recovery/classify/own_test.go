@@ -37,6 +37,11 @@ func TestOwnFault(t *testing.T) {
 		{"a fault of another's program below a shell", "bash run.sh", Exit{Code: 1}, "", "run.sh: line 3:   962 Segmentation fault      zorkctl apply\n", false},
 		{"killed below make", "make test", Exit{Code: 2}, "./app\n", "make: *** [Makefile:2: test] Killed\n", false},
 		{"no word", "bash check.sh", Exit{Code: 1}, "", "", false},
+		{"a compiler that superloop does not know", "fancyc main.fc", Exit{Code: 1}, "", "main.fc(5, 27) Error: undeclared field: 'price'\n", true},
+		{"the same, about a part that is missing", "fancyc main.fc", Exit{Code: 1}, "", "main.fc(2, 8) Error: cannot open file: jester\n", false},
+		{"a place, then the error", "fancyc main.fc", Exit{Code: 1}, "", "File \"main.fc\", line 2, characters 35-46:\n2 | let a = b\nError: This expression has type int\n", true},
+		{"a place in an installed library", "fancyc main.fc", Exit{Code: 1}, "", "/usr/lib/fancy/net.fc(5, 27) Error: undeclared field: 'price'\n", false},
+		{"a place, and the network", "fancyc main.fc", Exit{Code: 1}, "", "main.fc(5, 27) Error: connection refused by 127.0.0.1\n", false},
 		{"superloop's own limit", "python3 app.py", Exit{Code: 1, TimedOut: true}, "", "Traceback (most recent call last):\n  File \"/repo/app.py\", line 4, in <module>\n    take(3)\nStockError: not enough of 3\n", false},
 	} {
 		f, err := c.Classify(context.Background(), Input{Command: tc.command, Exit: tc.exit, Stdout: strings.NewReader(tc.stdout), Stderr: strings.NewReader(tc.stderr)})
