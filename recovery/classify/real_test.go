@@ -43,7 +43,7 @@ type realCase struct {
 // the reports of tests, monorepos and other languages, last was judged first when
 // fresh had been tuned for: 91, 84 and 90 %. It was looked at afterwards.
 var bars = map[string][3]float64{"dev": {0.99, 0.98, 0.98}, "held": {0.98, 0.94, 0.96}, "fresh": {0.97, 0.92, 0.88}, "last": {0.97, 0.92, 0.88},
-	"wide": {0.9, 0.8, 0.8}}
+	"wide": {0.92, 0.86, 0.91}}
 
 // score counts what was judged rightly.
 type score struct{ cases, code, side, category, cure, dangerous int }
