@@ -80,6 +80,14 @@ func title(q Question) string {
 	return titles[q.Type]
 }
 
+// Kinds says in words what a command is about, how bad it is and how sure its proposer is, as far as these are known.
+func Kinds(category, severity, confidence string) string {
+	if confidence != "" {
+		confidence += " confidence"
+	}
+	return strings.Join(slices.DeleteFunc([]string{category, severity, confidence}, func(s string) bool { return s == "" }), ", ")
+}
+
 func (p *page) command(q Question, c *Command) {
 	s := string(c.Text)
 	by := text.Display(c.Source)
@@ -91,11 +99,7 @@ func (p *page) command(q Question, c *Command) {
 	p.field("directory", fmt.Sprintf("%s (device %d, inode %d)", text.Display(absolute(q.Repo, c.WorkingDir)), c.Dev, c.Ino))
 	p.field("timeout", c.Timeout().String())
 	p.foreign("network", c.Network)
-	kind := []string{text.Display(c.Category), text.Display(c.Severity)}
-	if c.Confidence != "" {
-		kind = append(kind, text.Display(c.Confidence)+" confidence")
-	}
-	p.field("category", strings.Join(slices.DeleteFunc(kind, func(s string) bool { return s == "" }), ", "))
+	p.foreign("category", Kinds(c.Category, c.Severity, c.Confidence))
 	p.foreign("cause", c.RootCause)
 	p.foreign("expected", c.ExpectedOutcome)
 	p.foreign("failure", c.ErrorPattern)

@@ -41,13 +41,15 @@ import (
 //  5. listed, and a pattern of require_human fits, and
 //     strict_require_human is set                            -> human
 //  6. listed, and a pinned input has changed, or the policy
-//     requires a sandbox and there is none                   -> human
+//     requires a sandbox and there is none, or its proposer
+//     is less sure than ask_below_confidence                 -> human
 //     listed otherwise                                       -> auto
 //  7. a pattern of require_human fits                        -> human
 //  8. on_unknown: escalate -> human, deny -> deny, allow -> auto. With allow the
 //     verdict is human if the command is privileged, if it touches superloop's own
 //     files, if it is opaque or runs a program of the repository and there are
-//     patterns, if allow was not accepted here, or if a required sandbox is missing.
+//     patterns, if allow was not accepted here, if a required sandbox is missing, or if the proposer is too
+//     unsure.
 //  9. anything else                                          -> human
 //
 // The caller passes the verdict to Limit, which can only make it stricter.
@@ -157,7 +159,7 @@ func (d *decision) listed(entry int) {
 		d.say(action.Human, RuleGuard, "", "it is listed, but what it reads is not what it was: %s", text.Display(d.facts.Changed))
 		return
 	}
-	if !d.confined() {
+	if !d.confined() || !d.certain() {
 		return
 	}
 	d.say(action.Auto, RuleAutoApprove, "", "it stands in auto_approve, byte for byte (entry %d)", entry+1)
@@ -167,6 +169,15 @@ func (d *decision) listed(entry int) {
 func (d *decision) confined() bool {
 	if d.Settings.Sandbox.Required && !d.facts.Confined {
 		d.say(action.Human, RuleSandbox, "", "sandbox.required is set, and commands are not confined here")
+		return false
+	}
+	return true
+}
+
+// certain returns false, and sets verdict human, when the proposer of the command is less sure than the policy wants.
+func (d *decision) certain() bool {
+	if action.Below(d.Confidence, d.Settings.AskBelow) {
+		d.say(action.Human, RuleConfidence, "", "whoever proposes it is unsure (confidence %s), and ask_below_confidence is %s", d.Confidence, d.Settings.AskBelow)
 		return false
 	}
 	return true
@@ -218,7 +229,7 @@ func (d *decision) allow() {
 		d.say(action.Human, RuleOpaque, o.Part, "it is not listed, and nobody can compare a program of the repository with require_human: %s", o.Why)
 	case !d.facts.LooseOK:
 		d.say(action.Human, RuleLoose, "", "no list names it, and on_unknown is allow, but nothing confines commands here and nobody has accepted that")
-	case d.confined():
+	case d.confined() && d.certain():
 		d.say(action.Auto, RuleUnknown, "", "no list names it, and on_unknown is allow")
 	}
 }
@@ -311,6 +322,7 @@ const (
 	RuleInternal    = "internal"       // human: there is no policy, the policy is faulty, or the decision failed
 	RuleDisabled    = "disabled"       // human: recovery is not enabled
 	RuleSandbox     = "sandbox"        // human: sandbox.required is set, and commands are not confined
+	RuleConfidence  = "confidence"     // human: the proposer is less sure than ask_below_confidence
 	RuleBudget      = "budget"         // human: max_auto_recoveries_per_run is used up
 	RuleCooldown    = "cooldown"       // human: the last automatic recovery began too recently
 	RuleRejected    = "rejected_twice" // deny: operators have rejected the proposal twice in this run
@@ -328,6 +340,7 @@ type Command struct {
 	WorkingDir string // WorkingDir is the requested directory; "" is ".". Decide only shows it.
 	// DirProblem says why WorkingDir is not a directory inside the repository (see workdir.Root), or is "".
 	DirProblem string
+	Confidence string // how sure the proposer is: high, medium, low; "" when nobody has said it
 }
 
 // Facts are the facts about the world that Decide needs. The zero value knows nothing and gives the strictest verdicts.

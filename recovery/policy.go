@@ -307,6 +307,8 @@ type Settings struct {
 	MaxAuto         int    `json:"max_auto_recoveries_per_run"` // the maximum number of automatic recoveries in one run
 	CooldownSeconds int    `json:"cooldown_seconds"`            // the minimum time between two automatic recoveries
 	OnCooldown      string `json:"on_cooldown"`
+	// AskBelow asks an operator about a listed command whose proposer is less sure than this: low (never), medium or high.
+	AskBelow string `json:"ask_below_confidence"`
 	// StrictRequireHuman lets every pattern of require_human win over an entry of auto_approve.
 	StrictRequireHuman bool `json:"strict_require_human"`
 	// AllowPrivileged lets a listed command use sudo and similar programs.
@@ -345,7 +347,7 @@ type PolicyTest struct {
 func Defaults() Settings {
 	return Settings{
 		Enabled: true, Remediation: true, AutoApprove: []string{}, RequireHuman: []string{"*"}, OnUnknown: UnknownEscalate,
-		MaxAuto: 3, CooldownSeconds: 60, OnCooldown: CooldownEscalate, MaxTimeoutSeconds: 900,
+		MaxAuto: 3, CooldownSeconds: 60, OnCooldown: CooldownEscalate, AskBelow: action.Medium, MaxTimeoutSeconds: 900,
 		Guard: GuardScripts, Network: NetworkFull, EnvPassthrough: []string{}, Entries: map[string]EntrySettings{},
 		Sandbox: Sandbox{Caches: []string{}}, Tests: []PolicyTest{},
 	}
@@ -378,10 +380,15 @@ func (s Settings) digest() (string, error) {
 	if err := text.Reason(dec.Decode(&plain)); err != nil {
 		return "", fmt.Errorf("reading the policy back: %w", err)
 	}
-	// The key first_aid is newer than the others. It is left out at its default, so that the digests of policies
-	// without it stay valid.
-	if m, ok := plain.(map[string]any); ok && s.Remediation {
-		delete(m, "first_aid")
+	// The keys first_aid and ask_below_confidence are newer than the others. They are left out at their defaults, so that
+	// the digests of policies without them stay valid.
+	if m, ok := plain.(map[string]any); ok {
+		if s.Remediation {
+			delete(m, "first_aid")
+		}
+		if s.AskBelow == action.Medium {
+			delete(m, "ask_below_confidence")
+		}
 	}
 	var canonical bytes.Buffer
 	enc := json.NewEncoder(&canonical)

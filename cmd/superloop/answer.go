@@ -22,7 +22,6 @@ import (
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/control"
 	"github.com/superloop/superloop/loop/journal"
-	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/loop/local"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/action"
@@ -248,51 +247,6 @@ func (a *app) takenUp(p place, what string) string {
 		return ""
 	}
 	return a.here(fmt.Sprintf("next: superloop run --loop %s   (no supervisor is running; the next run takes %s up)\n", p.id, what))
-}
-
-// inboxItem is one question in the output of inbox --json.
-type inboxItem struct {
-	Loop    string             `json:"loop_id"`
-	Repo    string             `json:"repo"`
-	ID      string             `json:"id"`
-	Digest  string             `json:"digest"`
-	Type    string             `json:"type"`
-	Reason  string             `json:"reason"`
-	Command string             `json:"command,omitempty"`
-	Errors  []string           `json:"errors,omitempty"`
-	Details string             `json:"details,omitempty"`
-	Since   time.Time          `json:"since"`
-	Waiting int64              `json:"waiting_ms"`
-	Blocks  bool               `json:"blocks"`
-	Lapsed  bool               `json:"lapsed,omitempty"`
-	Actions escalation.Actions `json:"actions"`
-}
-
-func (a *app) inbox(c *cli.Context) error {
-	root, err := layout.StateRoot(a.env("XDG_STATE_HOME"))
-	if err != nil {
-		return err
-	}
-	items, damaged := escalation.Inbox(root, time.Now())
-	list := []inboxItem{}
-	for _, it := range items {
-		q := it.Record.Question
-		x := inboxItem{Loop: q.Loop, Repo: q.Repo, ID: q.ID, Digest: it.Record.Digest, Type: string(q.Type), Reason: q.Reason,
-			Since: q.Created, Waiting: it.Waiting.Milliseconds(), Blocks: q.Blocking(), Lapsed: it.Lapsed, Actions: it.Record.Actions()}
-		if q.Command != nil {
-			x.Command = string(q.Command.Text)
-		} else { // approve-recovery shows them for a command; for other questions only inbox does
-			x.Errors, x.Details = q.Errors, q.Details
-		}
-		list = append(list, x)
-	}
-	if err := a.report(c, map[string]any{"waiting": list}, "inbox", list); err != nil {
-		return err
-	}
-	if damaged != nil {
-		return failf(exitFailed, "superloop status", "a record cannot be read: %w", damaged)
-	}
-	return nil
 }
 
 // judgeEdit judges the command of --edit by the loop's policy. An operator may approve it whatever the verdict is, but

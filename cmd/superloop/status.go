@@ -165,7 +165,11 @@ func printStanding(w io.Writer, s standing, now time.Time) {
 	}
 	line("because", cmp.Or(s.Detail, s.Reason))
 	if s.Recovery != nil && s.Recovery.Attempt.Command != "" {
-		line("recovery", fmt.Sprintf("%d (%s, %s): %s", s.Recovery.N, s.Recovery.Category, s.Recovery.Verdict, text.Display(s.Recovery.Attempt.Command)))
+		line("recovery", fmt.Sprintf("%d (%s; %s): %s", s.Recovery.N, escalation.Kinds(s.Recovery.Category, s.Recovery.Severity, s.Recovery.Attempt.Confidence),
+			s.Recovery.Verdict, text.Display(s.Recovery.Attempt.Command)))
+		for _, e := range s.Recovery.Evidence[:min(len(s.Recovery.Evidence), 3)] {
+			line("evidence", e)
+		}
 	}
 	if s.Seen != nil {
 		line("proposal", fmt.Sprintf("the %s is about to propose: %s (%s)", s.Seen.Role, text.Display(s.Seen.Command), s.Seen.Verdict))
@@ -329,4 +333,60 @@ func (a *app) list(c *cli.Context) error {
 		}
 		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s", s.LoopID, s.Status, iteration, last, pid)
 	})
+}
+
+// inboxItem is one question in the output of inbox --json.
+type inboxItem struct {
+	Loop    string `json:"loop_id"`
+	Repo    string `json:"repo"`
+	ID      string `json:"id"`
+	Digest  string `json:"digest"`
+	Type    string `json:"type"`
+	Reason  string `json:"reason"`
+	Command string `json:"command,omitempty"`
+	// These are of a command: what it is about, how bad that is, how sure its proposer is, and what supports it.
+	Category   string   `json:"category,omitempty"`
+	Severity   string   `json:"severity,omitempty"`
+	Confidence string   `json:"confidence,omitempty"`
+	RootCause  string   `json:"root_cause,omitempty"`
+	Evidence   []string `json:"evidence,omitempty"`
+
+	Errors  []string           `json:"errors,omitempty"`
+	Details string             `json:"details,omitempty"`
+	Since   time.Time          `json:"since"`
+	Waiting int64              `json:"waiting_ms"`
+	Blocks  bool               `json:"blocks"`
+	Lapsed  bool               `json:"lapsed,omitempty"`
+	Actions escalation.Actions `json:"actions"`
+}
+
+// Kinds says the three words about a command in one line.
+func (i inboxItem) Kinds() string { return escalation.Kinds(i.Category, i.Severity, i.Confidence) }
+
+func (a *app) inbox(c *cli.Context) error {
+	root, err := layout.StateRoot(a.env("XDG_STATE_HOME"))
+	if err != nil {
+		return err
+	}
+	items, damaged := escalation.Inbox(root, time.Now())
+	list := []inboxItem{}
+	for _, it := range items {
+		q := it.Record.Question
+		x := inboxItem{Loop: q.Loop, Repo: q.Repo, ID: q.ID, Digest: it.Record.Digest, Type: string(q.Type), Reason: q.Reason,
+			Since: q.Created, Waiting: it.Waiting.Milliseconds(), Blocks: q.Blocking(), Lapsed: it.Lapsed, Actions: it.Record.Actions()}
+		if q.Command != nil {
+			x.Command, x.Category, x.Severity, x.Confidence = string(q.Command.Text), q.Command.Category, q.Command.Severity, q.Command.Confidence
+			x.RootCause, x.Evidence = q.Command.RootCause, q.Command.Evidence
+		} else { // approve-recovery shows them for a command; for other questions only inbox does
+			x.Errors, x.Details = q.Errors, q.Details
+		}
+		list = append(list, x)
+	}
+	if err := a.report(c, map[string]any{"waiting": list}, "inbox", list); err != nil {
+		return err
+	}
+	if damaged != nil {
+		return failf(exitFailed, "superloop status", "a record cannot be read: %w", damaged)
+	}
+	return nil
 }

@@ -104,7 +104,7 @@ func (c *Command) env(m Message) []string {
 	for _, field := range [][2]string{
 		{"EVENT", string(m.Kind)}, {"ID", m.ID}, {"ESCALATION", m.Escalation}, {"LOOP", m.Loop}, {"REPO", m.Repo},
 		{"ITERATION", strconv.Itoa(m.Iteration)}, {"TYPE", m.Type}, {"STATUS", m.Status}, {"REASON", m.Reason},
-		{"COMMAND", m.Command}, {"CATEGORY", m.Category}, {"DIGEST", m.Digest}, {"APPROVE", m.Actions.Approve},
+		{"COMMAND", m.Command}, {"CATEGORY", m.Category}, {"SEVERITY", m.Severity}, {"CONFIDENCE", m.Confidence}, {"DIGEST", m.Digest}, {"APPROVE", m.Actions.Approve},
 		{"REJECT", m.Actions.Reject}, {"MANUAL", m.Actions.Manual}, {"BY", m.By}, {"TITLE", Title(m)},
 	} {
 		env = append(env, "SUPERLOOP_NOTIFY_"+field[0]+"="+OneLine(field[1], envField))

@@ -69,9 +69,10 @@ func opened(escalation string) Message {
 	return Message{
 		ID: escalation + ":opened", Escalation: escalation, Kind: Opened, Loop: "web", Repo: "/srv/shop", Iteration: 6,
 		Type: "recovery_approval_required", Status: "pending", Reason: `matches require_human "*"`, Command: "bun install",
-		WorkingDir: ".", Category: "dependency", RootCause: "node_modules is missing", Digest: "sha256:0123456789abcdef",
-		Actions: Actions{Approve: "superloop approve-recovery --loop web", Reject: "superloop reject-recovery --loop web", Manual: "superloop resolve-recovery --loop web"},
-		Created: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC),
+		WorkingDir: ".", Category: "dependency", Severity: "blocking", Confidence: "high", RootCause: "node_modules is missing", Digest: "sha256:0123456789abcdef",
+		Evidence: []string{"test-output.txt:3: no such module"},
+		Actions:  Actions{Approve: "superloop approve-recovery --loop web", Reject: "superloop reject-recovery --loop web", Manual: "superloop resolve-recovery --loop web"},
+		Created:  time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC),
 	}
 }
 

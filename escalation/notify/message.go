@@ -3,11 +3,13 @@ package notify
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/internal/redact"
 	"github.com/superloop/superloop/internal/text"
 )
@@ -52,7 +54,10 @@ type Message struct {
 	Command    string    `json:"command,omitempty"`
 	WorkingDir string    `json:"working_dir,omitempty"`
 	Category   string    `json:"category,omitempty"`
+	Severity   string    `json:"severity,omitempty"`   // blocking, degraded
+	Confidence string    `json:"confidence,omitempty"` // high, medium, low
 	RootCause  string    `json:"root_cause,omitempty"`
+	Evidence   []string  `json:"evidence,omitempty"` // lines that support the root cause; at most maxEvidence are sent
 	Digest     string    `json:"digest,omitempty"`
 	Actions    Actions   `json:"actions,omitzero"`
 	By         string    `json:"by,omitempty"`
@@ -63,6 +68,7 @@ type Message struct {
 
 const (
 	maxID       = 512
+	maxEvidence = 5
 	maxField    = 8 << 10  // bytes
 	maxCommand  = 64 << 10 // bytes; the limit of a whole recovery.json
 	titleName   = 80       // characters of a name in a title
@@ -84,15 +90,26 @@ func (m Message) check() error {
 	return nil
 }
 
+// Kinds returns the category, the severity and the confidence in words.
+func (m Message) Kinds() string { return escalation.Kinds(m.Category, m.Severity, m.Confidence) }
+
 // texts returns pointers to all text fields except ID and Kind.
 func (m *Message) texts() []*string {
-	return []*string{&m.Escalation, &m.Loop, &m.Repo, &m.Type, &m.Status, &m.Reason, &m.Command, &m.WorkingDir,
-		&m.Category, &m.RootCause, &m.Digest, &m.Actions.Approve, &m.Actions.Reject, &m.Actions.Manual, &m.By, &m.Note}
+	var evidence []*string
+	for i := range m.Evidence {
+		evidence = append(evidence, &m.Evidence[i])
+	}
+	return append(evidence, &m.Escalation, &m.Loop, &m.Repo, &m.Type, &m.Status, &m.Reason, &m.Command, &m.WorkingDir,
+		&m.Category, &m.Severity, &m.Confidence, &m.RootCause, &m.Digest, &m.Actions.Approve, &m.Actions.Reject, &m.Actions.Manual, &m.By, &m.Note)
 }
 
 // prepared removes known secrets from m and shortens its fields, so that an Outbox may store it and send it through any
 // channel.
 func (m Message) prepared(secrets *redact.Replacer) Message {
+	m.Evidence = slices.Clone(m.Evidence)
+	if shown := maxEvidence - 1; len(m.Evidence) > maxEvidence {
+		m.Evidence = append(m.Evidence[:shown:shown], fmt.Sprintf("and %d more lines", len(m.Evidence)-shown))
+	}
 	for _, field := range m.texts() {
 		bound := maxField
 		if field == &m.Command {
@@ -154,8 +171,11 @@ func Text(m Message) string {
 	b.WriteString(Title(m) + "\n")
 	line("Type", m.Type)
 	line("Reason", m.Reason)
-	line("Category", m.Category)
+	line("Category", m.Kinds())
 	line("Root cause", m.RootCause)
+	for _, e := range m.Evidence {
+		line("Evidence", e)
+	}
 	if m.Command != "" {
 		command, marks := Visible(m.Command)
 		fmt.Fprintf(&b, "Command, in %s:\n    %s\n", OneLine(cmp.Or(m.WorkingDir, "."), lineField), strings.ReplaceAll(command, "\n", "\n    "))

@@ -3,6 +3,7 @@ package notify
 import (
 	"encoding/base64"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
+
+	"github.com/superloop/superloop/internal/redact"
 )
 
 func TestVisible(t *testing.T) {
@@ -150,8 +153,9 @@ func TestTextOfEachKind(t *testing.T) {
 	want := `superloop: loop web needs an operator
 Type: recovery_approval_required
 Reason: matches require_human "*"
-Category: dependency
+Category: dependency, blocking, high confidence
 Root cause: node_modules is missing
+Evidence: test-output.txt:3: no such module
 Command, in .:
     bun<U+200B> install
 Note: the command has 1 hidden or repeated character, written here as <...>
@@ -166,6 +170,24 @@ Expires: 2026-05-01T13:00:00Z
 `
 	if got := Text(m); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestEvidenceIsBounded(t *testing.T) {
+	t.Parallel()
+	m := opened("e1")
+	m.Evidence = []string{"1", "2", "3", "4", "the s3cr3t-token", "6", "7"}
+	secrets := redact.Values([]string{"s3cr3t-token"})
+	first := m.prepared(secrets)
+	if want := []string{"1", "2", "3", "4", "and 3 more lines"}; !slices.Equal(first.Evidence, want) {
+		t.Errorf("got %q, want %q", first.Evidence, want)
+	}
+	if again := first.prepared(secrets); !slices.Equal(again.Evidence, first.Evidence) {
+		t.Errorf("the second time: %q", again.Evidence)
+	}
+	m.Evidence = m.Evidence[4:5]
+	if got := m.prepared(secrets).Evidence[0]; strings.Contains(got, "s3cr3t") || m.Evidence[0] != "the s3cr3t-token" {
+		t.Errorf("got %q of %q", got, m.Evidence[0])
 	}
 }
 

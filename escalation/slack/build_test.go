@@ -30,6 +30,7 @@ func with(change func(*notify.Message)) notify.Message {
 func everywhere(s string) notify.Message {
 	return with(func(m *notify.Message) {
 		m.Loop, m.Repo, m.Type, m.Reason, m.Command, m.WorkingDir, m.Category, m.RootCause = s, s, s, s, s, s, s, s
+		m.Severity, m.Confidence, m.Evidence = s, s, []string{s}
 		m.Digest, m.Actions.Approve, m.Actions.Reject, m.Actions.Manual, m.By, m.Note = s, s, s, s, s, s
 	})
 }

@@ -45,7 +45,8 @@ func opened() notify.Message {
 	return notify.Message{
 		ID: "e1:opened", Escalation: "e1", Kind: notify.Opened, Loop: "web", Repo: "/srv/shop", Iteration: 6,
 		Type: "recovery_approval_required", Status: "pending", Reason: `the command matches require_human "*"`, Command: "bun install",
-		WorkingDir: ".", Category: "dependency", RootCause: "node_modules is missing", Digest: digest,
+		WorkingDir: ".", Category: "dependency", Severity: "blocking", Confidence: "high", RootCause: "node_modules is missing", Digest: digest,
+		Evidence: []string{"test-output.txt:3: no such module"},
 		Actions: notify.Actions{Approve: "superloop approve-recovery --loop web", Reject: "superloop reject-recovery --loop web",
 			Manual: "superloop resolve-recovery --loop web --note 'done'"},
 		Created: created, Expires: created.Add(24 * time.Hour),

@@ -218,7 +218,8 @@ func (b *builder) status(m notify.Message) {
 		b.section("*Note*", m.Note)
 		return
 	}
-	b.section(with("*What failed*", m.Category), m.RootCause)
+	b.section(with("*What failed*", m.Kinds()), m.RootCause)
+	b.section("*Evidence*", strings.Join(m.Evidence, "\n"))
 	b.section(why, m.Reason)
 	b.section("*Note*", m.Note)
 }

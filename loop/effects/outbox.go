@@ -168,6 +168,7 @@ func message(rec escalation.Record, kind notify.Kind, n int) notify.Message {
 	}
 	if c := q.Command; c != nil {
 		m.Command, m.WorkingDir, m.Category, m.RootCause = string(c.Text), c.WorkingDir, c.Category, c.RootCause
+		m.Severity, m.Confidence, m.Evidence = c.Severity, c.Confidence, c.Evidence
 	}
 	if a := rec.Answer; a != nil {
 		m.By, m.Note = a.By.String(), a.Note

@@ -23,6 +23,20 @@ type Action struct {
 	Digest     string `json:"attempt_digest"`             // Digest is the result of function Digest for Command and WorkingDir.
 }
 
+// The words for how sure the proposer of a command is, from the least to the most.
+const (
+	Low    = "low"
+	Medium = "medium"
+	High   = "high"
+)
+
+// Below reports whether a confidence is lower than another. A word that is none of the three, such as "", is below
+// nothing, and nothing is below it.
+func Below(confidence, least string) bool {
+	rank := map[string]int{Low: 1, Medium: 2, High: 3}
+	return rank[confidence] > 0 && rank[confidence] < rank[least]
+}
+
 // Draft is a command that nobody has picked for execution yet.
 type Draft struct {
 	Command    string `json:"command,omitempty"`

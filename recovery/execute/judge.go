@@ -63,7 +63,7 @@ func (b Basis) Drift(now Basis) []string {
 // directory is not usable, or if inputs are unreadable, the verdict says so. An error means that Judge cannot give a
 // verdict, because the repository is gone or the confinement of commands cannot be measured.
 func (x *Executor) Judge(ctx context.Context, a action.Action, b recovery.Budget) (Judgement, error) {
-	cmd := recovery.Command{Text: a.Command, WorkingDir: a.WorkingDir}
+	cmd := recovery.Command{Text: a.Command, WorkingDir: a.WorkingDir, Confidence: a.Confidence}
 	place, err := sandbox.Resolve(x.Repo, a.WorkingDir)
 	var none *workdir.Error
 	switch {

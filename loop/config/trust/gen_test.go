@@ -79,6 +79,7 @@ func drawRecovery(t *rapid.T) obj {
 	put(t, r, "max_auto_recoveries_per_run", 0, 3, 7)
 	put(t, r, "cooldown_seconds", 0, 60, 90)
 	put(t, r, "on_cooldown", "escalate", "wait")
+	put(t, r, "ask_below_confidence", "low", "medium", "high")
 	put(t, r, "max_timeout_seconds", 1, 900, 1000)
 	put(t, r, "allow_privileged", true, false)
 	put(t, r, "guard", "scripts", "strict", "off")

@@ -45,6 +45,8 @@ func TestPolicyKeys(t *testing.T) {
 		{`{}`, `{"cooldown_seconds":100}`, `- cooldown_seconds 60>100`, `{"cooldown_seconds":100,"enabled":true}`},
 		{`{}`, `{"cooldown_seconds":9}`, `+ cooldown_seconds 60>9`, `{"enabled":true}`},
 		{`{}`, `{"cooldown_seconds":1.5}`, `+ cooldown_seconds 60>1.5`, `{"enabled":true}`},
+		{`{}`, `{"ask_below_confidence":"low"}`, `+ ask_below_confidence medium>low`, `{"enabled":true}`},
+		{`{"ask_below_confidence":"medium"}`, `{"ask_below_confidence":"high"}`, `- ask_below_confidence medium>high`, `{"ask_below_confidence":"high","enabled":true}`},
 		{`{}`, `{"on_cooldown":"wait"}`, `+ on_cooldown escalate>wait`, `{"enabled":true}`},
 		{`{"on_cooldown":"wait"}`, `{}`, `- on_cooldown wait>escalate`, `{"enabled":true}`},
 		{`{}`, `{"max_timeout_seconds":1000}`, `+ max_timeout_seconds 900>1000`, `{"enabled":true}`},

@@ -50,9 +50,11 @@ func powerOf(t interface{ Fatalf(string, ...any) }, c *config.Config) power {
 		s := policy.Settings
 		for _, confined := range []bool{true, false} {
 			for _, command := range commands {
-				v := recovery.Decide(policy, recovery.Command{Text: command}, recovery.Facts{LooseOK: true, Confined: confined})
-				if s.Enabled && v.Decision == action.Auto {
-					p.auto[fmt.Sprintf("%s|%s|%v", l.ID, command, confined)] = true
+				for _, sure := range []string{"", action.Low, action.Medium} {
+					v := recovery.Decide(policy, recovery.Command{Text: command, Confidence: sure}, recovery.Facts{LooseOK: true, Confined: confined})
+					if s.Enabled && v.Decision == action.Auto {
+						p.auto[fmt.Sprintf("%s|%s|%s|%v", l.ID, command, sure, confined)] = true
+					}
 				}
 			}
 		}

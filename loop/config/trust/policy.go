@@ -51,6 +51,7 @@ func keys() []key {
 		{"max_auto_recoveries_per_run", json.Number("3"), lower, "fewer commands run without an operator in one run", "more commands would run without an operator in one run"},
 		{"cooldown_seconds", json.Number("60"), higher, "more time passes between two commands", "less time would pass between two commands"},
 		{"on_cooldown", "escalate", ranked("escalate", "wait"), "an operator is asked during the cooldown", "a command would run after the cooldown without an operator"},
+		{"ask_below_confidence", "medium", ranked("high", "medium", "low"), "an operator is asked about more proposals that are unsure", "more unsure proposals would run without an operator"},
 		{"max_timeout_seconds", json.Number("900"), lower, "commands may run for a shorter time", "commands could run for a longer time"},
 		{"first_aid", true, ranked(false, true), "superloop would run no remedy that it finds itself", "superloop could run remedies that it finds itself"},
 		{"allow_privileged", false, ranked(false, true), "no listed command may use sudo and its kin", "listed commands could use sudo and its kin"},

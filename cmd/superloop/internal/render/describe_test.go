@@ -104,7 +104,7 @@ var sentences = []struct {
 	{"recovery_seen", `{"role":"tester","category":"dependency","command":"npm ci","verdict":"auto"}`,
 		"the tester, which still runs, is about to propose (dependency): npm ci; it may run, if it stays so"},
 	{"recovery_proposed", `{"n":1,"source":"tester","role":"tester","category":"dependency","severity":"blocking","command":"npm ci","working_dir":".","confidence":"high","root_cause":"the lock file changed","verdict":"auto","rule":"auto_approve","reason":"it stands in auto_approve"}`,
-		"recovery 1, by the tester (dependency, high confidence): npm ci, since the lock file changed; it may run: it stands in auto_approve"},
+		"recovery 1, by the tester (dependency, blocking, high confidence): npm ci, since the lock file changed; it may run: it stands in auto_approve"},
 	{"recovery_proposed", `{"n":1,"source":"superloop","category":"config","command":"rm\nx","working_dir":"web","fallback":true,"verdict":"human","rule":"require_human","reason":"a pattern"}`,
 		"recovery 1, its fallback: rm<newline>x (in web); an operator decides: a pattern"},
 	{"recovery_proposed", `{"n":1,"role":"tester","command":"x","verdict":"auto","reason":"cooldown","not_before":"0001-01-01T00:00:00Z"}`, "recovery 1, by the tester: x; it may run: cooldown"},
