@@ -1,9 +1,11 @@
 package loop
 
+import "github.com/superloop/superloop/recovery/action"
+
 // Rules of a proposal that superloop keeps and does not judge. No human is asked about one.
 const (
 	RuleNothingFailed = "nothing_failed" // the tests pass, and nothing else has failed
-	RuleDone          = "already_done"   // superloop has run this very command in this iteration, and the tests pass since
+	RuleDone          = "already_done"   // superloop has run this command in this iteration, with success, and nothing failed since
 )
 
 // ProposalSkipped says that superloop took a proposal and did not judge it, because there is nothing to repair. Rule is
@@ -29,9 +31,23 @@ func (s State) NothingFailed() bool {
 	return s.Gates.Tests == "ok" && s.LastGates.Validation != "failed"
 }
 
+// done notes that the recovery's command was executed, and what the tests that ran afterwards showed.
+func (t *turn) done(v Verification) {
+	if r := t.s.Recovery; v.Result == Verified && r.Executed != "" {
+		t.s.Recoveries.Done = &action.Done{N: r.N, Command: r.LastRun.Command, WorkingDir: r.Attempt.WorkingDir, At: t.now, Why: v.Why}
+	}
+}
+
+// undone forgets what was done: something has failed, or another command has begun, so it may be needed again.
+func (t *turn) undone() { t.s.Recoveries.Done = nil }
+
 func (t *turn) proposalSkipped(f ProposalSkipped) {
 	t.s.Recovery.Attempt.Command = f.Command
-	t.remember("not needed", f.Reason)
+	outcome := "not needed"
+	if f.Rule == RuleDone {
+		outcome = "already done"
+	}
+	t.remember(outcome, f.Reason)
 	t.leaveRecovery()
 }
 

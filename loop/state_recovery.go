@@ -165,6 +165,8 @@ type Recoveries struct {
 	Rejected map[string]int `json:"rejected,omitempty"` // counts a human's refusals, by the digest of the command
 	Handled  []string       `json:"handled,omitempty"`  // the digests of the proposals of this iteration
 	Ran      []string       `json:"ran,omitempty"`      // the digests of the remedies run in this iteration
+	// Done is the last command if it was executed and confirmed in this iteration, and if nothing has failed since.
+	Done *action.Done `json:"done,omitempty"`
 	// Recent are the last outcomes, oldest first. Problems are the mistakes in the last proposal, for the next tester.
 	Recent   []RecoveryNote `json:"recent,omitempty"`
 	Problems []string       `json:"problems,omitempty"`
@@ -183,6 +185,7 @@ func (r Recoveries) clone() Recoveries {
 	r.Rejected = maps.Clone(r.Rejected)
 	r.Handled = slices.Clone(r.Handled)
 	r.Ran = slices.Clone(r.Ran)
+	r.Done = copied(r.Done)
 	r.Recent = slices.Clone(r.Recent)
 	return r
 }

@@ -75,6 +75,7 @@ func (t *turn) beginIteration(n int) {
 		t.s.Response.Same = SameTests{} // the last iteration had a recovery, so the failure counts anew
 	}
 	t.s.TestFailures, t.s.TestOutputs, t.s.Recoveries.Handled, t.s.Recoveries.Ran = nil, nil, nil, nil
+	t.undone()
 	t.note("iteration_start", iterationFields{StartedAt: t.now})
 	t.enter(p.steps()[0])
 }
@@ -207,6 +208,8 @@ func (t *turn) testsEnded(f TestsEnded) {
 	t.s.TestsFiles = f.Files
 	if f.Status == "ok" {
 		t.s.Diagnosis = nil
+	} else {
+		t.undone()
 	}
 	if t.s.At == stepRecovery {
 		t.recoveryTested(f)

@@ -214,6 +214,7 @@ func (t *turn) executing(f Executing) bool {
 		return false
 	}
 	r := t.s.Recovery
+	t.undone()
 	r.Tries++
 	if r.Plan != nil && r.Plan.Running == nil { // otherwise a human lets a lost command run again
 		if m, _ := r.Plan.Advance(t.now); m.Kind == plan.Run {
@@ -326,6 +327,7 @@ func (t *turn) recoveryTested(f TestsEnded) {
 func (t *turn) verified(v Verification) {
 	r := t.s.Recovery
 	t.note("recovery_verified", verifiedFields{r.N, r.Executed, r.Attempt.Command, v})
+	t.done(v)
 	outcome := "executed, " + v.Result
 	if r.Executed == "" {
 		outcome = "mended by an operator, " + v.Result

@@ -199,6 +199,7 @@ func (t *turn) planTested(f TestsEnded, v Verification) {
 	r := t.s.Recovery
 	if r.Executed != "" {
 		t.note("recovery_verified", verifiedFields{r.N, r.Executed, r.Attempt.Command, v})
+		t.done(v)
 		t.remember("executed, "+v.Result, v.Why)
 	}
 	switch {

@@ -69,6 +69,7 @@ func (t *turn) roleEnded(f RoleEnded) bool {
 		t.issue(e)
 		return true
 	}
+	t.undone()
 	if t.responds() && f.Failure != nil {
 		t.failed(f)
 		return true

@@ -166,7 +166,10 @@ func (r *Recoveries) take(ctx context.Context, e loop.Effect, s loop.State) (loo
 
 // needless returns the rule and the reason for which a proposal is not judged, or two empty strings.
 func needless(s loop.State, p *recovery.Proposal) (rule, reason string) {
+	d := s.Recoveries.Done
 	switch {
+	case recovery.AlreadyDone(d, p.Recovery):
+		return loop.RuleDone, recovery.DoneReason(*d)
 	case s.Gates.Tests == "ok" && slices.Contains(s.Recoveries.Ran, p.Recovery.Digest):
 		return loop.RuleDone, "superloop has run this very command in this iteration, and the tests pass since"
 	case s.NothingFailed():

@@ -37,6 +37,15 @@ func Below(confidence, least string) bool {
 	return rank[confidence] > 0 && rank[confidence] < rank[least]
 }
 
+// Done is a command that superloop has executed, and that the tests have confirmed afterwards.
+type Done struct {
+	N          int       `json:"n"` // the recovery
+	Command    string    `json:"command"`
+	WorkingDir string    `json:"working_dir"`
+	At         time.Time `json:"at"`            // when the tests confirmed it
+	Why        string    `json:"why,omitempty"` // what the tests showed
+}
+
 // Draft is a command that nobody has picked for execution yet.
 type Draft struct {
 	Command    string `json:"command,omitempty"`
