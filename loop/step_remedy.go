@@ -2,6 +2,8 @@ package loop
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/superloop/superloop/recovery/action"
@@ -103,7 +105,7 @@ func (t *turn) suggest(f Classified) bool {
 			continue
 		}
 		r := t.s.Recovery
-		r.Origin, r.N, r.Category, r.Severity, r.RootCause, r.Evidence, r.Attempt = OriginSuggestion, t.s.Recoveries.Proposed+1, f.Category, "blocking", f.Why, f.Evidence, a
+		r.Origin, r.N, r.Category, r.Severity, r.RootCause, r.Evidence, r.Attempt = OriginSuggestion, t.s.Recoveries.Proposed+1, f.Category, "blocking", f.Why, withPast(f.Evidence, o.Experience), a
 		if r.Withheld = o.Withheld; r.Withheld == "" {
 			r.Withheld = "rules have thought of it, and it is not listed"
 		}
@@ -111,6 +113,19 @@ func (t *turn) suggest(f Classified) bool {
 		return true
 	}
 	return false
+}
+
+// pastMark begins the line of evidence that says how a remedy did in this repository before.
+const pastMark = "this remedy: "
+
+// withPast returns evidence with a line about what became of the remedy before. It replaces such a line, and leaves
+// evidence as it is if nothing is known of the remedy.
+func withPast(evidence []string, experience string) []string {
+	out := slices.DeleteFunc(slices.Clone(evidence), func(s string) bool { return strings.HasPrefix(s, pastMark) })
+	if experience == "" {
+		return out
+	}
+	return append(out, pastMark+experience)
 }
 
 // levels records how the levels of the remediation plan have changed.
@@ -133,7 +148,11 @@ func (t *turn) walk() {
 	switch m.Kind {
 	case plan.Run:
 		r.N = t.s.Recoveries.Proposed + 1
-		r.RootCause = r.Plan.Levels[r.Plan.Depth()-1].Failure.Why
+		level := &r.Plan.Levels[r.Plan.Depth()-1]
+		r.RootCause = level.Failure.Why
+		if o, ok := level.Option(m.Option); ok {
+			r.Evidence = withPast(r.Evidence, o.Experience)
+		}
 		r.Attempt = m.Action()
 		if m.WaitMS > 0 {
 			t.waitForMove(m.WaitMS)

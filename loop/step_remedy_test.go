@@ -69,6 +69,38 @@ func TestRemediationRemedies(t *testing.T) {
 	}
 }
 
+// What became of a remedy before stands in the evidence of the recovery, for each remedy its own.
+//
+// Conforms: 002-future-5
+func TestThePastIsEvidence(t *testing.T) {
+	t.Parallel()
+	b := remediationBench(t)
+	first, second, third := remediate(1), remediate(2), remediate(3)
+	first.Experience, second.Experience = "worked 1 of 2 times here", "worked 1 of 1 times here"
+	f := b.diagnosis("s", first, second, third)
+	f.Evidence = []string{"test-output.txt:3: no such module"}
+	b.do(f)
+	want := func(last ...string) {
+		t.Helper()
+		if all := append([]string{"test-output.txt:3: no such module"}, last...); !slices.Equal(b.s.Recovery.Evidence, all) {
+			t.Errorf("%q, want %q", b.s.Recovery.Evidence, all)
+		}
+	}
+	want("this remedy: worked 1 of 2 times here")
+	b.verdict("human")
+	want("this remedy: worked 1 of 1 times here")
+	b.verdict("human")
+	want()
+
+	b = remediationBench(t)
+	f.ID, f.Gate, f.Confidence = b.s.Pending.ID, "propose", 0.9
+	b.do(f)
+	want("this remedy: worked 1 of 2 times here")
+	if len(f.Evidence) != 1 {
+		t.Errorf("the fact became %q", f.Evidence)
+	}
+}
+
 func TestRemediationLeavesAlone(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*Classified){

@@ -22,6 +22,7 @@ import (
 	"github.com/superloop/superloop/loop/local"
 	"github.com/superloop/superloop/recovery/catalog"
 	rules "github.com/superloop/superloop/recovery/classify"
+	"github.com/superloop/superloop/recovery/learn"
 	"github.com/superloop/superloop/recovery/plan"
 	"github.com/superloop/superloop/recovery/plan/walk"
 	"github.com/superloop/superloop/recovery/remedy"
@@ -121,7 +122,7 @@ func (w *walker) ready() (err error) {
 		return fmt.Errorf("getting ready to run commands: %w", err)
 	}
 	w.x = w.executor()
-	w.k.score = w.x.Score
+	w.k.past = w.x.Past
 	return nil
 }
 
@@ -303,4 +304,21 @@ func (w *walker) print(out fixed) {
 	if len(out.Undo) > 0 {
 		fmt.Fprint(p, w.a.here(fmt.Sprintf("to take it back: superloop chain undo %s\n", w.ch.ID)))
 	}
+}
+
+// learn records whether the remedy of the first level has helped, when the chain has run the command again to verify
+// that. If the command fails now with another failure than before, learn records nothing, because nobody knows whether
+// the remedy has helped.
+func (w *walker) learn(ok bool, now plan.Failure) {
+	l := w.ch.Levels[0]
+	o, chosen := l.Option(l.Chosen)
+	same := l.Failure.Signature == now.Signature && l.Failure.Handler == now.Handler
+	if r := w.ch.Running; r == nil || r.Kind != plan.Verify || !chosen || !ok && !same {
+		return
+	}
+	result := learn.Ineffective
+	if ok {
+		result = learn.Verified
+	}
+	w.x.Learn(w.ctx, learn.Outcome{Signature: l.Failure.Signature, Option: o.Key, Command: o.Command, Result: result, ByPerson: l.Picked || w.people[o.Key]})
 }

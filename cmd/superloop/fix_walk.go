@@ -109,6 +109,7 @@ func (w *walker) gate(m plan.Move, j execute.Judgement) (action.Decision, string
 			return w.refused(m, j.Decision, interrupted(w.ctx).Error())
 		}
 		if !yes {
+			w.x.Learn(w.ctx, learn.Outcome{Signature: w.ch.Levels[len(w.ch.Levels)-1].Failure.Signature, Option: m.Option, Command: m.Command, Result: learn.Refused, ByPerson: true})
 			return w.refused(m, j.Decision, "an operator said no")
 		}
 	}
@@ -242,23 +243,6 @@ func how(out execute.Outcome) string {
 		s += ": " + text.Display(last[:min(len(last), 300)])
 	}
 	return s
-}
-
-// learn records whether the remedy of the first level has helped, when the chain has run the command again to verify
-// that. If the command fails now with another failure than before, learn records nothing, because nobody knows whether
-// the remedy has helped.
-func (w *walker) learn(ok bool, now plan.Failure) {
-	l := w.ch.Levels[0]
-	o, chosen := l.Option(l.Chosen)
-	same := l.Failure.Signature == now.Signature && l.Failure.Handler == now.Handler
-	if r := w.ch.Running; r == nil || r.Kind != plan.Verify || !chosen || !ok && !same {
-		return
-	}
-	result := learn.Ineffective
-	if ok {
-		result = learn.Verified
-	}
-	w.x.Learn(w.ctx, learn.Outcome{Signature: l.Failure.Signature, Option: o.Key, Command: o.Command, Result: result, ByPerson: l.Picked || w.people[o.Key]})
 }
 
 // walker walks one chain: it judges each remedy, runs it, and checks whether the remedy has helped.

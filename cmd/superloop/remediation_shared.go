@@ -22,6 +22,7 @@ import (
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/catalog"
 	rules "github.com/superloop/superloop/recovery/classify"
+	"github.com/superloop/superloop/recovery/learn"
 	"github.com/superloop/superloop/recovery/remedy"
 	"github.com/superloop/superloop/recovery/sandbox"
 )
@@ -64,8 +65,8 @@ type aid struct {
 	policy     *recovery.Policy
 	from       render.PolicyFrom
 	probes     rules.Prober // nil: superloop makes no probes
-	// score orders options that are otherwise equal, by what has helped here before. It is nil without such knowledge.
-	score func(signature string) func(option string) float64
+	// past says how options did here before, which adapts and orders them. It is nil without such knowledge.
+	past func(signature string) func(option string) learn.Past
 }
 
 // systems returns the names of the presets that --system takes.
@@ -224,8 +225,8 @@ func (k *aid) explain(ctx context.Context, in rules.Input) (render.Classificatio
 	}
 	s := remedy.Situation{Dir: k.repo, FailedCommand: in.Command}
 	_, s.Listed = k.policy.Listed(in.Command)
-	if k.score != nil {
-		s.Score = k.score(f.Signature)
+	if k.past != nil {
+		s.Past = k.past(f.Signature)
 	}
 	plan := remedy.Resolve(k.cat, f, k.profile, s)
 	return render.NewClassification(k.cat, f, &plan, k.profile, k.policy, k.from), plan, nil

@@ -13,6 +13,7 @@ import (
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/gate"
 	"github.com/superloop/superloop/recovery/failures"
+	"github.com/superloop/superloop/recovery/learn"
 )
 
 // preflightEvery is the time between two runs of a failing environment check while superloop waits for an operator's
@@ -222,6 +223,7 @@ func (a *Approvals) heard(ctx context.Context, s loop.State, rec escalation.Reco
 		}
 	case escalation.Rejected:
 		f.Method = loop.MethodReject
+		a.refused(ctx, s)
 	case escalation.Resolved:
 		f.Method = loop.MethodManual
 	default: // a supervisor that has died began the command, or the escalation has lapsed or was withdrawn
@@ -238,6 +240,17 @@ func (a *Approvals) heard(ctx context.Context, s loop.State, rec escalation.Reco
 		err = a.finish(ctx, rec)
 	}
 	return fact, err
+}
+
+// refused notes that an operator has refused a remedy, so that another one is offered first the next time.
+func (a *Approvals) refused(ctx context.Context, s loop.State) {
+	if s.Recovery == nil {
+		return
+	}
+	o := learn.Outcome{Command: s.Recovery.Attempt.Command, Result: learn.Refused, ByPerson: true}
+	if o.Signature, o.Option = against(s); o.Option != "" {
+		a.Executor.Learn(ctx, o)
+	}
 }
 
 // resolved adds to an answer the agents that can go on with the role that the answer is about. It resets the health of

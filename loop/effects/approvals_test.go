@@ -2,6 +2,7 @@ package effects
 
 import (
 	"path/filepath"
+	"reflect"
 	"strings"
 	"syscall"
 	"testing"
@@ -9,7 +10,10 @@ import (
 
 	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/recovery/failures"
+	"github.com/superloop/superloop/recovery/learn"
+	"github.com/superloop/superloop/recovery/plan"
 )
 
 // recRole is a loop that asks about a role whose runner does not work.
@@ -123,6 +127,36 @@ func TestAnswers(t *testing.T) {
 			}
 			r.wantIn(r.read(r.Paths.File("escalation.json")), `"by": "cli:ada"`)
 		})
+	}
+}
+
+// A refused remedy is remembered for the next runs; a refused command that no rule has is not, and neither is any other
+// answer before the command has run.
+//
+// Conforms: 002-future-3-across
+func TestRefusalsAreRemembered(t *testing.T) {
+	t.Parallel()
+	remedy := recQuestion("npm ci")
+	remedy.Diagnosis = &loop.Diagnosis{Signature: "s", Options: []plan.Choice{{Key: "h/o", Draft: action.Draft{Command: "npm ci"}}}}
+	for name, c := range map[string]struct {
+		s    loop.State
+		say  escalation.Method
+		want []learn.Outcome
+	}{
+		"a remedy, refused":    {remedy, escalation.Reject, []learn.Outcome{{Signature: "s", Option: "h/o", Command: "npm ci", Result: learn.Refused, ByPerson: true}}},
+		"a remedy, approved":   {remedy, escalation.Approve, nil},
+		"a remedy, by hand":    {remedy, escalation.Resolve, nil},
+		"no remedy of a rule":  {recQuestion("npm ci"), escalation.Reject, nil},
+		"another than offered": {recQuestion("npm ci --force"), escalation.Reject, nil},
+	} {
+		r := newRecHost(t)
+		s := r.opens(c.s)
+		r.answer(c.say, "a note", "")
+		fact, _ := r.look(s, nil)
+		recAs[loop.Resolved](t, fact, nil)
+		if !reflect.DeepEqual(r.executor.learned, c.want) {
+			t.Errorf("%s: %+v", name, r.executor.learned)
+		}
 	}
 }
 

@@ -180,10 +180,10 @@ func against(s loop.State) (signature, option string) {
 }
 
 // Learned notes the result of the tests for the present recovery. A failure to note it does not affect the loop,
-// because these notes only order options that are otherwise equal.
+// because these notes only adapt and order options.
 func (r *Recoveries) Learned(ctx context.Context, s loop.State, result string) {
 	rec := s.Recovery
-	if rec == nil || result == loop.Unverified || rec.Attempt.Command == "" {
+	if rec == nil || rec.Attempt.Command == "" {
 		return
 	}
 	o := learn.Outcome{Command: rec.Attempt.Command, Result: result, ByPerson: rec.Approved == loop.SourceHuman}

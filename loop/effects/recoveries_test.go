@@ -298,7 +298,7 @@ func TestLearn(t *testing.T) {
 		"a plan's option":      {walked, loop.Verified, []learn.Outcome{{Signature: "inner", Option: "h/inner", Command: "npm ci", Result: "verified"}}},
 		"a plan without one":   {bare, loop.Harmful, []learn.Outcome{{Signature: "of the tests", Command: "npm ci", Result: "harmful"}}},
 		"a human's":            {human, loop.Ineffective, []learn.Outcome{{Command: "npm ci", Result: "ineffective", ByPerson: true}}},
-		"nothing is known":     {human, loop.Unverified, nil},
+		"nothing is known":     {human, loop.Unverified, []learn.Outcome{{Command: "npm ci", Result: "unknown", ByPerson: true}}},
 		"nothing was run":      {blank, loop.Verified, nil},
 		"there is no recovery": {loop.State{}, loop.Verified, nil},
 	} {

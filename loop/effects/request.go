@@ -10,6 +10,7 @@ import (
 	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/recovery/failures"
+	"github.com/superloop/superloop/recovery/plan"
 )
 
 const maxGuardDiff = 32 << 10 // bounds the diff of changed inputs in a question, in bytes; the archive has all of it
@@ -129,7 +130,7 @@ func otherOptions(s loop.State, but string) []escalation.Option {
 	if g := s.Diagnosis; g != nil {
 		for _, o := range g.Options {
 			if o.Command != but {
-				out = append(out, escalation.Option{ID: o.ID, Label: o.Label, Command: o.Command})
+				out = append(out, escalation.Option{ID: o.ID, Label: labelled(o), Command: o.Command})
 			}
 		}
 	}
@@ -156,4 +157,12 @@ func (a *Approvals) aboutCompletion(s loop.State, q *escalation.Question) {
 	}
 	b.WriteString("approve ends the loop; reject goes on with another iteration, and the next planner reads the note.\n")
 	q.Details = b.String()
+}
+
+// labelled returns the label of an option with what became of it before, if that is known.
+func labelled(o plan.Choice) string {
+	if o.Experience == "" {
+		return o.Label
+	}
+	return o.Label + " (" + o.Experience + ")"
 }

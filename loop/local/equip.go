@@ -48,7 +48,7 @@ func (d *driver) equip() {
 		Sandbox: execute.Spawned{Spawner: d.spawner}, Environ: h.Env(), Marker: effects.Mark(d.state.RunID), Policies: policies.InForce,
 		AcceptLoose: d.o.AcceptLoose, Now: d.o.Now, Warn: func(what string, err error) { d.log.Warn(what, zap.Error(err)) }}
 	turns := &effects.Turns{Host: h, Runners: p.runners}
-	p.failures = &effectfailures.Performer{Host: h, Journal: d, Rules: rules, Policies: policies.InForce, Score: p.executor.Score, Ask: turns.Ask,
+	p.failures = &effectfailures.Performer{Host: h, Journal: d, Rules: rules, Policies: policies.InForce, Past: p.executor.Past, Ask: turns.Ask,
 		Candidates: p.runners.Candidates, Environment: p.snapshots.Environment, Cooldowns: p.runners.Cooldowns, Processes: effectfailures.ProcessTable{Dir: "/proc", Sweep: proc.Sweep}}
 	p.runners.Stopped = p.failures.Stopped
 	p.approvals = &effects.Approvals{Host: h, Journal: d, Executor: p.executor, Outbox: p.outbox, Tree: p.tree, Runners: p.runners,

@@ -92,20 +92,23 @@ func (x *Executor) seal(ctx context.Context, k Kept) {
 // learnTime bounds the wait for another process that records an outcome at the same moment.
 const learnTime = 2 * time.Second
 
-// Learn records the result of an action, with the current time. Learn ignores a result that package learn does not
-// know, such as "unknown", because only certain results count. An error stops nothing, because learned results only
-// order options that are otherwise equal. If the command was the last one and did not help, Learn takes back the files
+// Learn records the result of an action, with the current time. Of a result that package learn does not know, such as
+// "unknown", it records only that an operator has chosen the action. An error stops nothing, because learned results
+// only adapt and order options. If the command was the last one and did not help, Learn takes back the files
 // that the command made: see takeBack.
 func (x *Executor) Learn(ctx context.Context, o learn.Outcome) {
 	switch o.Result {
-	case learn.Verified, learn.Ineffective, learn.Harmful, learn.Failed:
+	case learn.Verified, learn.Ineffective, learn.Harmful, learn.Failed, learn.Refused:
 	default:
-		return
+		if !o.ByPerson {
+			return
+		}
+		o.Result = learn.Unknown
 	}
 	if o.Command == "" {
 		return
 	}
-	if o.Result != learn.Verified {
+	if o.Result != learn.Verified && o.Result != learn.Refused && o.Result != learn.Unknown {
 		x.takeBack(ctx, o.Command)
 	}
 	o.At = x.Now()
@@ -116,13 +119,13 @@ func (x *Executor) Learn(ctx context.Context, o learn.Outcome) {
 	}
 }
 
-// Score returns a function that rates options by how well they have helped here before. The caller orders otherwise
-// equal options by the ratings. Score returns nil if the learned results are unreadable.
-func (x *Executor) Score(signature string) func(option string) float64 {
+// Past returns a function that says how options did here before against a failure. Past returns nil if the learned
+// results are unreadable.
+func (x *Executor) Past(signature string) func(option string) learn.Past {
 	m, err := x.Learned.Load()
 	if err != nil {
 		x.Warn("what helped before cannot be read", err)
 		return nil
 	}
-	return func(option string) float64 { return m.Score(signature, option) }
+	return func(option string) learn.Past { return m.Past(signature, option) }
 }

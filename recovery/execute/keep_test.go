@@ -147,7 +147,7 @@ func TestLearn(t *testing.T) {
 		e.Learn(ctx, learn.Outcome{Signature: "s", Option: "o", Command: "c", Result: result, ByPerson: true})
 	}
 	e.Learn(ctx, learn.Outcome{Signature: "s", Option: "o", Result: learn.Verified})
-	want := learn.Entry{Signature: "s", Option: "o", Command: "c", Helped: 2, Failed: 3, Harmful: 1, Approved: 5, First: start, Last: start}
+	want := learn.Entry{Signature: "s", Option: "o", Command: "c", Helped: 2, Failed: 3, Harmful: 1, Approved: 7, First: start, Last: start}
 	if got := e.learned(); len(got) != 1 || got[0] != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
@@ -155,17 +155,17 @@ func TestLearn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	score := e.Score("s")
-	if got := score("o"); got != m.Score("s", "o") || got >= 0 || score("x") != 0 || e.Score("t")("o") == got {
-		t.Errorf("score %v", got)
+	past := e.Past("s")
+	if got := past("o"); got != m.Past("s", "o") || got.Score() >= 0 || past("x") != (learn.Past{}) || e.Past("t")("o") == got {
+		t.Errorf("past %+v", got)
 	}
 	e.wantWarned()
 	e.fail["learned:rename"] = errors.New("full")
 	e.Learn(ctx, learn.Outcome{Command: "c", Result: learn.Failed})
 	e.wantWarned("what came of a recovery is not remembered: recording an outcome")
 	e.put("../state/learned.json", "{")
-	if e.Score("s") != nil {
-		t.Error("a score out of nothing")
+	if e.Past("s") != nil {
+		t.Error("a past out of nothing")
 	}
 	e.wantWarned("what helped before cannot be read: ")
 }

@@ -1,6 +1,7 @@
 // Package learn records, for one repository and one user, which remedies helped against which failures. Remedies count
-// as helpful only if the tests have confirmed it, never by a command's own exit code. The records order options that
-// are otherwise equal, and suggest commands for auto_approve. They approve nothing. An operator can read the file.
+// as helpful only if the tests have confirmed it, never by a command's own exit code. It also records which remedies an
+// operator has chosen or refused. The records adapt the confidence of options, order them, and suggest commands for
+// auto_approve. They approve nothing. An operator can read the file.
 package learn
 
 import (
@@ -26,13 +27,15 @@ const (
 	version    = 1
 )
 
-// These are the results of a remedy: the verdicts of the event recovery_verified, and Failed for a command that did not
-// succeed.
+// These are the results of a remedy: the verdicts of the event recovery_verified, Failed for a command that did not
+// succeed, and Refused for one that an operator did not let run.
 const (
 	Verified    = "verified"
 	Ineffective = "ineffective"
 	Harmful     = "harmful"
 	Failed      = "failed"
+	Unknown     = "unknown" // counts only as what an operator has chosen
+	Refused     = "refused"
 )
 
 // Outcome is the result of one remedy that was tried.
@@ -54,6 +57,7 @@ type Entry struct {
 	Failed    int       `json:"failed"`
 	Harmful   int       `json:"harmful,omitempty"`
 	Approved  int       `json:"approved_by_people,omitempty"`
+	Refused   int       `json:"refused_by_people,omitempty"`
 	First     time.Time `json:"first"`
 	Last      time.Time `json:"last"`
 }
@@ -153,10 +157,13 @@ func (m *Memory) Add(o Outcome) {
 	case Harmful:
 		e.Harmful++
 		e.Failed++
+	case Refused:
+		e.Refused++
+	case Unknown:
 	default:
 		e.Failed++
 	}
-	if o.ByPerson {
+	if o.ByPerson && o.Result != Refused {
 		e.Approved++
 	}
 	if over := len(m.Entries) - maxEntries; over > 0 {
@@ -164,29 +171,6 @@ func (m *Memory) Add(o Outcome) {
 		m.Entries = slices.Delete(m.Entries, 0, over)
 	}
 }
-
-// Score rates how well an option did, from -1 to 1; 0 if nothing is known. Results against this failure count, if there
-// are any. Otherwise half the rating against all failures counts. One outcome changes a rating by at most about a
-// third, so that an accident decides nothing. A harmful outcome counts twice, so it changes a rating by about a half.
-func (m Memory) Score(signature, option string) float64 {
-	var here, all Entry
-	for _, e := range m.Entries {
-		if e.Option != option || option == "" {
-			continue
-		}
-		failed := e.Failed + e.Harmful
-		all.Helped, all.Failed = all.Helped+e.Helped, all.Failed+failed
-		if e.Signature == signature && signature != "" {
-			here.Helped, here.Failed = here.Helped+e.Helped, here.Failed+failed
-		}
-	}
-	if here.Helped+here.Failed > 0 {
-		return balance(here)
-	}
-	return balance(all) / 2
-}
-
-func balance(e Entry) float64 { return float64(e.Helped-e.Failed) / float64(e.Helped+e.Failed+2) }
 
 // Suggestion is a command that an operator may add to auto_approve.
 type Suggestion struct {

@@ -34,11 +34,11 @@ func TestScoreAndSuggest(t *testing.T) {
 		o.At = start.Add(time.Duration(i) * time.Hour)
 		m.Add(o)
 	}
-	a, b, none := m.Score("s", "a"), m.Score("s", "b"), m.Score("s", "never")
+	a, b, none := m.Past("s", "a").Score(), m.Past("s", "b").Score(), m.Past("s", "never").Score()
 	if !(a > none && none > b && none == 0) || a != 0.5 {
 		t.Errorf("scores %v %v %v", a, b, none)
 	}
-	if far := m.Score("unseen", "a"); far <= 0 || far >= a {
+	if far := m.Past("unseen", "a").Score(); far <= 0 || far >= a {
 		t.Errorf("against another failure it is %v, %v against this one", far, a)
 	}
 	got := m.Suggest(func(c string) bool { return c == "listed" })
@@ -60,7 +60,7 @@ func TestScoreProperty(t *testing.T) {
 			m.Add(Outcome{Signature: rapid.SampledFrom([]string{"", "s", "t"}).Draw(t, "signature"), Option: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "option"),
 				Result: rapid.SampledFrom([]string{Verified, Ineffective, Harmful, Failed}).Draw(t, "result"), At: start.Add(time.Duration(i) * time.Minute)})
 		}
-		before := m.Score("s", "a")
+		before := m.Past("s", "a").Score()
 		if before < -1 || before > 1 {
 			t.Fatalf("%v", before)
 		}
@@ -69,7 +69,7 @@ func TestScoreProperty(t *testing.T) {
 			tried = tried || e.Signature == "s" && e.Option == "a"
 		}
 		m.Add(Outcome{Signature: "s", Option: "a", Result: Verified, At: start.Add(time.Hour)})
-		if after := m.Score("s", "a"); tried && after < before {
+		if after := m.Past("s", "a").Score(); tried && after < before {
 			t.Fatalf("%v became %v by a success", before, after)
 		}
 	})

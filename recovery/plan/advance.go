@@ -111,7 +111,6 @@ func (c *Chain) move(l *Level, o Choice, now time.Time) Move {
 	m.Kind, m.Command, m.WorkingDir = Retry, c.Goal.Command, c.Goal.Dir
 	if up, ok := c.above(); ok {
 		m.Kind, m.Above, m.Draft = Run, true, up.Draft
-		m.Confidence = o.Confidence // the confidence of the rule concerns the wait, not the command
 	}
 	return m
 }

@@ -162,6 +162,8 @@ type Choice struct {
 	// says why not.
 	ByItself bool   `json:"by_itself"`
 	Withheld string `json:"withheld,omitempty"`
+	// Experience says how the option did in this repository before, "" if nothing is known.
+	Experience string `json:"experience,omitempty"`
 }
 
 // Need is something that a locked option requires before it can run, with the options that provide it here.

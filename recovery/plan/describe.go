@@ -107,6 +107,9 @@ func (c *Chain) describeLevel(p *page, l Level, note string) {
 		if reason := c.reason(l, o); reason != "" {
 			p.line("        ", "      ("+text.Display(reason)+")")
 		}
+		if o.Experience != "" {
+			p.line("        ", "      "+text.Display(o.Experience))
+		}
 		for _, n := range o.Needs {
 			p.line("        ", "      first: "+text.Display(n.Label)+needCommands(n))
 		}

@@ -98,6 +98,7 @@ type shownOption struct {
 	Instructions string   `json:"instructions,omitempty"`
 	ByItself     bool     `json:"by_itself"`
 	Withheld     string   `json:"withheld,omitempty"`
+	Experience   string   `json:"experience,omitempty"`
 	Tried        string   `json:"tried,omitempty"` // succeeded, failed, skipped
 }
 
@@ -207,7 +208,7 @@ func (c *Chain) shown(l Level) []shownOption {
 	for i, o := range l.Options {
 		s := shownOption{ID: o.ID, Key: o.Key, Label: o.Label, Description: o.Description, Icon: o.Icon, Steps: o.Steps, Recommended: i == 0 && o.Availability != impossible, Strategy: o.Strategy,
 			Availability: o.Availability, Risk: o.Risk, Confidence: o.Confidence, Executor: o.Executor, Command: o.Command, WorkingDir: o.WorkingDir,
-			WaitsMS: o.WaitsMS, Expected: o.Expected, Instructions: o.Instructions, ByItself: o.ByItself, Withheld: o.Withheld, Tried: c.result(o)}
+			WaitsMS: o.WaitsMS, Expected: o.Expected, Instructions: o.Instructions, ByItself: o.ByItself, Withheld: o.Withheld, Experience: o.Experience, Tried: c.result(o)}
 		switch o.Availability {
 		case locked:
 			s.LockReason, s.UnlockSteps = o.Reason, max(o.UnlockSteps, len(o.Needs))

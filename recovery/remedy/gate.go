@@ -136,7 +136,7 @@ func ByItself(o Option, f classify.Failure) (bool, string) {
 		return false, "the code may be to blame as well"
 	case o.Plain():
 		return true, ""
-	case Word(o.Confidence) == low:
+	case Word(o.granted()) == low:
 		return false, "its confidence is low"
 	case tester:
 		return true, ""

@@ -10,6 +10,7 @@ import (
 	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/recovery/catalog"
 	"github.com/superloop/superloop/recovery/classify"
+	"github.com/superloop/superloop/recovery/learn"
 	"github.com/superloop/superloop/recovery/plan"
 )
 
@@ -80,7 +81,7 @@ type Option struct {
 	Executor    catalog.Executor `json:"executor"`
 	Estimate    int              `json:"estimated_iterations"` // in how many iterations of a loop the option helps, from the chain of the category
 	Risk        catalog.Risk     `json:"risk"`
-	Confidence  float64          `json:"confidence"`            // 0 to 1; for a catalog option never above that of the diagnosis
+	Confidence  float64          `json:"confidence"`            // 0 to 1; for a catalog option not above that of the diagnosis, until outcomes adapt it
 	Recommended bool             `json:"recommended,omitempty"` // true for at most one option of a plan
 	From        From             `json:"from"`
 	// Foreign names the entry of the repository's own catalog from which a step comes. It is "" if there is none.
@@ -91,6 +92,8 @@ type Option struct {
 	UnlockDeps       []string     `json:"unlock_deps,omitempty"` // ids of the missing recipes, in the order of installation
 	UnlockPreview    []Preview    `json:"unlock_preview,omitempty"`
 	ImpossibleReason string       `json:"impossible_reason,omitempty"`
+	// Experience says how the option did here before, and that Confidence follows it; "" if nothing is known.
+	Experience string `json:"experience,omitempty"`
 	// Demoted says why superloop should not run an option without an operator although it is ready, or "".
 	Demoted string `json:"demoted,omitempty"`
 	// Steps holds all steps in order, those of the dependencies first. Own returns only the option's own.
@@ -119,6 +122,8 @@ type Option struct {
 	ProposalDigest string `json:"proposal_digest,omitempty"`
 
 	proposal *action.Action
+	base     float64 // Confidence before outcomes have adapted it
+	past     learn.Past
 	again    string // why superloop must not carry the option out by itself because it runs the failed command again, or ""
 	priority int    // the priority of the chain's approach that covers the option
 	layer    int
@@ -161,8 +166,8 @@ type Situation struct {
 	// Listed says that the policy lists the failed command byte for byte, so an operator has said that it may run
 	// whenever it is due. Then a rule may run it again, whatever it does.
 	Listed  bool
-	Timeout time.Duration            // the time limit of the failed command; 0: unknown
-	Score   func(key string) float64 // breaks ties between options, the higher score first; nil: all are equal
+	Timeout time.Duration               // the time limit of the failed command; 0: unknown
+	Past    func(key string) learn.Past // how an option did here before; nil: nothing is known
 }
 
 // maxChoices bounds the options of a level in a remediation plan.
@@ -178,7 +183,7 @@ func Choices(p Plan) []plan.Choice {
 		c := plan.Choice{Key: o.Key, ID: o.ID, Label: o.Label, Strategy: string(o.Strategy), Availability: string(o.Availability),
 			Draft: draft(o), Executor: string(o.Executor), Risk: string(o.Risk), Handler: o.From.ID, Instructions: o.Instructions, Dep: depOf(o),
 			Description: cmp.Or(o.Description, o.Expect), Icon: cmp.Or(o.Icon, icons[o.Strategy]), Steps: len(o.Own()), UnlockSteps: len(o.Steps) - len(o.Own()),
-			Reaches: o.Switches && p.Failure.Source == classify.SourceCommand}
+			Experience: o.Experience, Reaches: o.Switches && p.Failure.Source == classify.SourceCommand}
 		if o.Plain() {
 			c.Command = ""
 			for _, w := range o.Tries {
@@ -212,7 +217,7 @@ var icons = map[catalog.Strategy]string{catalog.InstallDep: "📦", catalog.Inst
 
 // draft returns the command of an option as a draft of an action.
 func draft(o Option) action.Draft {
-	return action.Draft{Command: o.Command, WorkingDir: o.WorkingDir, TimeoutMS: o.Timeout.Milliseconds(), Confidence: Word(o.Confidence), Expected: o.Expect}
+	return action.Draft{Command: o.Command, WorkingDir: o.WorkingDir, TimeoutMS: o.Timeout.Milliseconds(), Confidence: Word(o.granted()), Expected: o.Expect}
 }
 
 // needs returns the missing dependencies of a locked option, each with the choice that installs it. free says that this

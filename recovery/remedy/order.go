@@ -85,22 +85,21 @@ func recommend(list []Option) {
 	}
 }
 
-// order sorts options. The recommended one comes first. The others follow by executor, availability, priority of the
-// chain's approach, confidence, risk, score, and the order in which Resolve found them.
-func order(list []Option, score func(key string) float64) {
-	if score == nil {
-		score = func(string) float64 { return 0 }
-	}
+// order sorts options. What operators have chosen before comes first, the most often chosen one at the top. The
+// recommended one is next. The others follow by executor, availability, whether operators have refused them, priority of
+// the chain's approach, confidence, risk, and the order in which Resolve found them.
+func order(list []Option) {
 	first := map[bool]int{true: -1}
 	slices.SortStableFunc(list, func(a, b Option) int {
 		return cmp.Or(
+			cmp.Compare(b.liked(), a.liked()),
 			cmp.Compare(first[a.Recommended], first[b.Recommended]),
 			cmp.Compare(rankExecutor(a.Executor), rankExecutor(b.Executor)),
 			cmp.Compare(rankAvailability(&a), rankAvailability(&b)),
+			cmp.Compare(min(b.past.Preference(), 0), min(a.past.Preference(), 0)),
 			cmp.Compare(a.priority, b.priority),
 			cmp.Compare(b.Confidence, a.Confidence),
 			cmp.Compare(rankRisk(a.Risk), rankRisk(b.Risk)),
-			cmp.Compare(score(b.Key), score(a.Key)),
 			cmp.Compare(a.order, b.order),
 		)
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/catalog"
 	"github.com/superloop/superloop/recovery/classify"
+	"github.com/superloop/superloop/recovery/learn"
 	"pgregory.net/rapid"
 )
 
@@ -126,19 +128,67 @@ func one1(p Plan) string {
 	return ""
 }
 
-func TestScoreBreaksTies(t *testing.T) {
+// Conforms: 002-future-1-move, 002-future-3-across, 002-future-5
+func TestThePastOrders(t *testing.T) {
 	t.Parallel()
 	cat := embedded(t)
 	h := handler("h", catalog.LayerMethod, "npm", catalog.Option{ID: "a", Strategy: catalog.EnvFix, Commands: [][]string{{"npm", "a"}}}, catalog.Option{ID: "b", Strategy: catalog.EnvFix, Commands: [][]string{{"npm", "b"}}})
 	f := failure("auth", npmRepo(t), []string{"npm", "test"}, h, nil)
-	for want, score := range map[string]func(string) float64{"a": nil, "b": func(key string) float64 {
-		if strings.HasPrefix(key, "h/b/") {
-			return 1
+	for name, c := range map[string]struct {
+		a, b                learn.Past
+		first               string
+		confidence, granted float64 // of b; the diagnosis has .9
+		experience          string
+		recommendA          bool
+	}{
+		"nothing is known":               {first: "a", confidence: .9, granted: .9},
+		"b has helped":                   {b: learn.Past{Helped: 1}, first: "b", confidence: .95, granted: .9, experience: "worked 1 of 1 times here, so its confidence is 0.95 instead of 0.90"},
+		"a has failed":                   {a: learn.Past{Failed: 1}, first: "b", confidence: .9, granted: .9},
+		"b has failed":                   {b: learn.Past{Failed: 2}, first: "a", confidence: .8, granted: .8, experience: "worked 0 of 2 times here, so its confidence is 0.80 instead of 0.90"},
+		"b has helped, a is recommended": {b: learn.Past{Helped: 9}, recommendA: true, first: "a", confidence: .95, granted: .9, experience: "worked 9 of 9 times here, so its confidence is 0.95 instead of 0.90"},
+		"an operator chose b":            {b: learn.Past{Chosen: 1}, recommendA: true, first: "b", confidence: .9, granted: .9, experience: "an operator chose it once"},
+		"an operator refused a":          {a: learn.Past{Refused: 1}, first: "b", confidence: .9, granted: .9},
+	} {
+		h.Options[0].Recommended = c.recommendA
+		past := func(key string) learn.Past {
+			switch {
+			case strings.HasPrefix(key, "h/a/"):
+				return c.a
+			case strings.HasPrefix(key, "h/b/"):
+				return c.b
+			}
+			return learn.Past{}
 		}
-		return 0
-	}} {
-		if plan := Resolve(cat, f, Presets()["debian12"], Situation{Dir: f.Dir, Score: score}); plan.Options[0].ID != want {
-			t.Errorf("the first is %s, want %s", plan.Options[0].ID, want)
+		plan := Resolve(cat, f, Presets()["debian12"], Situation{Dir: f.Dir, Past: past})
+		if plan.Options[0].ID != c.first {
+			t.Errorf("%s: the first is %s, want %s", name, plan.Options[0].ID, c.first)
+		}
+		b := plan.Options[slices.IndexFunc(plan.Options, func(o Option) bool { return o.ID == "b" })]
+		if math.Abs(b.Confidence-c.confidence) > .001 || math.Abs(b.granted()-c.granted) > .001 || b.Experience != c.experience {
+			t.Errorf("%s: %v, granted %v, %q", name, b.Confidence, b.granted(), b.Experience)
+		}
+	}
+}
+
+// What has helped is shown with a higher confidence, and is granted nothing for it. What has failed too often goes to an
+// operator.
+//
+// Conforms: 002-future-5
+func TestThePastGrantsNothing(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		base float64
+		past learn.Past
+		free bool
+	}{
+		"low, helped for ever":     {.4, learn.Past{Helped: 1000}, false},
+		"medium, nothing is known": {.5, learn.Past{}, true},
+		"medium, failed often":     {.5, learn.Past{Failed: 10}, false},
+	} {
+		list := []Option{{Executor: catalog.ByWrapper, Availability: Ready, Risk: catalog.RiskLow, Confidence: c.base, Command: "npm ci", Steps: []Step{{Argv: []string{"npm", "ci"}, Dir: "/r"}}}}
+		adapt(list, func(string) learn.Past { return c.past })
+		if free, why := ByItself(list[0], classify.Failure{Dir: "/r"}); free != c.free {
+			t.Errorf("%s: %v %s (%v, was %v)", name, free, why, list[0].Confidence, list[0].base)
 		}
 	}
 }

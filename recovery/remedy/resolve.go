@@ -67,7 +67,8 @@ func Resolve(cat *catalog.Catalog, f classify.Failure, p Profile, s Situation) P
 		r.preferMissing(plan.Options)
 		r.markTried(plan.Options)
 		recommend(plan.Options)
-		order(plan.Options, s.Score)
+		adapt(plan.Options, s.Past)
+		order(plan.Options)
 	}
 	plan.Options = append(plan.Options, r.askUser())
 	return plan

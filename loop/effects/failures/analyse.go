@@ -230,7 +230,7 @@ func (f *Performer) caseOf(ctx context.Context, e loop.Effect, s loop.State) (fa
 	c.Captures = failure.Captures
 	if failure.Infra {
 		b := f.Rules.read() // the rules are in memory, because they have just classified the failure
-		plan := remedy.Resolve(b.cat, failure, b.profile, remedy.Situation{Dir: f.Repo.Top, FailedCommand: failure.Command, Score: f.Score(failure.Signature)})
+		plan := remedy.Resolve(b.cat, failure, b.profile, remedy.Situation{Dir: f.Repo.Top, FailedCommand: failure.Command, Past: f.Past(failure.Signature)})
 		c.Command = remedyOf(plan)
 	}
 	c.Facts = f.facts(ctx, s, c.Evidence, c.Captures)

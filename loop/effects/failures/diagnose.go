@@ -70,7 +70,7 @@ func (f *Performer) diagnose(ctx context.Context, e loop.Effect, s loop.State) (
 	describeFailure(&c, failure)
 	_, listed := f.Policies()[0].Listed(c.Command)
 	resolved := remedy.Resolve(b.cat, failure, b.profile, remedy.Situation{Dir: f.Repo.Top, FailedCommand: c.Command, Timeout: f.Settings().Loop.Tests.Timeout,
-		Listed: listed, Score: f.Score(failure.Signature)})
+		Listed: listed, Past: f.Past(failure.Signature)})
 	c.Goal, c.Hints = resolved.Goal, resolved.Hints[:min(len(resolved.Hints), maxHints)]
 	c.Options = remedy.Choices(resolved)
 	c.Gate, _ = remedy.Gate(&resolved, f.Policies()[0])

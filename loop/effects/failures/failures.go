@@ -11,6 +11,7 @@ import (
 	"github.com/superloop/superloop/loop/effects"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/failures"
+	"github.com/superloop/superloop/recovery/learn"
 	"github.com/superloop/superloop/roles/agent/cooldown"
 )
 
@@ -21,9 +22,9 @@ type Performer struct {
 	Rules     *Rules
 	Cooldowns *cooldown.Store
 	Policies  func() []*recovery.Policy // the policies in force; the first is the policy of the iteration
-	// Score returns a function that rates the options against failures with a signature. The rating says what has
-	// helped in this repository before. nil means that nothing is known.
-	Score      func(signature string) func(option string) float64
+	// Past returns a function that says how options did in this repository before, against failures with a signature.
+	// nil means that nothing is known.
+	Past       func(signature string) func(option string) learn.Past
 	Candidates func(s loop.State, role string) []failures.Candidate // all agents for a role, and how fit each is now
 	// Environment returns the environment of the last success, zero if there is none, and the current environment.
 	Environment func(s loop.State) (was, now failures.Snapshot)

@@ -24,6 +24,7 @@ import (
 	"github.com/superloop/superloop/recovery/catalog"
 	"github.com/superloop/superloop/recovery/classify"
 	"github.com/superloop/superloop/recovery/failures"
+	"github.com/superloop/superloop/recovery/learn"
 	"github.com/superloop/superloop/recovery/preflight"
 	"github.com/superloop/superloop/roles/agent/cooldown"
 )
@@ -107,7 +108,7 @@ type failuresWorld struct {
 
 	policy     *recovery.Policy
 	scored     []string
-	score      func(string) float64
+	past       func(string) learn.Past
 	candidates []failures.Candidate
 	asked      []effects.AgentQuestion
 	answer     func(context.Context) (loop.RoleEnded, string, error)
@@ -146,7 +147,7 @@ func newFailuresWorld(t *testing.T) *failuresWorld {
 		Settings: func() effects.Settings { return w.set }, Log: zap.NewNop(),
 		Clock: func() time.Time { w.at = w.at.Add(w.tick); return w.at }, Random: func() float64 { return 0 }}
 	w.Performer = &Performer{Host: host, Journal: w, Rules: &Rules{read: testBook}, Policies: func() []*recovery.Policy { return []*recovery.Policy{w.policy} },
-		Score: w.Score, Candidates: w.Candidates, Environment: w.Environment, Ask: w.Ask,
+		Past: w.Past, Candidates: w.Candidates, Environment: w.Environment, Ask: w.Ask,
 		Cooldowns: cooldown.New(durable.OS(), paths.Cooldowns()),
 		Processes: ProcessTable{Dir: filepath.Join(repo, "no-proc"), Sweep: func(m string) []int { w.swept = append(w.swept, m); return w.sweep[m] }}}
 	w.now = failures.Snapshot{FreeMB: -1, FreeInodes: -1}
@@ -176,9 +177,9 @@ func (w *failuresWorld) Record(event string, fields any) error {
 	return nil
 }
 
-func (w *failuresWorld) Score(signature string) func(string) float64 {
+func (w *failuresWorld) Past(signature string) func(string) learn.Past {
 	w.scored = append(w.scored, signature)
-	return w.score
+	return w.past
 }
 
 func (w *failuresWorld) Candidates(s loop.State, role string) []failures.Candidate {

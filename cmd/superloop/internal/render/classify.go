@@ -119,9 +119,11 @@ type OptionView struct {
 	// run. Withheld says why not.
 	ByItself bool   `json:"by_itself"`
 	Withheld string `json:"withheld,omitempty"`
-	Verdict  string `json:"verdict,omitempty"` // the decision of the policy; "" for an option without a command
-	Rule     string `json:"rule,omitempty"`
-	Because  string `json:"reason_of_policy,omitempty"`
+	// Experience says how the option did in this repository before.
+	Experience string `json:"experience,omitempty"`
+	Verdict    string `json:"verdict,omitempty"` // the decision of the policy; "" for an option without a command
+	Rule       string `json:"rule,omitempty"`
+	Because    string `json:"reason_of_policy,omitempty"`
 }
 
 // NewClassification makes a Classification of the failure, the remediation plan for it, and the policy.
@@ -165,7 +167,7 @@ func Options(plan *remedy.Plan, policy *recovery.Policy) []OptionView {
 	for i := range plan.Options {
 		o := plan.Options[i]
 		v := OptionView{Priority: i + 1, Estimate: o.Estimate, Steps: append([]StepView{}, stepsOf(&o)...), ID: o.ID, Key: o.Key, Label: o.Label, Description: o.Description, Strategy: string(o.Strategy), Executor: string(o.Executor),
-			Risk: string(o.Risk), Confidence: o.Confidence, Recommended: o.Recommended, Availability: string(o.Availability), Unlock: o.UnlockPreview,
+			Risk: string(o.Risk), Confidence: o.Confidence, Experience: o.Experience, Recommended: o.Recommended, Availability: string(o.Availability), Unlock: o.UnlockPreview,
 			Command: o.Command, WorkingDir: o.WorkingDir, TimeoutMS: o.Timeout.Milliseconds(), Instructions: o.Instructions, Expected: o.Expect,
 			Demoted: o.Demoted, From: strings.TrimSuffix(o.From.Kind+":"+o.From.ID, ":")}
 		for _, w := range o.Tries {
