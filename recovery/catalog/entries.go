@@ -225,7 +225,7 @@ type Modifier struct {
 
 // Conditions lists the conditions of a system that Option.Requires and RecipeNeeds.Conditions may name.
 var Conditions = [...]string{
-	"sudo", "root", "not_root", "systemd", "writable_rootfs", "network", "container", "not_container", "glibc", "musl", "linux", "darwin",
+	"sudo", "root", "not_root", "systemd", "writable_rootfs", "network", "container", "not_container", "glibc", "musl", "linux", "darwin", "localized",
 }
 
 func (o *Option) fillDefaults() {

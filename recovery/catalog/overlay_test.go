@@ -155,7 +155,7 @@ func TestRepositoryIsMarked(t *testing.T) {
 	r, _ := c.Recipe("evil")
 	p, _ := find(c.Projects, func(p *ProjectRecipe) bool { return p.ID == "p" })
 	ch, _ := c.Chain("unknown")
-	for name, o := range map[string]Origin{"handler": h.Origin, "recipe": r.Origin, "project": p.Origin, "name": c.NameOrigin(NameHeader, "p.h"), "approach": ch.Approaches[0].Origin} {
+	for name, o := range map[string]Origin{"handler": h.Origin, "recipe": r.Origin, "project": p.Origin, "name": c.NameOrigin(NameHeader, "p.h"), "approach": ch.Approaches[1].Origin} {
 		if o.Source != SourceRepository {
 			t.Errorf("%s: %+v", name, o)
 		}

@@ -38,7 +38,7 @@ func Detect(ctx context.Context, dir string) Profile {
 	}
 	for _, look := range []func(*Profile){
 		(*Profile).lookDistro, (*Profile).lookManagers, (*Profile).lookSudo, (*Profile).lookContainer,
-		(*Profile).lookMounts, (*Profile).lookNetwork, (*Profile).lookHome, (*Profile).lookLibc,
+		(*Profile).lookMounts, (*Profile).lookNetwork, (*Profile).lookHome, (*Profile).lookLibc, (*Profile).lookLocale,
 	} {
 		if ctx.Err() != nil {
 			break
@@ -230,6 +230,14 @@ func (p *Profile) lookHome() {
 }
 
 var glibcVersion = pattern.Lazy(`^GNU C Library [^\n]{0,100}version ([0-9]+\.[0-9]+)`)
+
+// lookLocale reads which language the messages of programs have, as setlocale does.
+func (p *Profile) lookLocale() {
+	name := cmp.Or(os.Getenv("LC_ALL"), os.Getenv("LC_MESSAGES"), os.Getenv("LANG"))
+	language, _, _ := strings.Cut(name, ".")
+	language, _, _ = strings.Cut(language, "_")
+	p.Localized = !slices.Contains([]string{"", "C", "POSIX", "en"}, language)
+}
 
 func (p *Profile) lookLibc() {
 	if p.OS != "linux" {

@@ -35,8 +35,9 @@ type Profile struct {
 	Distro      string `json:"distro,omitempty"`
 	Family      string `json:"family"`
 	Version     string `json:"version,omitempty"`
-	Arch        string `json:"arch"`           // GOARCH
-	Libc        string `json:"libc,omitempty"` // glibc, musl
+	Arch        string `json:"arch"`                // GOARCH
+	Libc        string `json:"libc,omitempty"`      // glibc, musl
+	Localized   bool   `json:"localized,omitempty"` // programs speak another language than English
 	LibcVersion string `json:"libc_version,omitempty"`
 	// Managers holds the ids of the installed package managers, the system's own first.
 	Managers     []string `json:"managers"`
@@ -117,6 +118,7 @@ func (p Profile) meets(condition string) string {
 		"musl":            {p.Libc == "glibc", "it needs musl, and this system has glibc"},
 		"linux":           {p.OS != "linux", "it is only for linux"},
 		"darwin":          {p.OS != "darwin", "it is only for darwin"},
+		"localized":       {!p.Localized, "programs speak English here already"},
 	}[condition]
 	switch {
 	case !known:
