@@ -335,7 +335,7 @@ func (n *testEnv) leftover() string {
 	n.write("repo/serve.py", serveOnce)
 	n.commit()
 	left := exec.Command("python3", n.path("repo/serve.py"), fmt.Sprint(n.port()), "stay")
-	left.Env = append(n.env, "SUPERLOOP_MARK=20260101T000000.000Z-0badcafe", "SUPERLOOP_LOOP=l", "SUPERLOOP_LOOP_DIR="+n.path("repo/.superloop/loops/l"))
+	left.Env = append(n.env, "SUPERLOOP_MARK=20260101T000000.000Z-0badf00d", "SUPERLOOP_LOOP=l", "SUPERLOOP_LOOP_DIR="+n.path("repo/.superloop/loops/l"))
 	out, err := left.StdoutPipe()
 	if err == nil {
 		err = left.Start()
