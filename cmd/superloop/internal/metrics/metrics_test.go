@@ -116,6 +116,8 @@ func testEnv() []string {
 		`recovery_executing {"id":"x","source":"auto"}`,
 		`recovery_executed {"id":"x","command":"npm ci","exit_code":0}`,
 		`recovery_verified {"id":"x","result":"verified"}`,
+		`verify_self_repaired {"tool":"jq","result":"repaired","method":"fallback_h","time_saved_ms":1500}`,
+		`verify_self_repair_failed {"tool":"jq","result":"doubtful"}`,
 		`chain_closed {"chain_id":"c","status":"done"}`,
 		`recovery_escalated {"type":"role_failure"}`,
 		`recovery_resolved {"method":"manual"}`,
@@ -142,7 +144,7 @@ func envSays() map[string]float64 {
 		`detection_seconds{loop="one"} sum`:                                             0.007,
 		`response_seconds{loop="one"} sum`:                                              0.00009,
 		`recovery_seconds{loop="one"} count`:                                            1,
-		`recovery_seconds{loop="one"} sum`:                                              17,
+		`recovery_seconds{loop="one"} sum`:                                              19,
 		`reassignments_total{loop="one",role="implementer",rung="reassign"}`:            1,
 		`first_reassignments_total{loop="one",result="helped"}`:                         0,
 		`first_reassignments_total{loop="one",result="did_not_help"}`:                   1,
@@ -169,8 +171,12 @@ func envSays() map[string]float64 {
 		`runner_trips_total{loop="one",runner="claude"}`:                                1,
 		`systemic_alerts_total{loop="one",severity="critical"}`:                         1,
 		`journal_readable{loop="one"}`:                                                  1,
-		`journal_last_event_timestamp_seconds{loop="one"}`:                              float64(began.Unix() + 21),
+		`journal_last_event_timestamp_seconds{loop="one"}`:                              float64(began.Unix() + 23),
 		`loop_status{loop="one",status="completed"}`:                                    0,
+
+		`verify_self_repair_total{loop="one",method="fallback_h",result="repaired",tool="jq"}`: 1,
+		`verify_self_repair_total{loop="one",method="unknown",result="doubtful",tool="jq"}`:    1,
+		`verify_self_repair_saved_seconds_total{loop="one",tool="jq"}`:                         1.5,
 	}
 }
 

@@ -98,6 +98,10 @@ func metrics() []metric {
 			label{name: "verdict"}),
 		counter("first_aid_total", "Failures for which automatic remediation tried something, by how that ended.", "chain_closed",
 			known("status", "done", "exhausted", "cancelled")),
+		counter("verify_self_repair_total", "Checks of tools that a command has installed, by what came of them and how a wrong check was repaired.",
+			"tool_verified verify_self_repaired verify_self_repair_failed", label{name: "tool"}, label{name: "method"},
+			known("result", loop.ToolWorks, loop.ToolRepaired, loop.ToolDoubtful, loop.ToolSkipped)),
+		counter("verify_self_repair_saved_seconds_total", "Least time that agents would have needed to repair these checks.", "", label{name: "tool"}),
 		counter("escalations_total", "Questions to people, by type.", "recovery_escalated", label{name: "type"}),
 		counter("escalations_resolved_total", "Answers of people, by method.", "recovery_resolved", known("method", "approve", "reject", "manual")),
 		counter("preflight_stops_total", "Times that a broken environment was found before a role ran.", failures.EventPreflight),
@@ -192,6 +196,8 @@ func (t *tally) add(ev journal.Event) {
 		if f.text("runner") != "" { // an agent has analysed the cause, and not only the rules
 			t.spent(f, "diagnostician")
 		}
+	case "verify_self_repaired":
+		t.of("verify_self_repair_saved_seconds_total").add(f.number("time_saved_ms")*time.Millisecond.Seconds(), t.word("tool", f.text("tool")))
 	case "recovery_executing":
 		if len(t.executed) < maxOpen {
 			t.executed[f.text("id")] = f.text("source")
