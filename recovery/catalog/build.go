@@ -9,7 +9,6 @@ import (
 	"math/bits"
 	"reflect"
 	"slices"
-	"strconv"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -24,6 +23,7 @@ type builder struct {
 	Projects   []ProjectRecipe
 	Managers   []Manager
 	Names      Names
+	Held       string // see Catalog.Held
 }
 
 func (b *builder) clone() *builder {
@@ -48,6 +48,7 @@ func cloneHandlers(list []Handler) []Handler {
 // apply adds the entries of a document to the builder, or changes the builder's entries by them.
 func (b *builder) apply(doc *document) Problems {
 	d := newDecoder(doc.origin)
+	d.left = doc.left
 	merge(d, doc.lists["categories"], "/categories", &b.Categories, merging[Category]{what: "category"})
 	merge(d, doc.lists["managers"], "/managers", &b.Managers, merging[Manager]{what: "package manager"})
 	merge(d, doc.lists["recipes"], "/recipes", &b.Recipes, merging[Recipe]{what: "recipe", after: func(n *yaml.Node, r *Recipe) {
@@ -185,23 +186,6 @@ func dropDisabled[T any](list []T) []T {
 	return slices.DeleteFunc(list, func(v T) bool { return *idOf(&v) == "" })
 }
 
-// refuseHandler returns why an entry must not add or change a handler, or "". An agent may have written a file of the
-// repository. So such a file cannot change the guards and dominators, which distinguish failures of the code from
-// failures of the environment.
-func refuseHandler(doc *document, h *Handler, e entry) string {
-	switch {
-	case h == nil && doc.layer == "":
-		return "the new handler " + strconv.Quote(e.id) + " needs family: or layer: at the top of the file"
-	case h == nil || doc.origin.Source != SourceRepository || h.Origin.Source == SourceRepository:
-		return ""
-	case h.Guard != GuardNone:
-		return "a file of the repository cannot change a guard: put this into your own directory of configuration"
-	case h.Dominates:
-		return "a file of the repository cannot change a handler that dominates: put this into your own directory of configuration"
-	}
-	return ""
-}
-
 // applyNames adds the names of a document to the tables of package names, and notes the origin of an overlay's names.
 func (b *builder) applyNames(d *decoder, doc *document) {
 	for _, t := range doc.names {
@@ -214,6 +198,9 @@ func (b *builder) applyNames(d *decoder, doc *document) {
 		}
 		for i := 0; i+1 < len(t.node.Content); i += 2 {
 			name := t.node.Content[i]
+			if doc.left[name] {
+				continue
+			}
 			b.Names.Origins[t.kind+"/"+name.Value] = d.place(name, join(t.ptr, name.Value))
 		}
 	}
@@ -222,8 +209,9 @@ func (b *builder) applyNames(d *decoder, doc *document) {
 // finish makes the catalog: it fills in the defaults and puts the handlers in their order. It uses the builder up,
 // because copies of all options would cost a tenth of the time to load.
 func (b *builder) finish() *Catalog {
+	b.holdEverything()
 	c := &Catalog{
-		Categories: b.Categories, Recipes: b.Recipes, Projects: b.Projects, Managers: b.Managers, Names: b.Names,
+		Held: b.Held, Categories: b.Categories, Recipes: b.Recipes, Projects: b.Projects, Managers: b.Managers, Names: b.Names,
 		Chains: make(map[string]Chain, len(b.Chains)),
 	}
 	var handlers []*Handler // a Handler is large: pointers are sorted, and each is copied once

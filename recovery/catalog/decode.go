@@ -19,8 +19,9 @@ import (
 // changes the field; other fields keep their values. Maps grow. Lists of entries with an id are merged by id. Other
 // lists are replaced. The decoder never writes to the old value, which may belong to the embedded catalog.
 type decoder struct {
-	origin   Origin // the origin of the file, without a line
-	verbs    bool   // true: the file is an overlay, whose entries may have the verbs extends, replace and disabled
+	origin   Origin              // the origin of the file, without a line
+	verbs    bool                // true: the file is an overlay, whose entries may have the verbs extends, replace and disabled
+	left     map[*yaml.Node]bool // wrong entries, which the decoder skips
 	problems Problems
 }
 
@@ -168,6 +169,9 @@ func (d *decoder) keys(n *yaml.Node, ptr string, each func(key, val *yaml.Node))
 	seen := make(map[string]int, len(n.Content)/2)
 	for i := 0; i+1 < len(n.Content) && !d.full(); i += 2 {
 		key := n.Content[i]
+		if d.left[key] {
+			continue
+		}
 		if key.Kind != yaml.ScalarNode || isNull(key) {
 			d.fail(key, ptr, "a key must be a plain text")
 			continue

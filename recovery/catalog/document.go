@@ -26,6 +26,8 @@ type document struct {
 
 	lists map[string]*yaml.Node // by top-level key
 	names []nameTable
+	left  map[*yaml.Node]bool // the wrong entries, which the decoder skips: elements of lists, and keys of tables of names
+	lost  bool                // the whole file is left out
 }
 
 type nameTable struct {
@@ -44,7 +46,7 @@ func readDocument(origin Origin, data []byte) (*document, Problems) {
 	if len(ps) > 0 {
 		return nil, ps
 	}
-	doc := &document{origin: origin, root: root, lists: map[string]*yaml.Node{}}
+	doc := &document{origin: origin, root: root, lists: map[string]*yaml.Node{}, left: map[*yaml.Node]bool{}}
 	d := newDecoder(origin)
 	known := slices.Concat([]string{"family", "layer"}, listKeys, []string{"packages", "names"}, nameKinds)
 	d.keys(root, "", func(key, val *yaml.Node) {
@@ -146,6 +148,9 @@ func (d *decoder) entries(list *yaml.Node, ptr, key, what string, known []string
 	for i, n := range list.Content {
 		if d.full() {
 			return
+		}
+		if d.left[n] {
+			continue
 		}
 		here := join(ptr, strconv.Itoa(i))
 		e := d.entry(n, here, key)
@@ -275,7 +280,9 @@ func parseYAML(file string, data []byte) (*yaml.Node, Problems) {
 	var doc, second yaml.Node
 	err := decodeYAML(dec, &doc)
 	if errors.Is(err, io.EOF) || err == nil && (len(doc.Content) == 0 || isNull(doc.Content[0])) {
-		return fail(1, 1, "the file is empty: delete it, or write handlers, recipes, projects, chains or packages")
+		_, ps := fail(1, 1, "the file is empty: delete it, or write handlers, recipes, projects, chains or packages")
+		ps[0].Empty = true
+		return nil, ps
 	}
 	if err != nil {
 		line, text := yamlError(err)

@@ -102,21 +102,6 @@ type Example struct {
 	Stderr   string `yaml:"stderr" json:"stderr,omitempty"`       // the lines that matter, literally
 }
 
-// The sources of catalog entries.
-const (
-	SourceEmbedded   = "embedded"   // part of superloop
-	SourceUser       = "user"       // the operator's own directory of configuration
-	SourceRepository = "repository" // the supervised repository, which an agent may write: only an operator can start its commands
-)
-
-// Origin says where an entry comes from. If an overlay changed any part of an entry, the overlay is its origin.
-type Origin struct {
-	Source  string `json:"source"` // embedded, user, repository
-	File    string `json:"file"`
-	Line    int    `json:"line"`
-	Pointer string `json:"pointer,omitempty"` // JSON pointer of the entry in the file: /handlers/3
-}
-
 func (h *Handler) fillDefaults() {
 	h.Label = cmp.Or(h.Label, h.ID)
 	for i := range h.Options {
@@ -396,5 +381,8 @@ type Catalog struct {
 	Projects   []ProjectRecipe
 	Managers   []Manager
 	Names      Names
-	Overlaid   bool // the catalog contains files of the user or of the repository
+	Overlaid   bool // the catalog contains files of the user or of the repository, or lacks a part of one
+	// Held says why an operator decides about every command of the catalog: a part of an overlay is lost, and nobody
+	// can say what it forbids. It is "" if nothing of that kind is lost.
+	Held string
 }

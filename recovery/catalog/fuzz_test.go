@@ -28,7 +28,7 @@ func FuzzOverlay(f *testing.F) {
 		}
 		if doc != nil && len(ps) == 0 {
 			var b *builder
-			b, ps = overlay(base, []*document{doc})
+			b, ps = overlay(base, []*document{doc}, nil)
 			b.clone().finish()
 		}
 		for _, p := range ps {
@@ -68,7 +68,7 @@ func TestPatchesProperty(t *testing.T) {
 		if len(ps) > 0 {
 			rt.Fatal(ps)
 		}
-		b, ps := overlay(base, []*document{doc})
+		b, ps := overlay(base, []*document{doc}, nil)
 		if len(ps.Errors()) > 0 {
 			rt.Skip("an embedded handler is not clean by itself")
 		}

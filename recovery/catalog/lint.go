@@ -28,13 +28,11 @@ const (
 // linted the entries of overlays already.
 func Lint(c *Catalog) Problems { return newLinter(c, nil).all() }
 
-// lintDocuments checks the entries of docs, except those of the broken files.
-func lintDocuments(c *Catalog, docs []*document, broken map[string]bool) Problems {
+// lintDocuments checks the entries of docs.
+func lintDocuments(c *Catalog, docs []*document) Problems {
 	byFile := make(map[string]*document, len(docs))
 	for _, d := range docs {
-		if !broken[d.origin.File] {
-			byFile[d.origin.File] = d
-		}
+		byFile[d.origin.File] = d
 	}
 	return newLinter(c, byFile).all()
 }
@@ -210,9 +208,12 @@ type Problem struct {
 	Message string `json:"message"`           // one sentence that says, if possible, what to write instead
 	Near    string `json:"near,omitempty"`    // the known name that an unknown name may mean
 	Warning bool   `json:"warning,omitempty"` // true: the entry works in spite of the problem
+	ID      string `json:"id,omitempty"`      // the id of the entry, if it was left out
+	Effect  string `json:"effect,omitempty"`  // what follows from the error: what is left out, and who decides about what it was to change
+	Empty   bool   `json:"-"`                 // the file says nothing, so nothing is lost without it
 }
 
-// String returns "file:line:column: pointer: message". A warning has "warning: " before the message.
+// String returns "file:line:column: pointer: message (effect)". A warning has "warning: " before the message.
 func (p Problem) String() string {
 	s := p.File
 	if p.Line > 0 {
@@ -224,7 +225,10 @@ func (p Problem) String() string {
 	if p.Warning {
 		s += ": warning"
 	}
-	return s + ": " + p.Message
+	if s += ": " + p.Message; p.Effect != "" {
+		s += " (" + p.Effect + ")"
+	}
+	return s
 }
 
 // Problems is a list of problems, in the order of the files.
@@ -236,6 +240,10 @@ const maxShown = 20
 // Errors returns the problems that are not warnings.
 func (ps Problems) Errors() Problems {
 	return slices.DeleteFunc(slices.Clone(ps), func(p Problem) bool { return p.Warning })
+}
+
+func (ps Problems) warnings() Problems {
+	return slices.DeleteFunc(slices.Clone(ps), func(p Problem) bool { return !p.Warning })
 }
 
 // Err returns nil if all problems are warnings, else an error that lists the first maxShown others, one a line.

@@ -8,6 +8,7 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	_ "embed" // for the compiled form
 	"errors"
@@ -26,7 +27,6 @@ const (
 	MaxFileSize = 1 << 20
 	MaxFiles    = 200
 	MaxDirSize  = 4 << 20 // all files together
-	maxRounds   = 8       // rounds in which overlay removes broken files and the files that build on them
 )
 
 const repositoryDir = ".superloop/recovery" // the directory of a repository's overlays, below its root
@@ -36,6 +36,19 @@ const repositoryDir = ".superloop/recovery" // the directory of a repository's o
 type Options struct {
 	UserDir string // the directory of the operator's own files: $XDG_CONFIG_HOME/superloop/recovery
 	RepoDir string // the root of the supervised repository; its files stand in .superloop/recovery below it
+}
+
+// Any reports whether one of the directories holds something that may be an overlay. It opens no file.
+func (o Options) Any() bool {
+	for _, dir := range []overlayDir{{SourceUser, o.UserDir, "."}, {SourceRepository, o.RepoDir, repositoryDir}} {
+		if dir.root == "" {
+			continue
+		}
+		if names, err := os.ReadDir(filepath.Join(dir.root, filepath.FromSlash(dir.below))); len(names) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return true
+		}
+	}
+	return false
 }
 
 // UserDir returns the directory of the operator's own overlays, or "" if neither XDG_CONFIG_HOME nor a home directory
@@ -53,9 +66,11 @@ func UserDir() string {
 }
 
 // Load returns the embedded catalog with the overlays of the user and then of the repository applied. In a directory it
-// applies the files in the order of their names, and later entries win. Load leaves out a file with an error as a whole
-// and reports its problems; the other files count. An entry from the repository has the Origin.Source "repository", and
-// its commands must not run without an operator.
+// applies the files in the order of their names, and later entries win. Load leaves out an entry with an error and
+// reports it; the other entries count. It leaves out a file whose entries it cannot tell apart. An operator decides
+// about the commands of what a lost entry was to change, and about every command if nobody can say what that was: see
+// Origin.Foreign. An entry from the repository has the Origin.Source "repository", and its commands must not run
+// without an operator either.
 //
 // If the context is cancelled, Load leaves out the files that it has not read yet and reports that as a problem.
 func Load(ctx context.Context, o Options) (*Catalog, Problems) {
@@ -67,48 +82,15 @@ func Load(ctx context.Context, o Options) (*Catalog, Problems) {
 	base := own
 	for _, dir := range []overlayDir{{SourceUser, o.UserDir, "."}, {SourceRepository, o.RepoDir, repositoryDir}} {
 		docs, unread := dir.read(ctx)
-		if problems = append(problems, unread...); len(docs) > 0 {
-			next, ps := overlay(base, docs)
+		if len(docs)+len(unread) > 0 {
+			next, ps := overlay(base, docs, unread)
 			base, problems = next, append(problems, ps...)
 		}
 	}
+	overlaid := base != own
 	c := base.finish()
-	c.Overlaid = base != own
+	c.Overlaid = overlaid
 	return c, problems
-}
-
-// overlay applies the documents of one directory. Files may refer to each other's entries in any order, so overlay
-// lints them together. It removes the files with errors and lints the rest again, until no file has an error.
-func overlay(base *builder, docs []*document) (*builder, Problems) {
-	var problems Problems
-	for round := 1; ; round++ {
-		if round > maxRounds {
-			for _, doc := range docs {
-				problems = append(problems, Problem{File: doc.origin.File, Line: 1, Column: 1, Message: "left out: too many files build on broken ones; correct those first"})
-			}
-			return base, problems.sorted()
-		}
-		b := base.clone()
-		broken := map[string]bool{}
-		for _, doc := range docs {
-			next := b.clone()
-			if ps := next.apply(doc); len(ps) > 0 {
-				problems = append(problems, ps...)
-				broken[doc.origin.File] = true
-				continue
-			}
-			b = next
-		}
-		ps := lintDocuments(b.clone().finish(), docs, broken)
-		for _, p := range ps.Errors() {
-			broken[p.File] = true
-		}
-		if len(broken) == 0 {
-			return b, append(problems, ps...).sorted()
-		}
-		problems = append(problems, ps.Errors()...)
-		docs = slices.DeleteFunc(docs, func(d *document) bool { return broken[d.origin.File] })
-	}
 }
 
 type overlayDir struct {
@@ -386,11 +368,12 @@ func (n *Names) Lookup(kind, name, family string) ([]string, bool) {
 	return pkgs, ok
 }
 
-// NameOrigin returns the origin of a name of one kind. Packages whose name comes from the repository must not be
-// installed without an operator.
+// NameOrigin returns the origin of a name of one kind. Packages whose name is foreign (Origin.Foreign)
+// must not be installed without an operator.
 func (c *Catalog) NameOrigin(kind, name string) Origin {
 	if o, ok := c.Names.Origins[kind+"/"+name]; ok {
+		o.Held = cmp.Or(o.Held, c.Held)
 		return o
 	}
-	return Origin{Source: SourceEmbedded, File: embeddedPackages}
+	return Origin{Source: SourceEmbedded, File: embeddedPackages, Held: c.Held}
 }

@@ -149,7 +149,7 @@ func ByItself(o Option, f classify.Failure) (bool, string) {
 	case o.ProposalOnly:
 		return false, "an operator decides about this approach, always"
 	case o.Foreign != "":
-		return false, o.Foreign + " stands in the repository, where an agent can write"
+		return false, o.Foreign
 	case o.Risk != catalog.RiskLow && o.Risk != catalog.RiskMedium:
 		return false, "its risk is " + string(o.Risk)
 	}

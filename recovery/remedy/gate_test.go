@@ -68,6 +68,9 @@ func TestWhatIsListedAndStillRefused(t *testing.T) {
 		{"a file of the repository", fix("npm", "rebuild"), func(f *classify.Failure) {
 			f.Matches[0].Handler.Origin.Source = catalog.SourceRepository
 		}, "stands in the repository"},
+		{"a handler that is held", fix("npm", "rebuild"), func(f *classify.Failure) {
+			f.Matches[0].Handler.Origin.Held = "own.yaml:3: the handler x is left out"
+		}, "is held: own.yaml:3"},
 		{"not there yet", catalog.Option{Strategy: catalog.InstallDep, Dep: "jq"}, nil, "not installed"},
 		{"there already", catalog.Option{Strategy: catalog.InstallDep, Dep: "git"}, nil, "already installed"},
 		{"for an operator", catalog.Option{Strategy: catalog.Manual, Instructions: "Do it."}, nil, "not superloop"},

@@ -24,16 +24,16 @@ type work struct {
 	method  string
 	reason  string // why the option is impossible; "" if it is possible
 	risk    catalog.Risk
-	foreign string // the entry of the repository's own catalog from which a step comes, or ""
+	foreign string // the entry from which a step comes and whose commands only an operator starts, with the reason; or ""
 	notes   []string
 }
 
 func impossible(format string, args ...any) work { return work{reason: fmt.Sprintf(format, args...)} }
 
-// foreign returns what if the entry at this origin belongs to the repository's own catalog, else "".
+// foreign says why only an operator may start the commands of what, an entry at this origin, or returns "".
 func foreign(from catalog.Origin, what string) string {
-	if from.Source == catalog.SourceRepository {
-		return what
+	if why := from.Foreign(); why != "" {
+		return what + " " + why
 	}
 	return ""
 }

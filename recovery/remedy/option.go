@@ -84,7 +84,8 @@ type Option struct {
 	Confidence  float64          `json:"confidence"`            // 0 to 1; for a catalog option not above that of the diagnosis, until outcomes adapt it
 	Recommended bool             `json:"recommended,omitempty"` // true for at most one option of a plan
 	From        From             `json:"from"`
-	// Foreign names the entry of the repository's own catalog from which a step comes. It is "" if there is none.
+	// Foreign names the entry of the catalog from which a step comes and whose commands only an operator starts, and says
+	// why: it stands in the repository, or it is held (see catalog.Origin). It is "" if there is none.
 	Foreign string `json:"foreign,omitempty"`
 
 	Availability     Availability `json:"availability"`

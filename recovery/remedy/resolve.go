@@ -235,6 +235,7 @@ func (r *resolver) fromChain(have []Option) []Option {
 		if !ok {
 			continue
 		}
+		o.Foreign = cmp.Or(o.Foreign, foreign(a.Origin, "the approach "+a.ID))
 		o.layer, o.ProposalOnly = -1, a.Proposal
 		out = append(out, o)
 	}

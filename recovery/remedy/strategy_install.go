@@ -191,27 +191,25 @@ func (r *resolver) upgradeDep(t *catalog.Option, src source) result {
 }
 
 func (r *resolver) installPackages(t *catalog.Option, src source) result {
-	pkgs, foreign, why := r.packageNames(t, src)
+	pkgs, held, why := r.packageNames(t, src)
 	if why != "" {
 		return failed("%s", why)
 	}
 	w := r.builder().unlock(r.builder().packages(pkgs), nil)
-	w.foreign = cmp.Or(w.foreign, foreign)
+	w.foreign = cmp.Or(w.foreign, held)
 	return result{work: w, timeout: installTime}
 }
 
-// packageNames returns the packages of an option for this distribution family. foreign names the entry of the
-// repository's catalog that gave a name, or is "". why is the reason if there are none.
-func (r *resolver) packageNames(t *catalog.Option, src source) (pkgs []string, foreign, why string) {
+// packageNames returns the packages of an option for this distribution family. held says which entry gave a name and why
+// only an operator may start its commands, or is "". why is the reason if there are none.
+func (r *resolver) packageNames(t *catalog.Option, src source) (pkgs []string, held, why string) {
 	family := r.p.Family
 	lookup := func(kind, name string) ([]string, string) {
 		found, ok := r.cat.Names.Lookup(kind, name, family)
 		if !ok || len(found) == 0 {
 			return nil, fmt.Sprintf("nobody knows the package of %s for %s", name, family)
 		}
-		if r.cat.NameOrigin(kind, name).Source == catalog.SourceRepository {
-			foreign = "the package name of " + name
-		}
+		held = foreign(r.cat.NameOrigin(kind, name), "the package name of "+name)
 		return found, ""
 	}
 	switch {
@@ -243,11 +241,11 @@ func (r *resolver) packageNames(t *catalog.Option, src source) (pkgs []string, f
 			why = "nobody knows the packages for " + family
 		}
 	}
-	return pkgs, foreign, why
+	return pkgs, held, why
 }
 
-// toolPackages returns the packages that install a program, from its recipe. foreign and why are as in packageNames.
-func (r *resolver) toolPackages(name string) (pkgs []string, foreign, why string) {
+// toolPackages returns the packages that install a program, from its recipe. held and why are as in packageNames.
+func (r *resolver) toolPackages(name string) (pkgs []string, held, why string) {
 	rec, ok := r.cat.RecipeByCLI(name)
 	if !ok {
 		rec, ok = r.indexed(name)
@@ -257,10 +255,7 @@ func (r *resolver) toolPackages(name string) (pkgs []string, foreign, why string
 	}
 	for _, m := range r.p.Managers {
 		if mgr, ok := r.cat.Manager(m); ok && slices.Contains(mgr.Families, r.p.Family) && len(packaged(rec, m)) > 0 {
-			if rec.Origin.Source == catalog.SourceRepository {
-				foreign = "the recipe " + rec.ID
-			}
-			return packaged(rec, m), foreign, ""
+			return packaged(rec, m), foreign(rec.Origin, "the recipe "+rec.ID), ""
 		}
 	}
 	return nil, "", fmt.Sprintf("nobody knows the package of %s for %s", name, r.p.Family)

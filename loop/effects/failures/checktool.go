@@ -14,7 +14,6 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/effects"
-	"github.com/superloop/superloop/recovery/catalog"
 	"github.com/superloop/superloop/recovery/sandbox"
 	"github.com/superloop/superloop/recovery/verify"
 	"github.com/superloop/superloop/roles/agent"
@@ -32,7 +31,7 @@ var errLeaving = errors.New("superloop has to leave")
 
 // checkTool checks whether the tool works that the last command has installed, and records the result. The tests, not
 // this check, decide about the recovery. If the check itself is wrong, checkTool repairs it for this run only. It never
-// runs a check that comes from the repository.
+// runs a check that comes from the repository, or from a recipe that is held.
 func (f *Performer) checkTool(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
 	c := loop.ToolChecked{Of: loop.To(e), Tool: e.Tool, Result: loop.ToolSkipped}
 	b, err := f.Rules.load(f.Journal)
@@ -41,8 +40,8 @@ func (f *Performer) checkTool(ctx context.Context, e loop.Effect, s loop.State) 
 		return c, nil
 	}
 	recipe, ok := b.cat.Recipe(e.Tool)
-	if !ok || recipe.Origin.Source == catalog.SourceRepository {
-		c.Why = "its check is the repository's own, or there is none"
+	if !ok || recipe.Origin.Foreign() != "" {
+		c.Why = "its check is the repository's own, its recipe is held, or there is none"
 		return c, nil
 	}
 	t := &toolCheck{Performer: f, runID: s.RunID, env: agent.Environment(f.Env(), f.Request(s, "verify", 1))}
