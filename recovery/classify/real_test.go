@@ -41,9 +41,10 @@ type realCase struct {
 // next ones 97, 86 and 91 %, the last ones 97, 94 and 95 %; held has those of them
 // that nobody has looked at since. Of fresh and last, half of them failures in
 // the reports of tests, monorepos and other languages, last was judged first when
-// fresh had been tuned for: 91, 84 and 90 %. It was looked at afterwards.
+// fresh had been tuned for: 91, 84 and 90 %. It was looked at afterwards. final, of
+// the same kinds, was judged first when wide had been tuned for: 91, 85 and 91 %.
 var bars = map[string][3]float64{"dev": {0.99, 0.98, 0.98}, "held": {0.98, 0.94, 0.96}, "fresh": {0.97, 0.92, 0.88}, "last": {0.97, 0.92, 0.88},
-	"wide": {0.92, 0.86, 0.91}}
+	"wide": {0.92, 0.86, 0.91}, "final": {0.90, 0.84, 0.90}}
 
 // score counts what was judged rightly.
 type score struct{ cases, code, side, category, cure, dangerous int }
@@ -85,7 +86,7 @@ func TestRealFailures(t *testing.T) {
 	cat, c := embedded(t)
 	policy := suggestedPolicy(t)
 	profile := remedy.Presets()["debian12"]
-	for _, name := range []string{"dev", "held", "fresh", "last", "wide"} {
+	for _, name := range []string{"dev", "held", "fresh", "last", "wide", "final"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var total score

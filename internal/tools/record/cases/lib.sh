@@ -77,3 +77,14 @@ mariadb_at() { # mariadb_at PORT [OPTION...]: run $CMD while a new database serv
   mariadb --no-defaults -S "$TOP/my.sock" -u root -e "create database shop; create user app@'127.0.0.1' identified by 'app'; grant select on shop.* to app@'127.0.0.1'; ${MYSETUP:-}"
   sh -c "$CMD"; local rc=$?; kill $s; exit $rc
 }
+jswith() { # jswith NAME...: the packages of several directories of tools, as installed
+  mkdir node_modules
+  local n; for n in "$@"; do ln -s "$TOOLS/$n/node_modules"/* "$TOOLS/$n/node_modules/.bin" node_modules/ 2>/dev/null; done; true
+}
+mariadb_shop_at() { # mariadb_shop_at PORT: run $CMD while a new MariaDB server runs, whose user app has a password
+  mariadb-install-db --no-defaults --datadir="$TOP/my" --auth-root-authentication-method=normal --skip-test-db >/dev/null 2>&1
+  mariadbd --no-defaults --user=root --datadir="$TOP/my" --socket="$TOP/my.sock" --pid-file="$TOP/my.pid" --port="$1" --bind-address=127.0.0.1 >/dev/null 2>&1 & local s=$!
+  for _ in $(seq 400); do mariadb-admin --no-defaults -S "$TOP/my.sock" -u root ping >/dev/null 2>&1 && break; sleep 0.05; done
+  mariadb --no-defaults -S "$TOP/my.sock" -u root -e "create database shop; create user app@'127.0.0.1' identified by 'secret'; create user ro@'127.0.0.1'; grant select on shop.* to ro@'127.0.0.1'; create table shop.item (id int)"
+  sh -c "$CMD"; local rc=$?; kill $s; exit $rc
+}
