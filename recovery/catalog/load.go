@@ -38,19 +38,6 @@ type Options struct {
 	RepoDir string // the root of the supervised repository; its files stand in .superloop/recovery below it
 }
 
-// Any reports whether one of the directories holds something that may be an overlay. It opens no file.
-func (o Options) Any() bool {
-	for _, dir := range []overlayDir{{SourceUser, o.UserDir, "."}, {SourceRepository, o.RepoDir, repositoryDir}} {
-		if dir.root == "" {
-			continue
-		}
-		if names, err := os.ReadDir(filepath.Join(dir.root, filepath.FromSlash(dir.below))); len(names) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return true
-		}
-	}
-	return false
-}
-
 // UserDir returns the directory of the operator's own overlays, or "" if neither XDG_CONFIG_HOME nor a home directory
 // is known.
 func UserDir() string {

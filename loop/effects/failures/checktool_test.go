@@ -72,7 +72,7 @@ func TestAToolIsNotLookedAt(t *testing.T) {
 	t.Parallel()
 	w := toolWorld(t, nil)
 	for name, tool := range map[string]string{"no such recipe": "moon", "the repository's own": "theirs"} {
-		want := loop.ToolChecked{Tool: tool, Result: loop.ToolSkipped, Why: "its check is the repository's own, or there is none"}
+		want := loop.ToolChecked{Tool: tool, Result: loop.ToolSkipped, Why: "its check is the repository's own, its recipe is held, or there is none"}
 		e := loop.Effect{ID: "e4", Kind: loop.CheckTool, Tool: tool}
 		want.Of = loop.To(e)
 		if got := did[loop.ToolChecked](w, e); got != want {

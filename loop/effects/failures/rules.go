@@ -28,7 +28,6 @@ const keptFor = time.Second
 // reads the operator's files once, at the first use. It is safe for concurrent use.
 type Rules struct {
 	read func() *book
-	own  bool // the operator or the repository has files
 	told atomic.Bool // the journal holds the problems of the operator's files
 }
 
@@ -41,14 +40,13 @@ type book struct {
 	err        error
 }
 
-// NewRules returns the rule book for a repository. It looks whether the operator or the repository has files, and reads none yet. If life ends before a file is read, that file
+// NewRules returns the rule book for a repository. It reads no file yet. If life ends before a file is read, that file
 // is missing in the rule book. Evidence contains none of the secrets.
 func NewRules(life context.Context, repo string, secrets *redact.Replacer) *Rules {
 	var mu sync.Mutex
 	var now, first *book
 	var leave *time.Timer
-	from := catalog.Options{UserDir: catalog.UserDir(), RepoDir: repo}
-	return &Rules{own: from.Any(), read: func() *book {
+	return &Rules{read: func() *book {
 		mu.Lock()
 		defer mu.Unlock()
 		if leave != nil {
@@ -57,7 +55,7 @@ func NewRules(life context.Context, repo string, secrets *redact.Replacer) *Rule
 		switch {
 		case now != nil:
 		case first == nil:
-			now = readBook(life, from, secrets)
+			now = readBook(life, catalog.Options{UserDir: catalog.UserDir(), RepoDir: repo}, secrets)
 			now.profile = remedy.Detect(life, repo)
 			first = &book{profile: now.profile, wrong: now.wrong}
 		default:
@@ -74,16 +72,6 @@ func NewRules(life context.Context, repo string, secrets *redact.Replacer) *Rule
 		}
 		return now
 	}}
-}
-
-// Tell records the problems of the operator's own files in the journal, if there are such files. The driver calls it when
-// a run starts, so that an operator does not learn of a wrong rule by the failure that it should have cured.
-func (r *Rules) Tell(j effects.Journal) error {
-	if !r.own {
-		return nil
-	}
-	_, err := r.load(j)
-	return err
 }
 
 // readBook reads a rule book, except for the profile of the machine.
