@@ -98,7 +98,7 @@ func rules() []rule {
 		{"clock", "", "", clockRule}, {"outage", "", BlameProvider, outageRule},
 		{"missing_tool", "command_not_found tool_not_found", "", toolRule}, {"permission", "permission_denied", "", permissionRule},
 		{"port", "port_in_use", "", portRule}, {"dependency", "dependency build_failure corrupted", "", dependencyRule},
-		{"removed_file", "file_not_found", "", fileRule}, {"known_cure", "", BlameEnvironment, remedyRule},
+		{"removed_file", "file_not_found", "", fileRule}, {"wrong_path", "", "", wrongPathRule}, {"known_cure", "", BlameEnvironment, remedyRule},
 		{"recent_commit", "", "", commitRule}, {"changed_tool", "", "", changedToolRule}, {"changed_config", "", "", changedConfigRule},
 		{"refused", "", "", refusedRule}, {"everywhere", "", "", everywhereRule}, {"code", "", "", codeRule},
 		{"one_runner", "", BlameRunner, runnerRule},
@@ -356,32 +356,6 @@ func refusedRule(c Case, e Entry) RootCause {
 }
 
 // everywhereRule applies when other loops have the same failure, so that this task is not the cause.
-func everywhereRule(c Case, e Entry) RootCause {
-	if e.Signature == "" {
-		return RootCause{}
-	}
-	var loops []string
-	same := false
-	for _, o := range c.Facts.Others {
-		if o.Signature == e.Signature || o.Category == e.Category && e.Category != CategoryUnknown && e.Category != "code_bug" {
-			same = same || o.Signature == e.Signature
-			if !slices.Contains(loops, o.Loop) {
-				loops = append(loops, o.Loop)
-			}
-		}
-	}
-	if len(loops) == 0 {
-		return RootCause{}
-	}
-	slices.Sort(loops)
-	f := RootCause{Type: CauseInfrastructure, Confidence: 0.5, Description: fmt.Sprintf("loops %s fail of the same: it is what they share, not this task", strings.Join(loops, ", ")),
-		Evidence: []Quote{{Source: "other loops", Text: fmt.Sprintf("%s in %s", e.Category, strings.Join(loops, ", "))}},
-		Fix:      Fix{Kind: FixPerson, Instruction: "look at what these loops share: the machine, the network, the repository"}}
-	if same && len(loops) > 1 {
-		f.Confidence = 0.65
-	}
-	return f
-}
 
 // runnerRule applies when one agent alone has failed, and each time in another way.
 func runnerRule(c Case, e Entry) RootCause {

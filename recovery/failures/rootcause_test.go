@@ -32,7 +32,7 @@ func bug(sig string) RoleOutcome {
 var storeLine = Quote{Source: "implementer.log", File: "internal/store/store.go", Line: 41, Text: "panic: assignment to entry in nil map at internal/store/store.go:41"}
 
 // TestRules: which cause each rule finds, on what evidence, and what it would do.
-// Conforms: 003-c4-evidence-code, 003-c4-pattern-class, 003-c4-pattern-path, 003-c4-pattern-worker, 003-c4-cause-code
+// Conforms: 003-c4-evidence-code, 003-c4-pattern-class, 003-c4-pattern-path, 003-c4-pattern-task, 003-c4-pattern-worker, 003-c4-cause-code
 // Conforms: 003-c4-cause-config, 003-c4-cause-dependency, 003-c4-cause-infra, 003-c4-unknown, 003-c4-fix
 // Conforms: 003-c5-prevention-deps, 003-r2
 func TestRules(t *testing.T) {
@@ -67,6 +67,9 @@ func TestRules(t *testing.T) {
 		"file moved": {Case{History: []Entry{entry(environment("file_not_found"), alice)}, Captures: map[string]string{"path": "./internal/store/store.go"}, Facts: Facts{Commits: []CommitFact{commit}}},
 			"removed_file", CauseCode, "internal/store/store.go", FixCode, "", 0.8},
 		"file never was": {Case{History: []Entry{entry(environment("file_not_found"), alice)}, Captures: map[string]string{"path": "conf/x.yml"}}, "removed_file", CauseConfig, "conf/x.yml", FixCode, CheckPath, 0.5},
+		"a path that is wrong, once": {Case{History: []Entry{entry(environment("file_not_found"), alice)}, Captures: map[string]string{"path": "docs/agent_library/guide.md"},
+			Facts: Facts{Exists: map[string]bool{"docs/agent_library/guide.md": false}, Namesakes: map[string]string{"docs/agent_library/guide.md": "docs/agents/guide.md"}}},
+			"wrong_path", CauseCode, "docs/agent_library/guide.md", FixCode, "", 0.6},
 		"recent commit": {Case{History: []Entry{entry(bug("s-1"), alice), entry(bug("s-1"), bob)}, Evidence: []Quote{storeLine}, Facts: Facts{Commits: []CommitFact{commit}}},
 			"recent_commit", CauseCode, "internal/store/store.go:41", FixCode, "", 0.9},
 		"the same bug twice": {Case{History: []Entry{entry(bug("s-1"), alice), entry(bug("s-1"), bob)}, Evidence: []Quote{storeLine}},
@@ -76,6 +79,10 @@ func TestRules(t *testing.T) {
 		"new config": {Case{History: []Entry{entry(environment("config"), alice)}, Facts: Facts{Changes: []Change{{ChangeConfig, ".npmrc", "", "aa"}}}}, "changed_config", CauseConfig, ".npmrc", FixConfig, "", Sure},
 		"refused":    {Case{History: []Entry{entry(RoleOutcome{Outcome: "error", Class: "refused"}, alice), entry(RoleOutcome{Outcome: "error", Class: "refused"}, bob)}}, "refused", CauseConfig, "", FixPerson, "", 0.8},
 		"everywhere": {Case{History: []Entry{entry(environment("environment"), alice)}, Facts: Facts{Others: []Elsewhere{{Loop: "a", Category: "environment", Signature: "environment-1"}, {Loop: "b", Category: "environment"}}}},
+			"everywhere", CauseInfrastructure, "", FixPerson, "", 0.5},
+		"one kind of task": {Case{History: []Entry{entry(environment("environment"), alice)}, Facts: Facts{Others: []Elsewhere{{Loop: "a", Role: work.Role, Category: "environment"}, {Loop: "b", Role: work.Role, Category: "environment"}, {Loop: "c", Role: "other", Category: "config"}}}},
+			"everywhere", CauseConfig, "", FixPerson, "", 0.5},
+		"two kinds of tasks": {Case{History: []Entry{entry(environment("environment"), alice)}, Facts: Facts{Others: []Elsewhere{{Loop: "a", Role: work.Role, Category: "environment"}, {Loop: "a", Role: "other", Category: "environment"}}}},
 			"everywhere", CauseInfrastructure, "", FixPerson, "", 0.5},
 		"one runner": {Case{History: []Entry{entry(RoleOutcome{Outcome: "exit", Error: "x"}, alice), entry(RoleOutcome{Outcome: "timeout"}, alice)}}, "one_runner", CauseInfrastructure, "", FixConfig, "", 0.3},
 	} {

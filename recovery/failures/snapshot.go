@@ -116,6 +116,7 @@ type CommitFact struct {
 // Elsewhere is a failure of another loop.
 type Elsewhere struct {
 	Loop      string    `json:"loop_id"`
+	Role      string    `json:"role,omitempty"` // the kind of task
 	Category  string    `json:"category"`
 	Signature string    `json:"signature"`
 	Provider  string    `json:"provider,omitempty"`
@@ -129,4 +130,6 @@ type Facts struct {
 	Others  []Elsewhere  `json:"others,omitempty"`
 	// Exists says whether the paths that the evidence names exist.
 	Exists map[string]bool `json:"exists,omitempty"`
+	// Namesakes says, for such paths that do not exist, which file of the project has the same name in another directory.
+	Namesakes map[string]string `json:"namesakes,omitempty"`
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -15,6 +16,15 @@ type Sample struct {
 	Agent    Agent     `json:"agent"`
 	Failed   bool      `json:"failed,omitempty"`
 	Category string    `json:"category,omitempty"`
+}
+
+// Role returns the role of the sample's task, which is the kind of the task; "" if the task names none.
+func (s Sample) Role() string {
+	parts := strings.Split(s.Task, "/")
+	if len(parts) < 2 {
+		return ""
+	}
+	return parts[1]
 }
 
 // Thresholds say when failures are more than the failure policy of a task can deal with. Zero stands for the default; a negative value disables a

@@ -44,7 +44,7 @@ func must(t testing.TB, err error) {
 }
 
 // TestChecks: each kind, on good and on a broken environment.
-// Conforms: 003-req-4, 003-c5-prevention-path
+// Conforms: 003-req-4, 003-c2.1-prevent, 003-c5-prevention-path
 func TestChecks(t *testing.T) {
 	t.Parallel()
 	dir := tree(t, map[string]string{"a.txt": "x", "d/": "", "bin/tool": ""})

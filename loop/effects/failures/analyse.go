@@ -335,13 +335,16 @@ func (f *Performer) facts(ctx context.Context, s loop.State, evidence []failures
 	if w, err := f.WatchStore().Load(); err == nil {
 		for _, x := range w.Samples {
 			if x.Failed && x.Loop != f.LoopID {
-				facts.Others = append(facts.Others, failures.Elsewhere{Loop: x.Loop, Category: x.Category, Provider: x.Agent.Provider, At: x.At})
+				facts.Others = append(facts.Others, failures.Elsewhere{Loop: x.Loop, Role: x.Role(), Category: x.Category, Provider: x.Agent.Provider, At: x.At})
 			}
 		}
 	}
 	if p := captures["path"]; p != "" {
 		evidence = append(evidence, failures.Quote{File: p})
 	}
-	facts.Exists = preflight.LookFor(f.Repo.Top, evidence)
+	for _, p := range failures.PathsIn(evidence) {
+		evidence = append(evidence, failures.Quote{File: p})
+	}
+	facts.Exists, facts.Namesakes = preflight.LookFor(f.Repo.Top, evidence), preflight.Namesakes(f.Repo.Top, evidence)
 	return facts
 }

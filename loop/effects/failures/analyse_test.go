@@ -367,7 +367,7 @@ func TestFacts(t *testing.T) {
 	}
 	if _, err := (preflight.Store[failures.Watch]{Path: w.Paths.Watched()}).Update(t.Context(), func(x *failures.Watch) bool {
 		x.Samples = []failures.Sample{{Loop: "one", Failed: true, Category: "c1"}, {Loop: "two", Category: "c2"},
-			{Loop: "three", Failed: true, Category: "c3", Agent: failures.Agent{Provider: "p"}, At: w.at}}
+			{Loop: "three", Task: "three/tester/2", Failed: true, Category: "c3", Agent: failures.Agent{Provider: "p"}, At: w.at}}
 		return true
 	}); err != nil {
 		t.Fatal(err)
@@ -377,7 +377,7 @@ func TestFacts(t *testing.T) {
 	if len(f.Commits) != 2 || f.Commits[0].Subject != "adds c" || f.Commits[1].Subject != "adds b" || !reflect.DeepEqual(f.Commits[0].Files, []string{"c"}) || len(f.Commits[0].SHA) != 40 || !f.Commits[0].At.Equal(w.at.Add(-10*time.Minute)) {
 		t.Errorf("since the loop began: %+v", f.Commits)
 	}
-	if want := []failures.Elsewhere{{Loop: "three", Category: "c3", Provider: "p", At: w.at}}; !reflect.DeepEqual(f.Others, want) {
+	if want := []failures.Elsewhere{{Loop: "three", Role: "tester", Category: "c3", Provider: "p", At: w.at}}; !reflect.DeepEqual(f.Others, want) {
 		t.Errorf("%+v", f.Others)
 	}
 	if len(f.Changes) != 0 || len(f.Exists) != 0 {
