@@ -25,6 +25,20 @@ func TestPortOwner(t *testing.T) {
 		t.Errorf("service on a port that listens: %+v", f)
 	}
 	l.Close()
+	// A socket that is bound and does not listen keeps every other test from the port.
+	held, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(held)
+	if err := unix.Bind(held, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	bound, err := unix.Getsockname(held)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port = strconv.Itoa(bound.(*unix.SockaddrInet4).Port)
 	if f := look(t, "/", ProbeService, map[string]string{"port": port}); f.Holds != No {
 		t.Errorf("service on a closed port: %+v", f)
 	}
