@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -315,8 +316,10 @@ func (n *testEnv) port() int {
 	n.t.Helper()
 	data, err := os.ReadFile(n.path("port"))
 	if err == nil {
-		var port int
-		fmt.Sscan(string(data), &port)
+		port, err := strconv.Atoi(string(data))
+		if err != nil {
+			n.t.Fatal(err)
+		}
 		return port
 	}
 	free, err := net.Listen("tcp", "127.0.0.1:0")
