@@ -21,7 +21,7 @@ func TestWhatACommandIsGiven(t *testing.T) {
 			{"umask; touch f; stat -c %a f", "0077\n600"},
 			{"ulimit -c; ulimit -n; ulimit -Hn; ulimit -f; ulimit -u", "0\n4096\n4096\n16777216\n8192"},
 			{"readlink /proc/self/fd/0; cat; read x || echo eof", "/dev/null\neof"},
-			{"tty; (: > /dev/tty) 2>/dev/null || echo none; ps -o tty= -p $$", "not a tty\nnone\n?"},
+			{"LC_ALL=C tty; (: > /dev/tty) 2>/dev/null || echo none; ps -o tty= -p $$", "not a tty\nnone\n?"},
 			{`for n in {0..300}; do [ -e /proc/$$/fd/$n ] && printf '%s ' $n; done`, "0 1 2"},
 			{`set -- $(cut -d' ' -f5,6 /proc/$$/stat); [ $1 = $$ ] && [ $2 = $$ ] && echo leader of its own`, "leader of its own"},
 			{"grep NoNewPrivs /proc/self/status", "NoNewPrivs:\t1"},
@@ -198,7 +198,7 @@ func TestSignalsStayInside(t *testing.T) {
 func TestNetwork(t *testing.T) {
 	t.Parallel()
 	eachUser(t, func(t *testing.T, w *world) {
-		const ask = `ls /proc/self/ns > /dev/null; tail -n +3 /proc/self/net/dev | cut -d: -f1 | tr -d ' ' | sort; (: < /dev/tcp/127.0.0.1/9) 2>&1 | grep -o -E 'unreachable|refused' | sort -u`
+		const ask = `export LC_ALL=C; ls /proc/self/ns > /dev/null; tail -n +3 /proc/self/net/dev | cut -d: -f1 | tr -d ' ' | sort; (: < /dev/tcp/127.0.0.1/9) 2>&1 | grep -o -E 'unreachable|refused' | sort -u`
 		j := w.job(t, ask)
 		host, err := os.ReadFile("/proc/self/net/dev")
 		if err != nil {

@@ -132,7 +132,7 @@ func TestModesOutsideHoldAtMount(t *testing.T) {
 	t.Parallel()
 	eachUser(t, func(t *testing.T, w *world) {
 		j := w.at(t, Mount, w.job(t, ""))
-		j.Command = fmt.Sprintf("O=%s; chmod 777 $O/file $O; touch -d 2001-01-01 $O/file; chown 12 $O/file; setfattr -n user.x -v y $O/file; echo end", w.outside)
+		j.Command = fmt.Sprintf("export LC_ALL=C; cd '%s'; chmod 777 file .; touch -d 2001-01-01 file; chown 12 file; setfattr -n user.x -v y file; echo end", w.outside)
 		before := picture(t, w.outside, true)
 		o := w.mustRun(t, j)
 		if after := picture(t, w.outside, true); before != after || !strings.Contains(o.Result.Stderr.Text(), "Read-only file system") {
