@@ -140,6 +140,7 @@ func (a *app) toolOf(c *cli.Context, name string) (verify.Tool, string, error) {
 	if ok {
 		t.ID, t.CLI, t.Verify, label = r.ID, cmp.Or(r.CLI, r.ID), r.Verify, r.Label
 	}
+	t.Real = proc.RealName(t.CLI, os.Environ())
 	if c.IsSet("command") {
 		t.Verify = catalog.Verify{Command: c.String("command"), Origin: catalog.VerifyGenerated}
 		return t, label, nil

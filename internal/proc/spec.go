@@ -319,6 +319,19 @@ func (e *NotFoundError) Unwrap() error {
 	return fs.ErrNotExist
 }
 
+// RealName returns the name of the file that LookPath finds, without its directory, all links followed: fd for fdfind.
+// It returns "" if there is none.
+func RealName(file string, env []string) string {
+	path, err := LookPath(file, env)
+	if err == nil {
+		path, err = filepath.EvalSymlinks(path)
+	}
+	if err != nil {
+		return ""
+	}
+	return filepath.Base(path)
+}
+
 // LookPath finds a program as exec would with the given environment. It returns a name with a slash unchanged if the
 // file is executable. It skips entries of PATH that are empty or relative: their meaning depends on the working
 // directory, and a repository could provide a program there. The error is a *NotFoundError.

@@ -32,12 +32,13 @@ type Analysis struct {
 // AnalyzeVerifyFailure says what the exit and the output of a failed check prove. AnalyzeVerifyFailure assumes that the
 // check asked the tool for its version or its help, as checks usually do.
 func AnalyzeVerifyFailure(stdout, stderr string, exit ExitInfo, tool string) Analysis {
-	return analyse(stdout, stderr, exit, tool, []string{"--version", "-version", "version", "-V", "-v", "--help", "-help", "help", "-h"})
+	given := []string{"--version", "-version", "version", "-V", "-v", "--help", "-help", "help", "-h"}
+	return analyse(stdout, stderr, exit, subject{tool: baseName(tool), given: given})
 }
 
-// analyse is AnalyzeVerifyFailure for a known list of arguments.
-func analyse(stdout, stderr string, exit ExitInfo, tool string, given []string) Analysis {
-	tool = baseName(tool)
+// analyse is AnalyzeVerifyFailure for a known subject.
+func analyse(stdout, stderr string, exit ExitInfo, of subject) Analysis {
+	tool, given := of.tool, of.given
 	raw := joined(stdout, stderr)
 	output := clean(raw)
 	lines := splitLines(output)
@@ -45,7 +46,7 @@ func analyse(stdout, stderr string, exit ExitInfo, tool string, given []string) 
 	if at := findWord(output, tool); at >= 0 {
 		a.HasToolName, a.ToolName = true, output[at:at+len(tool)]
 	}
-	p, proved := works(lines, given, tool)
+	p, proved := works(lines, of)
 	a.HasUsageText = proved && p.usage
 	if why := exit.dead(); why != "" {
 		a.Broken, a.Why = true, why
@@ -87,8 +88,8 @@ var (
 
 // analyseHelp judges the output of --help or -h. If the exit code is 0, features other than a usage line can also prove
 // that the output is a help text.
-func analyseHelp(stdout, stderr string, exit ExitInfo, tool string, given []string) Analysis {
-	a := analyse(stdout, stderr, exit, tool, given)
+func analyseHelp(stdout, stderr string, exit ExitInfo, of subject) Analysis {
+	a := analyse(stdout, stderr, exit, of)
 	if a.Broken || a.Repairable {
 		return a
 	}
@@ -97,9 +98,11 @@ func analyseHelp(stdout, stderr string, exit ExitInfo, tool string, given []stri
 	var p proof
 	ok := false
 	if exit.Code == 0 {
-		p, ok = works(lines, nil, baseName(tool)) // with exit code 0 the tool refused no argument
+		asked := of
+		asked.took = true
+		p, ok = works(lines, asked)
 	}
-	if !ok {
+	if !ok && !slices.ContainsFunc(lines, func(l string) bool { return of.another(l) }) && of.named(strings.Join(lines, "\n")) {
 		p, ok = helpProof(lines, a.ToolName, exit.Code == 0)
 	}
 	if ok {
@@ -207,19 +210,23 @@ var (
 
 // works finds the best proof in the lines of an output. Best is a usage line, then the refusal of an argument that the
 // check passed, then a hint at the help.
-func works(lines, given []string, tool string) (proof, bool) {
+func works(lines []string, of subject) (proof, bool) {
+	tool := of.tool
 	for i := range lines {
-		if p, ok := usageProof(lines, i, tool); ok {
+		if p, ok := usageProof(lines, i, of); ok {
 			return p, true
 		}
 	}
+	if slices.ContainsFunc(lines, of.another) {
+		return proof{}, false // another program answers
+	}
 	for _, l := range lines {
-		if !indented(l) && isRefusal(l, given) {
+		if !indented(l) && isRefusal(l, of.asked()) && of.speaks(l) && !of.hints(l) {
 			return proof{line: strings.TrimSpace(l), patterns: sentence(l, tool)}, true
 		}
 	}
 	for _, l := range lines {
-		if !optionText(l) && helpWord().MatchString(l) && (findWord(l, tool) >= 0 || helpFor().MatchString(l) && !mentionsLauncher(l)) {
+		if !optionText(l) && of.speaks(l) && !of.hints(l) && (of.part() == "" || of.named(l)) && helpWord().MatchString(l) && (findWord(l, tool) >= 0 || helpFor().MatchString(l) && !mentionsLauncher(l)) {
 			return proof{line: strings.TrimSpace(l), patterns: sentence(l, tool)}, true
 		}
 	}
@@ -227,22 +234,19 @@ func works(lines, given []string, tool string) (proof, bool) {
 }
 
 // usageProof examines line i. A usage line of the interpreter that runs the tool proves nothing about the tool.
-func usageProof(lines []string, i int, tool string) (proof, bool) {
-	head, rest, word := "", "", ""
-	if m := usageLine().FindStringSubmatch(lines[i]); m != nil {
-		head, word, rest = m[1], m[2], m[3]
-	} else if m := usageBare().FindStringSubmatch(lines[i]); m != nil {
-		head, word, rest = m[1], m[1], m[2]
-	} else {
+func usageProof(lines []string, i int, of subject) (proof, bool) {
+	head, word, rest, ok := usageParts(lines[i])
+	if !ok {
 		return proof{}, false
 	}
 	text := rest
 	if strings.TrimSpace(text) == "" && i+1 < len(lines) {
 		text = lines[i+1]
 	}
-	if foreign(head+" "+text, tool) {
+	if tool := of.tool; foreign(head+" "+text, tool) || of.other(head, text) || !of.named(head+" "+strings.Join(lines[i:min(len(lines), i+3)], " ")) {
 		return proof{}, false
 	}
+	tool := of.tool
 	p := proof{usage: true, line: strings.TrimSpace(lines[i])}
 	name := regexp.QuoteMeta(tool)
 	switch {
@@ -257,6 +261,17 @@ func usageProof(lines []string, i int, tool string) (proof, bool) {
 	return p, true
 }
 
+// usageParts splits a usage line: the words of it, the word for "usage" alone, and the form of the call.
+func usageParts(line string) (head, word, rest string, ok bool) {
+	if m := usageLine().FindStringSubmatch(line); m != nil {
+		return m[1], m[2], m[3], true
+	}
+	if m := usageBare().FindStringSubmatch(line); m != nil {
+		return m[1], m[1], m[2], true
+	}
+	return "", "", "", false
+}
+
 func firstWord(s string) string {
 	if f := strings.Fields(s); len(f) > 0 {
 		return f[0]
@@ -269,37 +284,6 @@ func isWord(word, tool string) bool { return tool != "" && strings.EqualFold(bas
 
 // asIs returns a regular expression that matches exactly the text, without regard to case.
 func asIs(text string) string { return `(?i)` + regexp.QuoteMeta(strings.TrimSpace(text)) }
-
-func launchers() []string {
-	return []string{"java", "javaw", "node", "python", "perl", "ruby", "php", "bash", "sh", "dash", "zsh", "env", "tclsh", "lua",
-		"mono", "dotnet", "deno", "bun", "qemu", "wine", "docker", "exec", "sudo", "timeout", "nice", "xargs"}
-}
-
-var versionTail = pattern.Lazy(`[\d.-]+$`)
-
-// foreign reports whether a usage line is that of an interpreter and not of the tool.
-func foreign(text, tool string) bool {
-	words := strings.Fields(text)
-	if len(words) < 2 || findWord(text, tool) >= 0 {
-		return false
-	}
-	for _, w := range words[1:min(len(words), 4)] { // "Usage: tool", "Usage of tool:"
-		name := versionTail().ReplaceAllString(baseName(strings.TrimRight(w, ":")), "")
-		if !slices.Contains(launchers(), name) {
-			continue
-		}
-		return name != versionTail().ReplaceAllString(tool, "") && tool != name+"js"
-	}
-	return false
-}
-
-// mentionsLauncher reports whether a line names an interpreter. A hint at the help of an interpreter comes from the
-// interpreter, not from the tool.
-func mentionsLauncher(line string) bool {
-	return slices.ContainsFunc(strings.Fields(line), func(w string) bool {
-		return slices.Contains(launchers(), versionTail().ReplaceAllString(baseName(strings.Trim(w, "`'\".,:;()")), ""))
-	})
-}
 
 // isRefusal reports whether a line refuses an argument that the tool was given.
 func isRefusal(line string, given []string) bool {

@@ -25,7 +25,11 @@ func TestAnalyze(t *testing.T) {
 		"usage":            {err: "Usage: mytool [flags]\n", exit: ExitInfo{Code: 2}, want: `(?i)Usage:.*mytool`},
 		"go":               {err: "flag provided but not defined: -version\nUsage of /usr/bin/mytool:\n  -x\n", exit: ExitInfo{Code: 2}, want: `(?i)Usage.*mytool`},
 		"heading":          {out: "USAGE\n  mytool COMMAND\n", exit: ExitInfo{Code: 1}, want: `(?i)USAGE\s+\S*mytool`},
-		"other name":       {err: "usage: mt [-h]\n", exit: ExitInfo{Code: 1}, want: `(?i)usage:`},
+		"no name":          {err: "usage: [-h] FILE\n", exit: ExitInfo{Code: 1}, want: `(?i)usage:`},
+		"another program":  {err: "usage: git [-v | --version] [-h | --help] <command>\n", exit: ExitInfo{Code: 1}},
+		"a shim":           {err: "Usage: volta [COMMAND]\nError: no default Node version set\n", exit: ExitInfo{Code: 1}},
+		"its wrapper":      {err: "Usage: grep [OPTION]... PATTERNS [FILE]...\nTry 'grep --help' for more information.\n", exit: ExitInfo{Code: 2}},
+		"its wrapper asks": {err: "tar: unrecognized option '--version=x'\nTry 'tar --help' or 'tar --usage' for more information.\n", exit: ExitInfo{Code: 2}},
 		"getopt":           {err: "mytool: invalid option -- '-'\n", exit: ExitInfo{Code: 1}, want: `(?i)mytool: invalid option -- '-'`},
 		"gnu":              {err: "mytool: unrecognized option '--version'\nTry 'mytool --help' for more information.\n", exit: ExitInfo{Code: 1}, want: `(?i)mytool: unrecognized option '--version'`},
 		"commander":        {err: "error: unknown option '--version'\n", exit: ExitInfo{Code: 1}, want: `(?i)error: unknown option '--version'`},
@@ -101,7 +105,7 @@ func TestAnalyzeProperty(t *testing.T) {
 		out, err := strings.Join(gen.Draw(rt, "stdout"), ""), strings.Join(gen.Draw(rt, "stderr"), "")
 		exit := ExitInfo{Code: rapid.IntRange(0, 255).Draw(rt, "code")}
 		tool := rapid.OneOf(rapid.Just("tool"), rapid.String()).Draw(rt, "tool")
-		for _, a := range []Analysis{AnalyzeVerifyFailure(out, err, exit, tool), analyseHelp(out, err, exit, tool, []string{"--help"})} {
+		for _, a := range []Analysis{AnalyzeVerifyFailure(out, err, exit, tool), analyseHelp(out, err, exit, subject{tool: baseName(tool), given: []string{"--help"}})} {
 			if a.Repairable && a.Broken {
 				rt.Fatalf("both: %+v", a)
 			}

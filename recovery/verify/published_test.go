@@ -57,7 +57,8 @@ func TestAnalysisNamesTheTool(t *testing.T) {
 	}{
 		"both":        {"Usage: MyTool [flags]\n", "MyTool", true},
 		"the name":    {"mytool: cannot do that\n", "mytool", false},
-		"the usage":   {"usage: other [flags]\n", "", true},
+		"the usage":   {"usage: [flags] FILE\n", "", true},
+		"another's":   {"usage: other [flags]\n", "", false},
 		"neither":     {"no\n", "", false},
 		"within more": {"usage: mytools [flags]\n", "", true},
 	} {

@@ -62,7 +62,10 @@ func RunOf(res proc.Result) Run {
 // Tool is the tool that Repair verifies.
 type Tool struct {
 	ID, CLI string
-	Verify  catalog.Verify
+	// Real is the name of the file that CLI leads to on the machine where it runs, such as fd for the link fdfind. It
+	// may be "": then a usage text with that name is taken for another program's.
+	Real   string
+	Verify catalog.Verify
 }
 
 // RepairMetadata describes the last repair that was tried.
@@ -136,7 +139,7 @@ func (s *session) verify(argv []string) error {
 		s.out.Works, s.out.Why = true, "it works"
 		return nil
 	}
-	s.out.Analysis = analyse(run.Stdout, run.Stderr, run.Exit, s.tool.CLI, argv[1:])
+	s.out.Analysis = analyse(run.Stdout, run.Stderr, run.Exit, s.tool.asked(argv))
 	s.out.Why = why + ": " + s.out.Analysis.Why
 	if s.out.Verify.Origin == catalog.VerifyUser {
 		s.out.Analysis.Repairable = false
@@ -170,7 +173,7 @@ func (s *session) mend(argv []string, again func([]string) (Run, error), fallbac
 		if err != nil {
 			return err
 		}
-		a := analyseHelp(run.Stdout, run.Stderr, run.Exit, s.tool.CLI, next[1:])
+		a := analyseHelp(run.Stdout, run.Stderr, run.Exit, s.tool.asked(next))
 		if a.Broken {
 			s.out.Why = fmt.Sprintf("%s shows that it is broken: %s", text.Words(next), a.Why)
 			return nil
@@ -195,7 +198,7 @@ func (s *session) candidate(argv, next []string, a Analysis, f fallback) (bool, 
 	}
 	s.out.Repair = &RepairMetadata{Type: repairType, Original: s.out.Verify.Command, Repaired: v.Command, Method: f.method, ExitCode: v.ExitCode}
 	ok, why := Passes(v, run.Stdout, run.Stderr, run.Exit)
-	if broken := analyse(run.Stdout, run.Stderr, run.Exit, s.tool.CLI, next[1:]); ok && broken.Broken {
+	if broken := analyse(run.Stdout, run.Stderr, run.Exit, s.tool.asked(next)); ok && broken.Broken {
 		ok, why = false, broken.Why
 	}
 	if !ok {
@@ -298,7 +301,7 @@ func (in *batchIn) judge() (batchOut, error) {
 		return batchOut{}, err
 	}
 	s := &session{tool: Tool{CLI: cmp.Or(in.Tool, argv[0])}}
-	s.out.Analysis = analyse(in.Stdout, in.Stderr, in.exit(), s.tool.CLI, argv[1:])
+	s.out.Analysis = analyse(in.Stdout, in.Stderr, in.exit(), s.tool.asked(argv))
 	s.out.Why = s.out.Analysis.Why
 	var fallbacks []fallback
 	for _, f := range in.Fallbacks {

@@ -1,6 +1,7 @@
 package failures
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,7 +46,7 @@ func (f *Performer) checkTool(ctx context.Context, e loop.Effect, s loop.State) 
 		return c, nil
 	}
 	t := &toolCheck{Performer: f, runID: s.RunID, env: agent.Environment(f.Env(), f.Request(s, "verify", 1))}
-	out, err := verify.Repair(ctx, verify.Tool{ID: recipe.ID, CLI: recipe.CLI, Verify: recipe.Verify}, t)
+	out, err := verify.Repair(ctx, verify.Tool{ID: recipe.ID, CLI: recipe.CLI, Real: proc.RealName(cmp.Or(recipe.CLI, recipe.ID), t.env), Verify: recipe.Verify}, t)
 	switch {
 	case errors.Is(err, errLeaving), ctx.Err() != nil:
 		return nil, nil // the next supervisor makes the check again

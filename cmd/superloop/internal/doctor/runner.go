@@ -107,7 +107,7 @@ func Prove(ctx context.Context, q preflight.Question) (preflight.Check, error) {
 	}
 	name := filepath.Base(q.Path)
 	r := &prover{q: q, spawner: spawner}
-	out, err := verify.Repair(ctx, verify.Tool{ID: name, CLI: name, Verify: catalog.Verify{Command: word + " --version", Origin: catalog.VerifyGenerated}}, r)
+	out, err := verify.Repair(ctx, verify.Tool{ID: name, CLI: name, Real: proc.RealName(q.Path, nil), Verify: catalog.Verify{Command: word + " --version", Origin: catalog.VerifyGenerated}}, r)
 	if err := errors.Join(err, spawner.Close()); err != nil {
 		return c, err
 	}
