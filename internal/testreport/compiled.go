@@ -78,6 +78,20 @@ var goTest = format{
 	},
 }
 
+// goPanic is a panic that ended the tests of a package.
+var goPanic = format{
+	runner: "go test",
+	opens: func(l []string, i int) bool {
+		return strings.HasPrefix(l[i], "panic: ") && has(l[i+1:], 200, "FAIL\t")
+	},
+	closes: func(l []string, _, i int) bool { return strings.HasPrefix(l[i], "FAIL\t") },
+	read: func(f *Failure, lines []string) {
+		text := strings.TrimPrefix(lines[0], "panic: ")
+		f.Asserted = !goSystem().MatchString(text) || goCompare().MatchString(text)
+		f.say(0, text)
+	},
+}
+
 var (
 	rustOpens  = pattern.Lazy(`^---- \S.* stdout ----$`)
 	rustPanics = pattern.Lazy(`^thread '.*' (?:\(\d+\) )?panicked at (?:'(.*)', )?\S+:\d+:\d+:?$`)
@@ -152,6 +166,9 @@ var dotnet = format{
 	},
 }
 
+// strerror matches a line that ends with what the C library says of an error.
+var strerror = pattern.Lazy(`(?:^|: )(?:Connection (?:refused|timed out|reset by peer)|No such file or directory|Permission denied|No space left on device|Address already in use|Network is unreachable|No route to host|Read-only file system|Cannot allocate memory|Too many open files|Operation not permitted|Name or service not known)\.?$`)
+
 var gtest = format{
 	runner: "googletest",
 	opens:  func(l []string, i int) bool { return strings.HasPrefix(l[i], "[ RUN      ] ") },
@@ -159,12 +176,22 @@ var gtest = format{
 		return prefixAny(l[i], "[  FAILED  ]", "[       OK ]", "[  SKIPPED ]", "[----------]")
 	},
 	read: func(f *Failure, lines []string) {
+		failed, errs := false, []int(nil)
 		for i, l := range lines[1:] {
 			t := strings.TrimSpace(l)
 			if strings.HasPrefix(t, "C++ exception with description ") {
 				f.say(i+1, strings.TrimPrefix(t, "C++ exception with description "))
 			}
 			f.Asserted = f.Asserted || strings.HasSuffix(t, ": Failure")
+			failed = failed || t == "Which is: -1" || t == "Which is: NULL" || t == "Actual: false"
+			if strerror().MatchString(t) {
+				errs = append(errs, i+1)
+			}
+		}
+		for _, i := range errs {
+			if failed { // a call of the system failed, and the test says why
+				f.say(i, lines[i])
+			}
 		}
 		if len(f.Says) > 0 {
 			f.Asserted = false
@@ -174,7 +201,7 @@ var gtest = format{
 
 // formats holds the formats in the order in which they are tried.
 var formats = sync.OnceValue(func() []format {
-	return []format{exunit, busted, tcltest, eunit, nim, mesonTest, pytest, unittest, jest, vitest, nodeSpec, tap, goVerbose, goTest, cargo, junit, minitest, rspec, phpunit, mocha, dotnet, gtest, testdox, ctest, nodeLoad}
+	return []format{exunit, busted, tcltest, eunit, nim, mesonTest, pytest, unittest, jest, vitest, nodeSpec, tap, goVerbose, goTest, goPanic, jasmine, uvu, deno, cargo, junit, minitest, rspec, phpunit, mocha, dotnet, gtest, testdox, ctest, nodeLoad}
 })
 
 var (

@@ -12,10 +12,12 @@ var (
 	nodeOpens   = pattern.Lazy(`^\s*✖ \S.*\(\d+(?:\.\d+)?ms\)$`)
 	jsError     = pattern.Lazy(`^(?:Uncaught |Caused by: |\[cause\]: |Unhandled \w+: )*\[?(?:[A-Z]\w*(?:\.\w+)*(?:Error|Exception)|Error|ENOENT|E[A-Z]{3,})\b(?: \[\w+\])?:? ?`)
 	// asserted matches the words with which JavaScript's assertions fail.
-	asserted  = pattern.Lazy(`^(?:expect\(|Expected|Received|AssertionError|\[?AssertionError|JestAssertionError|Snapshot |Exceeded timeout|thrown: "Exceeded|Timeout of |Test timed out|expected )|ERR_ASSERTION|^\+ expected - actual|toMatchSnapshot|Number of calls:`)
-	codeFrame = pattern.Lazy(`^\s*>?\s*\d+ ?[|│]`)
-	thrownBy  = pattern.Lazy(`^\s*> ?\s*\d+ ?[|│].*(?:\bthrow\b|\bnew \w*Error\(|mockRejected|mockImplementation|Promise\.reject\()`)
-	summaryJS = pattern.Lazy(`^(?:Test Suites: |Tests: |Snapshots: |Ran all test suites|PASS |FAIL )|^ (?:Test Files|     Tests) `)
+	asserted = pattern.Lazy(`^(?:expect\(|Expected|Received|AssertionError|\[?AssertionError|JestAssertionError|Snapshot |Exceeded timeout|thrown: "Exceeded|Timeout of |Test timed out|expected )|ERR_ASSERTION|^\+ expected - actual|toMatchSnapshot|Number of calls:`)
+	// systemError matches the errors that Node.js makes of what the kernel or the network says.
+	systemError = pattern.Lazy(`\b(?:connect|getaddrinfo|spawn|listen|read|write|bind) E[A-Z_]{4,}|\bE[A-Z]{4,}: |\bfetch failed`)
+	codeFrame   = pattern.Lazy(`^\s*>?\s*\d+ ?[|│]`)
+	thrownBy    = pattern.Lazy(`^\s*> ?\s*\d+ ?[|│].*(?:\bthrow\b|\bnew \w*Error\(|mockRejected|mockImplementation|Promise\.reject\()`)
+	summaryJS   = pattern.Lazy(`^(?:Test Suites: |Tests: |Snapshots: |Ran all test suites|PASS |FAIL )|^ (?:Test Files|     Tests) `)
 )
 
 var jest = format{
@@ -91,9 +93,12 @@ func readJS(f *Failure, lines []string, offset int) {
 		case codeFrame().MatchString(l), strings.HasPrefix(t, "|"), prefixAny(t, "❯ ", "at "):
 		case hasAny(t, "Rejected to value:", "Received promise rejected"):
 			if _, value, ok := strings.Cut(t, "Rejected to value: "); ok {
-				f.Asserted = false
-				f.Says = nil
-				f.say(i+offset, strings.Trim(value, "[]"))
+				if value = strings.Trim(value, "[]"); !systemError().MatchString(value) {
+					f.Asserted = true // a check that got another failure than it expected
+					break
+				}
+				f.Asserted, f.Says = false, nil
+				f.say(i+offset, value)
 			}
 		case asserted().MatchString(t):
 			if f.Asserted = f.Asserted || !said || !strings.HasPrefix(t, "Received"); envSaid(f.Says) && !strings.HasPrefix(t, "AssertionError") {
@@ -112,7 +117,7 @@ func readJS(f *Failure, lines []string, offset int) {
 // envSaid reports whether a statement is about a variable of the environment or a missing program.
 func envSaid(says []Statement) bool {
 	for _, s := range says {
-		if envStatement(s.Text) || hasAny(s.Text, "environment variable") {
+		if envStatement(s.Text) {
 			return true
 		}
 	}
@@ -177,5 +182,59 @@ var nodeLoad = format{
 				f.say(i, t)
 			}
 		}
+	},
+}
+
+var (
+	jasmineOpens  = pattern.Lazy(`^\d+\) \S`)
+	jasmineChecks = pattern.Lazy(`\bExpected .* to (?:be|equal|have|contain|match|throw|call)`)
+	denoOpens     = pattern.Lazy(`^\S.* => \S+:\d+:\d+$`)
+)
+
+var jasmine = format{
+	runner: "jasmine",
+	opens: func(l []string, i int) bool {
+		return jasmineOpens().MatchString(l[i]) && i+1 < len(l) && l[i+1] == "  Message:"
+	},
+	closes: func(l []string, _, i int) bool { return l[i] != "" && indent(l[i]) == 0 },
+	read: func(f *Failure, lines []string) {
+		checks := false
+		for _, l := range lines {
+			checks = checks || jasmineChecks().MatchString(l)
+		}
+		readJS(f, lines[2:], 2)
+		f.Asserted = f.Asserted || checks
+	},
+}
+
+var uvu = format{
+	runner: "uvu",
+	opens:  func(l []string, i int) bool { return strings.HasPrefix(l[i], `   FAIL  "`) },
+	closes: func(l []string, _, i int) bool { return strings.HasPrefix(l[i], "  Total: ") },
+	read:   func(f *Failure, lines []string) { readJS(f, lines[1:], 1) },
+}
+
+// deno is deno test. A plain Error whose trace stands in the file of tests alone is a check that the test made itself.
+var deno = format{
+	runner: "deno test",
+	opens: func(l []string, i int) bool {
+		return strings.Contains(l[i], " => ") && i+1 < len(l) && strings.HasPrefix(l[i+1], "error: ") && denoOpens().MatchString(l[i])
+	},
+	closes: func(l []string, _, i int) bool { return prefixAny(l[i], " FAILURES", "FAILED |") },
+	read: func(f *Failure, lines []string) {
+		text := strings.TrimPrefix(lines[1], "error: ")
+		own, other := false, false
+		for _, l := range lines[2:] {
+			if t := strings.TrimSpace(l); strings.HasPrefix(t, "at ") {
+				file, _, _ := strings.Cut(t[strings.LastIndexAny(t, " (")+1:], ":")
+				if _, rest, ok := strings.Cut(t, "file://"); ok {
+					file, _, _ = strings.Cut(rest, ":")
+				}
+				own = own || testFile().MatchString(file)
+				other = other || !testFile().MatchString(file)
+			}
+		}
+		f.Asserted = strings.HasPrefix(text, "AssertionError") || strings.HasPrefix(text, "Error: ") && own && !other && !envStatement(text)
+		f.say(1, text)
 	},
 }

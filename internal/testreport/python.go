@@ -69,6 +69,9 @@ func readPytest(f *Failure, lines []string) {
 
 // envStatement reports whether the message of a failed check says that the environment is not as the test needs it.
 func envStatement(t string) bool {
+	if hasAny(t, " == ", " != ") {
+		return false // a comparison of two texts
+	}
 	return hasAny(t, "environment variable", "is not set", "not installed", "must be installed", "please install", "Please install")
 }
 
@@ -98,11 +101,11 @@ var unittest = format{
 				f.say(i+1, l)
 			}
 		}
-		f.Asserted = f.Asserted || strings.HasPrefix(lines[0], "FAIL:") && !hasAny(strings.Join(lines, "\n"), "environment variable")
+		f.Asserted = f.Asserted || strings.HasPrefix(lines[0], "FAIL:") && !envSaid(f.Says)
 	},
 }
 
-// throws reports whether a line of Python raises an exception.
+// throws reports whether a line of Python raises an exception of its own, not one that tells what another program said.
 func throws(line string) bool {
-	return strings.HasPrefix(line, "raise ") || strings.Contains(line, ": raise ")
+	return (strings.HasPrefix(line, "raise ") || strings.Contains(line, ": raise ")) && !hasAny(line, ".stderr", ".stdout", ".output")
 }

@@ -1,6 +1,6 @@
 // Package testreport finds the failures in what test runners print: pytest, unittest, node:test and other TAP, jest,
 // vitest, mocha, go test, cargo test, JUnit and surefire, rspec, minitest, phpunit, dotnet test, GoogleTest, ctest,
-// ExUnit, EUnit, busted, tcltest, meson test, the unittest of Nim.
+// jasmine, uvu, deno test, ExUnit, EUnit, busted, tcltest, meson test, the unittest of Nim.
 //
 // A report quotes much that is no event: source lines, expected values, the logs of tests. What ended a test is one
 // statement: an assertion, or the exception that nobody caught, with its causes. Parse tells the two apart.
@@ -98,6 +98,8 @@ func mayOpen(l string) bool {
 		return strings.HasPrefix(t, "Unhandled exception: ")
 	case c == 'A' || c == 'E' || c == 'F' || c == 'J' || c == 'X':
 		return prefixAny(t, "An error occurred", "ERROR: ", "Error ", "FAIL", "Failed ", "Failure ", "JUnit ", "X ") || strings.Contains(t, "<<< ")
+	case c == 'p' && strings.HasPrefix(t, "panic: "):
+		return true
 	case c == 'n':
 		return strings.HasPrefix(t, "not ok ") || strings.Contains(t, "<<< ") || strings.HasSuffix(t, "*failed*")
 	case c == '=':
@@ -107,7 +109,7 @@ func mayOpen(l string) bool {
 	case c >= 0x80: // ●, ✖, ✘
 		return true
 	}
-	return strings.Contains(t, "<<< ") || strings.HasSuffix(t, "*failed*") || strings.Contains(t, ": Check failed: ")
+	return strings.Contains(t, " => ") || strings.Contains(t, "<<< ") || strings.HasSuffix(t, "*failed*") || strings.Contains(t, ": Check failed: ")
 }
 
 // say adds a statement, without white space around it.
