@@ -136,6 +136,9 @@ func (j *judgement) heard(h hit) voice {
 	if h.of != nil {
 		return voiceSuite
 	}
+	if h.quoted && h.checked {
+		return voiceName // a compiler or a checker quotes the code
+	}
 	if h.voice != voicePassed && h.voice != voiceName && j.inReport(h) {
 		return voiceLog
 	}

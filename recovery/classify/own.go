@@ -41,9 +41,11 @@ var (
 	// died matches the line that a shell prints about any program that a signal has ended.
 	died = pattern.Lazy(`^\S+: line \d+: +\d+ (?:Killed|Terminated|Segmentation fault|Aborted|Bus error|Illegal instruction|Floating point exception|Hangup)\b`)
 	// diagnosed matches a place in a file, as compilers, interpreters and checkers write it before or after a message.
-	diagnosed = pattern.Lazy(`^(?:\[\w+\] +)?([\w@./-]+\.\w+)(?::\d+(?:[.:-]\d+)*:|\(\d+(?:, ?\d+)?\):?) |^([\w@./-]+\.\w+):\d+:\d+:$|^File "([^"]+)", line \d+|^At line \d+ of file (\S+)$|^(?:[Ee]rror: )?([\w@./-]+\.\w+): syntax error in line \d+| in ([\w@./-]+\.\w+):\d+$`)
+	diagnosed = pattern.Lazy(`^(?:\[\w+\] +)?([\w@./-]+\.\w+)(?::\d+(?:[.:-]\d+)*:|\(\d+(?:, ?\d+)?\):?) |^([\w@./-]+\.\w+):\d+:\d+:$|^File "([^"]+)", line \d+|^At line \d+ of file (\S+)$|^(?:[Ee]rror: )?([\w@./-]+\.\w+): syntax error in line \d+| in ([\w@./-]+\.\w+):\d+$|^\d{10,} (?:ERROR|WARNING) "([^"]+)" \d+:\d+ `)
+	// literal matches a string of the code that a message quotes.
+	literal = pattern.Lazy(`"[^"]*"|'[^']*'|‘[^’]*’|` + "`[^`]*`")
 	// faulty matches the words with which such a message says that the code is wrong.
-	faulty = pattern.Lazy(`(?i)\berror\b|\b(?:unexpected|undeclared|undefined|invalid|syntax|mismatch\w*|incompatible)\b`)
+	faulty = pattern.Lazy(`(?i)\berror\b|\bunknown (?:directive|key|field|property|option|attribute|keyword)\b|\b(?:unexpected|undeclared|undefined|invalid|syntax|mismatch\w*|incompatible)\b`)
 	// lacks matches the words of messages about something that is not there, which may be a part to install.
 	lacks = pattern.Lazy(`(?i)\b(?:not found|no such|cannot (?:open|find|load|import|locate|resolve|access)|can.t (?:open|find|load|locate|resolve)|could not|couldn.t|missing|unable to|not supported|unsupported|unavailable|installed|version \d|library|librar\w+|package|modules?\b.*(?:unknown|failed)|no code for|does not exist|unbound module|unknown package|failed to load)\b`)
 	// noFile matches the lines in which runtimes report a missing file. One of its groups is the path.
@@ -140,10 +142,10 @@ func blamed(o *output) *fault {
 				message += "\n" + t
 			}
 		}
-		if outside().MatchString(message) || lacks().MatchString(message) {
+		if message = literal().ReplaceAllString(message, ""); outside().MatchString(message) || lacks().MatchString(message) {
 			return nil
 		}
-		if found == nil && faulty().MatchString(message) {
+		if found == nil && (faulty().MatchString(message) || faulty().MatchString(strings.Replace(l[at[0]:at[1]], file, "", 1))) {
 			found = &fault{hit: o.at(i), why: "a tool names an error at a place in the code"}
 		}
 	}
@@ -156,12 +158,14 @@ func (j *judgement) differs(o *output) *fault {
 	if !j.calls.own && !j.calls.script && !j.calls.opaque {
 		return nil
 	}
-	for i := len(o.tail) - 1; i >= 1; i-- {
+	for i := len(o.tail) - 1; i >= 0; i-- {
 		l := o.tail[i]
 		switch {
-		case hunk().MatchString(l) && strings.HasPrefix(o.tail[i-1], "+++ "):
+		case plainHunk().MatchString(l) && i+1 < len(o.tail) && plainDiff().MatchString(o.tail[i+1]):
+			return &fault{hit: o.at(i), why: "two things that should be the same differ"}
+		case i > 0 && hunk().MatchString(l) && strings.HasPrefix(o.tail[i-1], "+++ "):
 			return &fault{hit: o.at(i - 1), why: "two things that should be the same differ"}
-		case l == "", framing().MatchString(l), l[0] == ' ', l[0] == '+', l[0] == '-', l[0] == '\\', l[0] == '@':
+		case l == "", framing().MatchString(l), plainDiff().MatchString(l), l[0] == ' ', l[0] == '+', l[0] == '-', l[0] == '\\', l[0] == '@':
 		default:
 			return nil
 		}

@@ -102,8 +102,15 @@ func (j *judgement) onlyTests(ctx context.Context, all []*match) []*match {
 	}
 	threw := j.threw()
 	return slices.DeleteFunc(all, func(m *match) bool {
-		if threw != nil && m.hit != nil && !m.rule.h.Dominates && m.hit.stream == threw.stream && m.hit.line < j.traceStart(threw) {
-			return true
+		if threw != nil && m.hit != nil {
+			mistake, same := ownMistake().MatchString(threw.text), m.hit.stream == threw.stream
+			switch {
+			case same && m.hit.line >= threw.line:
+			case m.general() && mistake:
+				return true
+			case same && m.hit.line < j.traceStart(threw) && (!m.rule.h.Dominates || mistake && !noValue().MatchString(threw.text) && !j.full(ctx, m)):
+				return true
+			}
 		}
 		switch {
 		case m.hit != nil && survived().MatchString(m.hit.text):
@@ -119,8 +126,13 @@ func (j *judgement) onlyTests(ctx context.Context, all []*match) []*match {
 	})
 }
 
+// general reports whether a match knows the phrases of any program only, not the words of one.
+func (m *match) general() bool {
+	return m.rule.h.Confidence > 0 && m.rule.h.Confidence <= maxPhrase
+}
+
 // survived matches the message of a program that goes on after a failed step.
-var survived = pattern.Lazy(`(?i)\b(?:skipp(?:ed|ing)|ignor(?:ed|ing)|retrying|will retry|trying again|falling back|fall back|continuing|using (?:\S+ ){0,3}instead|trying another|non-fatal|not fatal)\b|^\W*warn(?:ing)?\b`)
+var survived = pattern.Lazy(`(?i)\b(?:skipp(?:ed|ing)|ignor(?:ed|ing)|retrying|will retry|trying again|falling back|fall back|continuing|using (?:\S+ ){0,3}instead|trying (?:the )?(?:another|next|mirror|other)\b|, using \S+$|non-fatal|not fatal)\b|^\W*(?:PHP )?(?:warn(?:ing)?|notice|deprecated)\b`)
 
 // threw returns the exception that ended a program of the project, or nil if there is none. The program survived the
 // errors that it had printed long before the exception.
@@ -156,13 +168,14 @@ func (j *judgement) traceStart(threw *hit) int64 {
 }
 
 var (
-	ownMistake = pattern.Lazy(`^(?:Uncaught )?(?:NameError|UnboundLocalError|AttributeError|TypeError|ReferenceError|RecursionError|ZeroDivisionError|NotImplementedError): `)
+	ownMistake = pattern.Lazy(`^(?:PHP )?(?:Fatal error: +)?(?:Uncaught )?(?:NameError|UnboundLocalError|AttributeError|TypeError|ReferenceError|RecursionError|RangeError|ZeroDivisionError|NotImplementedError|IndexError|KeyError): `)
 	noValue    = pattern.Lazy(`\b(?:NoneType|None|null|undefined|nil)\b|\bfetch failed|\bterminated$`)
 )
 
 const (
 	maxHeader  = 6   // lines that JavaScript prints before an exception's name: the place, the line of the code, the mark of the column
 	maxTrace   = 60  // lines that an exception's own report takes before its name
+	maxPhrase  = 0.5 // a handler with at most this confidence matches the phrases that all programs share
 	maxGeneral = 0.6 // a handler with at most this confidence matches general words, not the words of one tool
 )
 

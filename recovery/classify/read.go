@@ -38,6 +38,7 @@ type hit struct {
 	text     string
 	captures map[string]string
 	of       *failure // the failed test that the line ended
+	quoted   bool     // the match stands between quotation marks
 	placed
 }
 
@@ -75,6 +76,7 @@ type placed struct {
 	file     string // the path of a file of the code, "" if no line around names one
 	fileLine int
 	located  bool // true: the file was searched, whether it was found or not
+	checked  bool // the line belongs to the message of a checker about a place in the code
 }
 
 // spot is a hit that waits for the lines after it.
@@ -152,7 +154,7 @@ func (rd *reading) found(h multiscan.Hit) {
 	if at >= keptFirst+keptLast {
 		at = keptFirst + out.count[h.Pattern]%keptLast
 	}
-	k := hit{stream: out.name, line: h.Line, origin: out.src.Line(h.Line), offset: h.Offset, text: excerpt(h.Text, h.Loc)}
+	k := hit{stream: out.name, line: h.Line, origin: out.src.Line(h.Line), offset: h.Offset, text: excerpt(h.Text, h.Loc), quoted: inQuotes(h.Text, h.Loc)}
 	k.captures = rd.p.captures(h)
 	if out.count[h.Pattern] <= maxNames {
 		for _, n := range []string{"test", "file"} {
@@ -311,7 +313,7 @@ func (rd *reading) know(k *hit, p spot, back, after []byte) {
 		if !decided && len(before) == lookFirst {
 			said, _ = speaker(cleanLines(back, lookBack, true), line, next)
 		}
-		at.voice = said
+		at.voice, at.checked = said, checked(before, line)
 	}
 	if p.index < keptPlaces {
 		at.file, at.fileLine = codePlace(k.text, before, next)

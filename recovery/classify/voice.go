@@ -30,7 +30,7 @@ func (v voice) own() bool { return v <= voiceSuite }
 
 var (
 	passedLine = pattern.Lazy(`^\s*(?:(?:✓|✔|√|↓|○) |ok \d+|(?:ok|OK|pass|PASS|\[ok\]|\[OK\]|\[PASS\]|\[pass\]) ?[-:] |(?:\[ok\]|\[OK\]|\[PASS\]|\[pass\]|PASS(?:ED)?:?) +\S|--- PASS: |=== (?:RUN|CONT|PAUSE|NAME) |test \S.* \.\.\. (?:ok|ignored)|PASS\s+\S|PASSED\s|\[ +(?:OK|RUN) +\]|# Subtest: )|^\S+::\S+.* (?:PASSED|SKIPPED|XFAIL)\b|^\w+ \(\S+\)(?: \.\.\.|.*) \.\.\. (?:ok|skipped)`)
-	failedLine = pattern.Lazy(`^\s*(?:(?:✕|✖|×|✗|✘)\s.*\(?\d+(?:\.\d+)? ?m?s\)?$|not ok \d+|(?:not ok|NOT OK|\[FAIL(?:ED)?\]|KO) ?[-:]? +\S|FAIL(?:ED)?:? +[a-z]\S* \S|--- FAIL: |test \S.* \.\.\. FAILED|\[ +FAILED +\]|FAILED \S+::)|^\S+::\S+.* FAILED\b|^\w+ \(\S+\) \.\.\. (?:FAIL|ERROR)`)
+	failedLine = pattern.Lazy(`^\s*(?:(?:✕|✖|×|✗|✘)\s.*\(?\d+(?:\.\d+)? ?m?s\)?$|not ok \d+|(?:not ok|NOT OK|\[FAIL(?:ED)?\]|KO) ?[-:]? +\S|FAIL(?:ED)?:? +[a-z]\S* \S|--- FAIL: |test \S.* \.\.\. FAILED|\[ +FAILED +\]|FAILED \S+::)|^\S.* \.\.\. FAILED(?: \(|$)|^\S+::\S+.* FAILED\b|^\w+ \(\S+\) \.\.\. (?:FAIL|ERROR)`)
 	// ownPrefix matches the prefix of a line that only a tool that drives the tests writes.
 	ownPrefix = pattern.Lazy(`^(?:npm (?:ERR!|error)|make(?:\[\d+\])?: |ninja: |go: |fatal: |E: |(?:/bin/|/usr/bin/)?(?:sh|bash|dash|ash): |docker: |Error response from daemon: |collect2: |\s?ERR_PNPM_|\s?ELIFECYCLE)`)
 
@@ -39,8 +39,6 @@ var (
 	numberedLine = pattern.Lazy(`^\s*>?\s*\d{1,6} [|│] `)
 	marks        = pattern.Lazy(`^\s+\^[\^~]*\s*$|^\s+~+\^[\^~]*\s*$`)
 	goMessage    = pattern.Lazy(`^\s+\S+_test\.go:\d+: `) // a message of a Go test from Error, Fatal or Log
-	// hunk matches the line that opens a hunk of a unified difference.
-	hunk = pattern.Lazy(`^@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@`)
 	// compared matches the lines in which a check shows its expected and its actual value.
 	compared  = pattern.Lazy(`^\s*#?\s*[-+]?\s*(?:got|wanted|want|expected|actual|received)\s*[:=]\s|^#\s+(?:Failed test |Looks like you failed )|^ expected substring: `)
 	goPackage = pattern.Lazy(`^(?:ok  |FAIL|---)\t|^FAIL$|^PASS$`)
@@ -192,23 +190,6 @@ func notLoaded(line string, after []string) bool {
 	return slices.ContainsFunc(after[:min(len(after), 30)], func(l string) bool {
 		return strings.HasPrefix(l, "# Require stack:") || strings.HasPrefix(l, "#   code: 'MODULE_NOT_FOUND'") || strings.HasPrefix(l, "#   code: 'ERR_MODULE_NOT_FOUND'")
 	})
-}
-
-// inDiff reports whether a line stands in the hunk of a unified difference. Such a line quotes a file.
-func inDiff(before []string, line string) bool {
-	for i := len(before); i >= 0 && i > len(before)-lookFirst; i-- {
-		l := line
-		if i < len(before) {
-			l = before[i]
-		}
-		switch {
-		case i < len(before) && hunk().MatchString(l):
-			return true
-		case l == "" || l[0] != ' ' && l[0] != '+' && l[0] != '-' && l[0] != '\\':
-			return false
-		}
-	}
-	return false
 }
 
 // tap reports whether the lines around a comment belong to a TAP report.

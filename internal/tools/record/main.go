@@ -1,6 +1,6 @@
 // Command record runs the failures that are listed under cases/ with the real tools of this machine. It writes their
 // output and the expected answers to the corpora of recovery/classify. The catalog may be tuned on dev.jsonl,
-// fresh.jsonl and wide.jsonl, but not on held.jsonl and final.jsonl.
+// fresh.jsonl, last.jsonl, wide.jsonl and final.jsonl, but not on held.jsonl.
 //
 //	go run ./internal/tools/record -work DIR -tools DIR [-only REGEXP] [-jobs N]
 //
