@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/config/trust"
@@ -214,8 +215,14 @@ func (a *app) validate(c *cli.Context) error {
 		lacking, maybe := cfg.CheckCommands(repo, lookPath(a.env))
 		problems, warned = append(problems, lacking...), append(warned, maybe...)
 	}
+	// A wrong entry of the catalog is only a warning, because loops run without it. classify --lint fails on it.
+	_, wrong := loadCatalog(c.Context, repo)
+	wrong = wrong.Errors()
+	if c.Context.Err() != nil {
+		return interrupted(c.Context)
+	}
 	if c.Bool("json") {
-		err := render.JSON(a.stdout, map[string]any{"valid": len(problems) == 0, "file": path, "errors": orEmpty(problems), "warnings": orEmpty(warned)})
+		err := render.JSON(a.stdout, map[string]any{"valid": len(problems) == 0, "file": path, "errors": orEmpty(problems), "warnings": orEmpty(warned), "catalog": orEmpty(wrong)})
 		if err == nil && len(problems) > 0 {
 			return silent(exitConfig)
 		}
@@ -223,6 +230,9 @@ func (a *app) validate(c *cli.Context) error {
 	}
 	for _, p := range warned {
 		fmt.Fprintf(a.stderr, "warning: %s\n", p)
+	}
+	for _, p := range wrong {
+		fmt.Fprintf(a.stderr, "warning: %s; type: %s\n", text.Display(p.String()), a.here("superloop classify --lint"))
 	}
 	if isBad && bad.Hint() != "superloop validate" {
 		return bad
