@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -117,11 +118,21 @@ func (n *testEnv) failingIsWhole(what, out string) {
 		n.t.Fatalf("%s: %v good, %d iterations\n%s", what, good, n.count("iteration_start"), out)
 	}
 	if bad["planner"] != 1 || bad["implementer"] != 3 || n.count("failure_detected") != 4 {
-		n.t.Fatalf("%s: %v failed, %d failures were detected\n%s", what, bad, n.count("failure_detected"), out)
+		n.t.Fatalf("%s: %v failed, %d failures were detected\n%s\n%s", what, bad, n.count("failure_detected"), out, n.story())
 	}
 	if n.count("root_cause_analysed") < 2 || n.count("runner_reassigned") == 0 {
 		n.t.Fatalf("%s: %d analyses, %d reassignments\n%s", what, n.count("root_cause_analysed"), n.count("runner_reassigned"), out)
 	}
+}
+
+// story is the journal, an event a line: what led to a rare failure of these tests cannot be had again.
+func (n *testEnv) story() string {
+	n.t.Helper()
+	var b strings.Builder
+	for _, ev := range n.events() {
+		fmt.Fprintf(&b, "%d %s %s %s\n", ev.Seq, ev.Timestamp.Format("15:04:05.000"), ev.Event, ev.Fields)
+	}
+	return b.String()
 }
 
 // TestKillInTheFailurePolicy kills the supervisor right before each event of a run that
