@@ -292,6 +292,9 @@ func (w *walker) print(out fixed) {
 		fmt.Fprintln(p, map[string]string{"passes": render.Cut(render.Clean(out.Command), 120) + " passes",
 			"cured": render.Cut(render.Clean(out.Command), 120) + " passes now", "code": "\nthe code is at fault: nothing was tried", "unknown": "\nno rule knows this failure: nothing was tried",
 			"dry_run": "\nnothing was tried: --dry-run", "failed": "\nsuperloop can do nothing about it by itself: nothing was tried"}[out.Status])
+		if out.Status == "unknown" || out.Status == "failed" {
+			fmt.Fprint(p, w.a.here(fmt.Sprintf("once you know what helps: superloop learn --cure 'COMMAND' -- %s   (while it still fails: drafts a rule for the next time)\n", text.Paste(out.Command))))
+		}
 		return
 	}
 	fmt.Fprint(p, w.a.chainText(*w.ch))

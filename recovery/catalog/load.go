@@ -36,6 +36,15 @@ const repositoryDir = ".superloop/recovery" // the directory of a repository's o
 type Options struct {
 	UserDir string // the directory of the operator's own files: $XDG_CONFIG_HOME/superloop/recovery
 	RepoDir string // the root of the supervised repository; its files stand in .superloop/recovery below it
+	// More are further files of the operator, read after those of UserDir. They need not be on the disk, so a file can be
+	// tried before it is written.
+	More []File
+}
+
+// File is a file of the catalog.
+type File struct {
+	Name string // for problems and origins
+	Data []byte
 }
 
 // UserDir returns the directory of the operator's own overlays, or "" if neither XDG_CONFIG_HOME nor a home directory
@@ -69,6 +78,14 @@ func Load(ctx context.Context, o Options) (*Catalog, Problems) {
 	base := own
 	for _, dir := range []overlayDir{{SourceUser, o.UserDir, "."}, {SourceRepository, o.RepoDir, repositoryDir}} {
 		docs, unread := dir.read(ctx)
+		if dir.source == SourceUser {
+			for _, f := range o.More {
+				doc, ps := readDocument(Origin{Source: SourceUser, File: f.Name}, f.Data)
+				if unread = append(unread, ps...); doc != nil && len(ps) == 0 {
+					docs = append(docs, doc)
+				}
+			}
+		}
 		if len(docs)+len(unread) > 0 {
 			next, ps := overlay(base, docs, unread)
 			base, problems = next, append(problems, ps...)

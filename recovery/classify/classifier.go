@@ -288,19 +288,25 @@ func LintExamples(cat *catalog.Catalog) ([]Problem, error) {
 	}
 	var out []Problem
 	for i := range cat.Handlers {
-		h := &cat.Handlers[i]
-		for _, e := range h.Examples {
-			if p, fatal := c.lintExample(h, e); p != "" {
-				out = append(out, Problem{Handler: h.ID, Example: e.Tool, Text: p, Fatal: fatal})
-			}
-		}
-		for _, e := range h.CounterExamples {
-			if p := c.lintCounter(h, e); p != "" {
-				out = append(out, Problem{Handler: h.ID, Example: e.Tool, Text: p, Fatal: true})
-			}
-		}
+		out = append(out, c.LintHandler(&cat.Handlers[i])...)
 	}
 	return out, nil
+}
+
+// LintHandler returns what LintExamples returns about the examples of one handler of the catalog.
+func (c *Classifier) LintHandler(h *catalog.Handler) []Problem {
+	var out []Problem
+	for _, e := range h.Examples {
+		if p, fatal := c.lintExample(h, e); p != "" {
+			out = append(out, Problem{Handler: h.ID, Example: e.Tool, Text: p, Fatal: fatal})
+		}
+	}
+	for _, e := range h.CounterExamples {
+		if p := c.lintCounter(h, e); p != "" {
+			out = append(out, Problem{Handler: h.ID, Example: e.Tool, Text: p, Fatal: true})
+		}
+	}
+	return out
 }
 
 // ExampleInput turns an example into an input of Classify. For a handler of a recipe, Tool is the id of the recipe; for
