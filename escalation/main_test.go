@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/recovery/action"
 )
 
 // childEnv makes the test binary another process that deals with a question. Its
@@ -120,7 +121,8 @@ func sample(id string) Question {
 			TimeoutMS: 300_000, Network: "full", Source: "tester", Role: "tester", Category: "dependency", Severity: "blocking",
 			ErrorPattern: "Host version .* does not match binary version", RootCause: "esbuild version mismatch between vite and vitest dependencies",
 			Evidence:        []string{`test-output.txt:3: Host version "0.21.5" does not match binary version "0.27.2"`},
-			ExpectedOutcome: "Consistent esbuild versions, vitest can start", Confidence: "high",
+			ExpectedOutcome: "Consistent esbuild versions, vitest can start", Confidence: "high", ProposedAt: created.Add(-3 * time.Minute),
+			Fallback: &action.Action{Command: "bun install --force", WorkingDir: ".", TimeoutMS: 300_000, Confidence: "medium"},
 		},
 		Options: []Option{{ID: "clean_install", Label: "remove node_modules and install again", Command: "rm -rf node_modules && bun install"}},
 	}

@@ -102,7 +102,7 @@ type Command struct {
 	// Source says who proposes the command: tester, superloop or human. Role is the role that wrote the proposal.
 	Source string `json:"source"`
 	Role   string `json:"role,omitempty"`
-	// The fields from Category to Confidence are copies of those in the proposal (recovery.json).
+	// The fields from Category to Fallback are copies of those in the proposal (recovery.json).
 	Category        string   `json:"category,omitempty"`
 	Severity        string   `json:"severity,omitempty"`
 	ErrorPattern    string   `json:"error_pattern,omitempty"`
@@ -110,6 +110,9 @@ type Command struct {
 	Evidence        []string `json:"evidence,omitempty"`
 	ExpectedOutcome string   `json:"expected_outcome,omitempty"`
 	Confidence      string   `json:"confidence,omitempty"`
+	// ProposedAt is zero for a command of superloop. Fallback is nil if the proposal has none, or if it is the command.
+	ProposedAt time.Time      `json:"proposed_at,omitzero"`
+	Fallback   *action.Action `json:"fallback,omitempty"`
 	// Judge sets Hits, the patterns of require_human that match, and Near, the most similar entry of auto_approve.
 	Hits []Hit `json:"hits,omitempty"`
 	Near *Near `json:"near,omitempty"`

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/superloop/superloop/internal/text"
+	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/schemas"
 )
 
@@ -48,7 +49,8 @@ type view struct {
 	SupersededBy  string    `json:"superseded_by,omitempty"`
 }
 
-// proposal is the question's command in the form of recovery.json, version 1.
+// proposal is the question's command in the form of recovery.json, version 1: as its role left it, but for values that
+// the file left out or that a limit has cut.
 type proposal struct {
 	Version   int       `json:"version"`
 	Timestamp time.Time `json:"timestamp"`
@@ -59,13 +61,20 @@ type proposal struct {
 		RootCause    string   `json:"root_cause,omitempty"`
 		Evidence     []string `json:"evidence"`
 	} `json:"diagnosis"`
-	Recovery struct {
-		Command         string `json:"command"`
-		WorkingDir      string `json:"working_dir"`
-		TimeoutSeconds  int64  `json:"timeout_seconds"`
-		ExpectedOutcome string `json:"expected_outcome"`
-		Confidence      string `json:"confidence,omitempty"`
-	} `json:"recovery"`
+	Recovery attempt  `json:"recovery"`
+	Fallback *attempt `json:"fallback,omitempty"`
+}
+
+type attempt struct {
+	Command         string `json:"command"`
+	WorkingDir      string `json:"working_dir"`
+	TimeoutSeconds  int64  `json:"timeout_seconds"`
+	ExpectedOutcome string `json:"expected_outcome"`
+	Confidence      string `json:"confidence,omitempty"`
+}
+
+func attemptOf(a action.Action) attempt {
+	return attempt{a.Command, a.WorkingDir, max(1, (a.TimeoutMS+999)/1000), a.Expected, a.Confidence}
 }
 
 // View returns the content of escalation.json: the record for operators and scripts, valid under its schema. superloop
@@ -108,10 +117,16 @@ func viewOf(r Record) view {
 		Status: r.State, Options: append([]Option{}, q.Options...), Reason: q.Reason, Rule: q.Rule, Errors: append([]string{}, q.Errors...), Details: q.Details,
 		ExpiresAt: q.Expires, Blocking: q.Blocking(), Actions: r.Actions(), BegunAt: r.Begun, EndedAt: r.Ended, Why: r.Why, SupersededBy: r.SupersededBy}
 	if c := q.Command; c != nil {
-		p := &proposal{Version: 1, Timestamp: q.Created, Category: c.Category, Severity: c.Severity}
+		p := &proposal{Version: 1, Timestamp: c.ProposedAt, Category: c.Category, Severity: c.Severity}
+		if p.Timestamp.IsZero() {
+			p.Timestamp = q.Created
+		}
 		p.Diagnosis.ErrorPattern, p.Diagnosis.RootCause, p.Diagnosis.Evidence = c.ErrorPattern, c.RootCause, append([]string{}, c.Evidence...)
-		p.Recovery.Command, p.Recovery.WorkingDir, p.Recovery.TimeoutSeconds = string(c.Text), c.WorkingDir, max(1, (c.TimeoutMS+999)/1000)
-		p.Recovery.ExpectedOutcome, p.Recovery.Confidence = c.ExpectedOutcome, c.Confidence
+		p.Recovery = attemptOf(c.Action())
+		if c.Fallback != nil {
+			fallback := attemptOf(*c.Fallback)
+			p.Fallback = &fallback
+		}
 		v.Proposal = p
 	}
 	if a := r.Answer; a != nil {

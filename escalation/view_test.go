@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -52,7 +53,8 @@ func TestViewGolden(t *testing.T) {
 	}
 	check(t, json.Unmarshal(got, &v))
 	p, problems := recovery.DecodeProposal(v.Proposal, 0)
-	if len(problems) > 0 || p.Recovery.Command != "rm -rf node_modules && bun install" || p.Recovery.Timeout().Seconds() != 300 {
+	if len(problems) > 0 || p.Recovery.Command != "rm -rf node_modules && bun install" || p.Recovery.Timeout().Seconds() != 300 ||
+		!p.Timestamp.Equal(created.Add(-3*time.Minute)) || p.Fallback == nil || p.Fallback.Command != "bun install --force" || p.Fallback.Confidence != "medium" {
 		t.Errorf("%+v, %v", p, problems)
 	}
 }

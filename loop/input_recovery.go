@@ -49,6 +49,7 @@ type Proposed struct {
 	Rule         string    `json:"rule"`
 	Reason       string    `json:"reason"`
 	Part         string    `json:"part,omitempty"`
+	ProposedAt   time.Time `json:"proposed_at,omitzero"` // as the proposal itself says
 	NotBefore    time.Time `json:"not_before,omitzero"`
 	PolicyDigest string    `json:"policy_digest,omitempty"`
 	InputsDigest string    `json:"inputs_digest,omitempty"`

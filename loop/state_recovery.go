@@ -49,6 +49,8 @@ type RecoveryState struct {
 	Source string `json:"source,omitempty"`
 	Digest string `json:"digest,omitempty"` // of recovery.json
 	File   string `json:"file,omitempty"`   // the private copy of recovery.json
+	// ProposedAt is the time that recovery.json names.
+	ProposedAt time.Time `json:"proposed_at,omitzero"`
 
 	Category  string `json:"category,omitempty"`
 	Severity  string `json:"severity,omitempty"`

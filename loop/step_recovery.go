@@ -131,7 +131,7 @@ func (t *turn) proposed(f Proposed) bool {
 		return true
 	}
 	if taking {
-		r.N, r.Source, r.Digest, r.File = f.N, f.Source, f.Digest, f.File
+		r.N, r.Source, r.Digest, r.File, r.ProposedAt = f.N, f.Source, f.Digest, f.File, f.ProposedAt
 		r.Category, r.Severity, r.RootCause, r.Pattern = f.Category, f.Severity, f.RootCause, f.Pattern
 		r.Evidence, r.Else, r.PatternBefore = f.Evidence, f.Else, f.PatternSeen
 		t.s.Recoveries.Handled = append(t.s.Recoveries.Handled, f.Digest)

@@ -153,7 +153,7 @@ func (r *Recoveries) take(ctx context.Context, e loop.Effect, s loop.State) (loo
 			Problems: []loop.Problem{{Pointer: at, Code: j.Rule, Message: j.Reason}}})
 	}
 	secrets := agent.Secrets(r.Env(), nil)
-	f := loop.Proposed{Of: loop.To(e), N: s.Recoveries.Proposed + 1, Source: cmp.Or(e.Role, loop.SourceSuperloop), Role: e.Role, Digest: t.Digest, Category: p.Category,
+	f := loop.Proposed{Of: loop.To(e), N: s.Recoveries.Proposed + 1, Source: cmp.Or(e.Role, loop.SourceSuperloop), Role: e.Role, Digest: t.Digest, ProposedAt: p.Timestamp, Category: p.Category,
 		Severity: p.Severity, RootCause: secrets.String(p.Diagnosis.RootCause), Pattern: p.Diagnosis.ErrorPattern,
 		Evidence: loop.Map(p.Diagnosis.Evidence, secrets.String), Action: p.Recovery, Else: p.Fallback, Notes: p.Notes}
 	f.PatternSeen = r.PatternSeen(f.Pattern)

@@ -78,7 +78,7 @@ func TestTake(t *testing.T) {
 			digest := sha([]byte(recProposal))
 			want := loop.Proposed{Of: loop.Of{EffectID: "e-1"}, N: 5, Source: c.source, Role: c.role, Digest: digest, File: ".superloop/loops/l/proposals/5-" + digest[:12] + ".json",
 				Category: "dependency", Severity: "blocking", RootCause: "a mismatch", Pattern: "Host .* binary", Evidence: []string{"test-output.txt:3: Host x"},
-				Action: a, Else: &other, Verdict: string(c.verdict), Rule: c.rule, Reason: f.Reason, PatternSeen: c.seen, PolicyDigest: r.policies.InForce()[0].Digest, InputsDigest: "in-1"}
+				Action: a, Else: &other, ProposedAt: time.Date(2026, 1, 23, 5, 36, 33, 0, time.UTC), Verdict: string(c.verdict), Rule: c.rule, Reason: f.Reason, PatternSeen: c.seen, PolicyDigest: r.policies.InForce()[0].Digest, InputsDigest: "in-1"}
 			if !reflect.DeepEqual(f, want) || f.Reason == "" {
 				t.Errorf("%+v\nwant %+v", f, want)
 			}

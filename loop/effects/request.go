@@ -49,7 +49,9 @@ func (a *Approvals) question(ctx context.Context, s loop.State) (escalation.Ques
 	cmd.Binding = bindingOf(j)
 	q.Command = &cmd
 	q.Options = append(q.Options, otherOptions(s, r.Attempt.Command)...)
+	cmd.ProposedAt = r.ProposedAt
 	if r.Else != nil {
+		cmd.Fallback = r.Else
 		q.Options = append(q.Options, escalation.Option{ID: "fallback", Label: "the proposal's fallback", Command: r.Else.Command})
 	}
 	return q, nil

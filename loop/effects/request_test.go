@@ -30,7 +30,7 @@ func TestQuestionAboutACommand(t *testing.T) {
 	s := recQuestion("npm ci")
 	s.Recovery.Errors = []string{"npm i: exit code 1"}
 	fallback := recAction("npm i --force")
-	s.Recovery.Else = &fallback
+	s.Recovery.Else, s.Recovery.ProposedAt = &fallback, recStart
 	s.Recoveries = loop.Recoveries{Used: 2, Last: recStart, Rejected: map[string]int{s.Recovery.Attempt.Digest: 1}}
 	option := func(id string, a string) plan.Choice {
 		return plan.Choice{ID: id, Label: "label " + id, Draft: recDraft(a)}
@@ -44,7 +44,7 @@ func TestQuestionAboutACommand(t *testing.T) {
 		Options: []escalation.Option{{ID: "other", Label: "label other", Command: "npm update"}, {ID: "fallback", Label: "the proposal's fallback", Command: "npm i --force"}}}
 	want.Command = &escalation.Command{Text: []byte("npm ci"), WorkingDir: ".", Binding: escalation.Binding{Dev: 1, Ino: 2, PolicyDigest: p.Digest, InputsDigest: "in-1"},
 		TimeoutMS: 60_000, Network: "none", Source: "tester", Role: "tester", Category: "dependency", Severity: "blocking", ErrorPattern: "pattern", RootCause: "cause",
-		Evidence: []string{"line 1"}, ExpectedOutcome: "it works", Confidence: "high", Hits: q.Command.Hits, Near: &escalation.Near{Text: "npm i"}, GuardDiff: "the diff"}
+		Evidence: []string{"line 1"}, ExpectedOutcome: "it works", Confidence: "high", ProposedAt: recStart, Fallback: &fallback, Hits: q.Command.Hits, Near: &escalation.Near{Text: "npm i"}, GuardDiff: "the diff"}
 	if !reflect.DeepEqual(q, want) || len(q.ID) != 32 || len(q.Command.Hits) != 2 {
 		t.Errorf("%+v %+v\nwant %+v %+v", q, q.Command, want, want.Command)
 	}
