@@ -80,7 +80,7 @@ func playPublished(t *testing.T, all map[string]publishedFailure) {
 // Conforms: 000-3.4-dnf, 000-3.4-snap, 000-3.4-brew, 000-3.4-curl, 000-3.4-git, 000-3.5-offline, 000-3.5-blocked
 // Conforms: 000-3.5-disk, 000-3.5-sudoers, 000-3.5-password, 000-3.5-permission, 000-3.5-oom, 000-3.5-timeout
 // Conforms: 000-3.6-manager, 000-3.6-shell, 000-4.2-headers, 000-4.2-conflict, 000-4.2-repo, 000-7-cases, 000-8-build
-// Conforms: 000-13-map
+// Conforms: 000-13-map, 000-3.2-repo-epel, 000-3.3-opencv, 000-4.2-cuda
 func TestPublishedHandlers(t *testing.T) {
 	t.Parallel()
 	playPublished(t, map[string]publishedFailure{
@@ -102,6 +102,12 @@ func TestPublishedHandlers(t *testing.T) {
 			stderr: "/usr/bin/ld: cannot find -lssl: No such file or directory\ncollect2: error: ld returned 1 exit status"},
 		"headers of OpenCV": {command: "make", exit: 2, handler: "missing_header", category: "dependency", strategy: catalog.InstallPackages, remedy: "libopencv-dev",
 			stderr: "a.cpp:1:10: fatal error: opencv2/core.hpp: No such file or directory\n    1 | #include <opencv2/core.hpp>\ncompilation terminated."},
+		"headers of OpenCV, by its recipe": {tool: "opencv", command: ".venv/bin/pip install opencv-python", handler: "missing_opencv_headers", category: "dependency", strategy: catalog.InstallPackages, remedy: "libopencv-dev",
+			stderr: "  cv2.hpp:9:10: fatal error: opencv2/core.hpp: No such file or directory\n  compilation terminated.\n  ERROR: Failed building wheel for opencv-python"},
+		"CUDA's driver, by the recipe": {tool: "pytorch", command: ".venv/bin/python -c 'import torch; torch.zeros(1).cuda()'", handler: "pytorch_driver", category: "environment", strategy: catalog.Manual, remedy: "NVIDIA's driver",
+			stderr: "RuntimeError: Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and installed a driver"},
+		"CUDA's driver": {command: "./train", handler: "gpu_driver_missing", category: "environment", strategy: catalog.Manual, remedy: "NVIDIA's driver",
+			stderr: "./train: error while loading shared libraries: libcuda.so.1: cannot open shared object file: No such file or directory", exit: 127},
 		"npm may not write": {command: "npm install -g eslint", exit: 243, handler: "npm_eacces", category: "permission_denied", strategy: catalog.RetryWithModifier, remedy: "sudo npm install -g eslint",
 			stderr: "npm error code EACCES\nnpm error syscall mkdir\nnpm error path /usr/lib/node_modules/eslint\nnpm error Error: EACCES: permission denied, mkdir '/usr/lib/node_modules/eslint'"},
 		"npm is missing":      {command: "npm ci", stderr: "bash: line 1: npm: command not found", exit: 127, handler: "missing_npm", category: "command_not_found", strategy: catalog.InstallDep, remedy: "npm"},
@@ -109,25 +115,27 @@ func TestPublishedHandlers(t *testing.T) {
 		"apt is locked":       {command: "apt-get install -y jq", stderr: "E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 1234 (unattended-upgr)", exit: 100, handler: "apt_locked", category: "lock_held", strategy: catalog.RetryWithModifier, remedy: "apt-get install -y jq"},
 		"dpkg was broken off": {command: "apt-get install -y jq", stderr: "E: dpkg was interrupted, you must manually run 'dpkg --configure -a' to correct the problem.", exit: 100, handler: "apt_dpkg_interrupted", category: "package_manager", strategy: catalog.EnvFix, remedy: "dpkg --configure -a"},
 		"dnf has no match":    {command: "dnf install -y foo", stderr: "No match for argument: foo\nError: Unable to find a match: foo", handler: "dnf_no_match", category: "package_manager", strategy: catalog.Manual},
-		"snapd is down":       {command: "snap install foo", stderr: "error: cannot communicate with server: Post \"http://localhost/v2/snaps/foo\": dial unix /run/snapd.socket: connect: no such file or directory", handler: "snapd_unavailable", category: "environment", strategy: catalog.SwitchMethod},
-		"no such formula":     {command: "brew install nosuch", stderr: "Error: No formulae found for nosuch.", handler: "brew_no_formula", category: "package_manager", strategy: catalog.SwitchMethod},
-		"curl is missing":     {command: "curl -fsSL https://x | sh", stderr: "bash: line 1: curl: command not found", exit: 127, handler: "missing_curl", category: "command_not_found", strategy: catalog.InstallDep, remedy: "curl"},
-		"git is missing":      {command: "git clone https://x/y", stderr: "sh: 1: git: not found", exit: 127, handler: "missing_git", category: "command_not_found", strategy: catalog.InstallDep, remedy: "git"},
-		"offline":             {command: "curl https://x", stderr: "curl: (6) Could not resolve host: x", exit: 6, handler: "network_offline", category: "network_error", strategy: catalog.Manual},
-		"unreachable":         {command: "./x", stderr: "connect: Network is unreachable", handler: "network_offline", category: "network_error", strategy: catalog.Manual},
-		"blocked":             {command: "wget https://x", stderr: "HTTP 407 Proxy Authentication Required", exit: 8, handler: "network_blocked", category: "network_error", strategy: catalog.Manual},
-		"certificate":         {command: "curl -f https://x", stderr: "curl: (60) SSL certificate problem: unable to get local issuer certificate", exit: 60, category: "network_error", strategy: catalog.Manual},
-		"disk full, apt":      {command: "cp a b", stderr: "cp: error writing 'b': No space left on device", handler: "disk_full", category: "disk_full", strategy: catalog.CleanupRetry, remedy: "apt-get clean"},
-		"disk full, docker":   {command: "cp a b", stderr: "cp: error writing 'b': No space left on device", handler: "disk_full", category: "disk_full", strategy: catalog.CleanupRetry, remedy: "docker"},
-		"no sudo":             {command: "sudo apt-get install jq", stderr: "dev is not in the sudoers file.", handler: "no_sudo_access", category: "permission_denied", strategy: catalog.Manual, remedy: "administrator"},
-		"wrong password":      {command: "sudo apt-get install jq", stderr: "Sorry, try again.\nsudo: 3 incorrect password attempts", handler: "wrong_sudo_password", category: "permission_denied", strategy: catalog.RetryWithModifier, remedy: "sudo apt-get install jq"},
-		"no permission":       {command: "mkdir /opt/x", stderr: "mkdir: cannot create directory '/opt/x': Permission denied", handler: "permission_denied_generic", category: "permission_denied", strategy: catalog.RetryWithModifier, remedy: "sudo mkdir /opt/x"},
-		"137":                 {command: "make", exit: 137, handler: "killed_137", category: "resources", strategy: catalog.RetryWithModifier, remedy: "make -j1"},
-		"over its time":       {command: "npm test", timedOut: true, handler: "command_timeout", category: "timeout", strategy: catalog.RetryWithModifier, remedy: "npm test"},
-		"no package manager":  {command: "apt-get install jq", stderr: "bash: line 1: apt-get: command not found", exit: 127, handler: "no_package_manager", category: "package_manager", strategy: catalog.Manual},
-		"no shell":            {command: "bash install.sh", stderr: "sh: 1: bash: not found", exit: 127, handler: "no_shell", category: "command_not_found", strategy: catalog.Manual},
-		"a source is needed":  {tool: "kubectl", command: "apt-get install -y kubectl", stderr: "E: Unable to locate package kubectl", exit: 100, handler: "kubectl_repo_not_configured", category: "package_manager", strategy: catalog.AddRepo},
-		"in conflict":         {command: "yarn install --frozen-lockfile", stderr: "ERROR: There are no scenarios; must have at least one.", handler: "yarn_cmdtest", category: "environment"},
+		"what EPEL has": {command: "dnf install -y htop", stderr: "No match for argument: htop\nError: Unable to find a match: htop", system: "rocky9", handler: "dnf_no_match", category: "package_manager", strategy: catalog.AddRepo,
+			remedy: "dnf install -y epel-release"},
+		"snapd is down":      {command: "snap install foo", stderr: "error: cannot communicate with server: Post \"http://localhost/v2/snaps/foo\": dial unix /run/snapd.socket: connect: no such file or directory", handler: "snapd_unavailable", category: "environment", strategy: catalog.SwitchMethod},
+		"no such formula":    {command: "brew install nosuch", stderr: "Error: No formulae found for nosuch.", handler: "brew_no_formula", category: "package_manager", strategy: catalog.SwitchMethod},
+		"curl is missing":    {command: "curl -fsSL https://x | sh", stderr: "bash: line 1: curl: command not found", exit: 127, handler: "missing_curl", category: "command_not_found", strategy: catalog.InstallDep, remedy: "curl"},
+		"git is missing":     {command: "git clone https://x/y", stderr: "sh: 1: git: not found", exit: 127, handler: "missing_git", category: "command_not_found", strategy: catalog.InstallDep, remedy: "git"},
+		"offline":            {command: "curl https://x", stderr: "curl: (6) Could not resolve host: x", exit: 6, handler: "network_offline", category: "network_error", strategy: catalog.Manual},
+		"unreachable":        {command: "./x", stderr: "connect: Network is unreachable", handler: "network_offline", category: "network_error", strategy: catalog.Manual},
+		"blocked":            {command: "wget https://x", stderr: "HTTP 407 Proxy Authentication Required", exit: 8, handler: "network_blocked", category: "network_error", strategy: catalog.Manual},
+		"certificate":        {command: "curl -f https://x", stderr: "curl: (60) SSL certificate problem: unable to get local issuer certificate", exit: 60, category: "network_error", strategy: catalog.Manual},
+		"disk full, apt":     {command: "cp a b", stderr: "cp: error writing 'b': No space left on device", handler: "disk_full", category: "disk_full", strategy: catalog.CleanupRetry, remedy: "apt-get clean"},
+		"disk full, docker":  {command: "cp a b", stderr: "cp: error writing 'b': No space left on device", handler: "disk_full", category: "disk_full", strategy: catalog.CleanupRetry, remedy: "docker"},
+		"no sudo":            {command: "sudo apt-get install jq", stderr: "dev is not in the sudoers file.", handler: "no_sudo_access", category: "permission_denied", strategy: catalog.Manual, remedy: "administrator"},
+		"wrong password":     {command: "sudo apt-get install jq", stderr: "Sorry, try again.\nsudo: 3 incorrect password attempts", handler: "wrong_sudo_password", category: "permission_denied", strategy: catalog.RetryWithModifier, remedy: "sudo apt-get install jq"},
+		"no permission":      {command: "mkdir /opt/x", stderr: "mkdir: cannot create directory '/opt/x': Permission denied", handler: "permission_denied_generic", category: "permission_denied", strategy: catalog.RetryWithModifier, remedy: "sudo mkdir /opt/x"},
+		"137":                {command: "make", exit: 137, handler: "killed_137", category: "resources", strategy: catalog.RetryWithModifier, remedy: "make -j1"},
+		"over its time":      {command: "npm test", timedOut: true, handler: "command_timeout", category: "timeout", strategy: catalog.RetryWithModifier, remedy: "npm test"},
+		"no package manager": {command: "apt-get install jq", stderr: "bash: line 1: apt-get: command not found", exit: 127, handler: "no_package_manager", category: "package_manager", strategy: catalog.Manual},
+		"no shell":           {command: "bash install.sh", stderr: "sh: 1: bash: not found", exit: 127, handler: "no_shell", category: "command_not_found", strategy: catalog.Manual},
+		"a source is needed": {tool: "kubectl", command: "apt-get install -y kubectl", stderr: "E: Unable to locate package kubectl", exit: 100, handler: "kubectl_repo_not_configured", category: "package_manager", strategy: catalog.AddRepo},
+		"in conflict":        {command: "yarn install --frozen-lockfile", stderr: "ERROR: There are no scenarios; must have at least one.", handler: "yarn_cmdtest", category: "environment"},
 	})
 }
 
