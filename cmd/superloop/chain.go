@@ -131,7 +131,7 @@ func (a *app) tellChain(c *cli.Context, ch plan.Chain, text string, args ...any)
 func atMost(c *cli.Context, n int) ([]string, error) {
 	args, err := words(c)
 	if err == nil && len(args) > n {
-		err = failf(exitUsage, typed(c)+" --help", "%s takes %s at most, but got %q too", typed(c), count(n, "argument"), args[n])
+		err = failf(exitUsage, typed(c)+" --help", "%s takes %s at most, but got %q too", typed(c), render.Number(n, "argument"), args[n])
 	}
 	for len(args) < n {
 		args = append(args, "")

@@ -288,8 +288,8 @@ func (a *app) classifyLint(c *cli.Context) error {
 		for _, p := range found {
 			fmt.Fprintln(a.stdout, p)
 		}
-		fmt.Fprintf(a.stdout, "%s, %s, %s, %s: %s, %s\n", count(len(cat.Handlers), "handler"), count(len(cat.Recipes), "recipe"),
-			count(len(cat.Chains), "chain"), count(n, "example"), count(wrong, "error"), count(len(found)-wrong, "warning"))
+		fmt.Fprintf(a.stdout, "%s, %s, %s, %s: %s, %s\n", render.Number(len(cat.Handlers), "handler"), render.Number(len(cat.Recipes), "recipe"),
+			render.Number(len(cat.Chains), "chain"), render.Number(n, "example"), render.Number(wrong, "error"), render.Number(len(found)-wrong, "warning"))
 	}
 	if err == nil && wrong > 0 {
 		return silent(exitConfig)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -200,14 +199,6 @@ func (a *app) complete(c *cli.Context) error {
 
 func msec(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// count formats a number with its noun: "1 iteration", "2 iterations".
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
 func loopFile(repo, id, name string) string {
 	return filepath.Join(repo, ".superloop", "loops", id, name)
 }
@@ -230,48 +221,6 @@ func table[T any](w io.Writer, heads string, rows []T, cells func(T) string) err
 		fmt.Fprintln(t, cells(r))
 	}
 	return t.Flush()
-}
-
-func percent(share float64) string { return fmt.Sprintf("%.0f %%", share*100) }
-
-// shorten formats a number with at most five digits and a unit (k, M, G). It rounds down, so it never shows more than
-// there is.
-func shorten(n int64) string {
-	switch {
-	case n >= 1e9:
-		return fmt.Sprintf("%d.%02dG", n/1e9, n%1e9/1e7)
-	case n >= 1e6:
-		return fmt.Sprintf("%d.%02dM", n/1e6, n%1e6/1e4)
-	case n >= 1e4:
-		return fmt.Sprintf("%d.%dk", n/1e3, n%1e3/1e2)
-	}
-	return fmt.Sprint(n)
-}
-
-// dollars formats an amount with four decimals below one dollar and with two above. It shows an amount that rounds to
-// zero as "<$0.0001".
-func dollars(usd float64, round func(float64) float64) string {
-	digits, unit := 4, 1e4
-	if usd >= 1 {
-		digits, unit = 2, 1e2
-	}
-	// In binary a whole number of cents may be slightly too small, so the amount is rounded to 1e-9 dollars first.
-	shown := round(math.Round(usd*1e9)/1e9*unit+1e-6) / unit
-	if shown == 0 && usd > 0 {
-		return "<$0.0001"
-	}
-	return fmt.Sprintf("$%.*f", digits, shown)
-}
-
-// shortTime formats a duration that may be much shorter than a second.
-func shortTime(ms int64) string {
-	switch {
-	case ms < 1:
-		return "<1ms"
-	case ms < 1000:
-		return fmt.Sprintf("%dms", ms)
-	}
-	return render.Duration(msec(ms))
 }
 
 // columns returns the width of a terminal, 80 if the terminal does not report it.
@@ -311,7 +260,7 @@ var reportsText string
 
 var reports = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("reports").Funcs(template.FuncMap{
-		"show": text.Display, "clean": render.Clean, "count": count,
+		"show": text.Display, "clean": render.Clean, "count": render.Number,
 		"add":   func(x, y int) int { return x + y },
 		"ms":    func(n int64) string { return render.Duration(msec(n)) },
 		"until": func(t time.Time) string { return render.Duration(max(0, time.Until(t))) },

@@ -241,7 +241,7 @@ func (a *app) validate(c *cli.Context) error {
 		return &fault{code: exitConfig, err: &config.Error{Path: path, Problems: problems},
 			hint: "docs/config.md explains every key; examples/config.json is complete"}
 	}
-	_, err = fmt.Fprintf(a.stdout, "%s is valid: %s\n", path, count(len(cfg.Loops), "loop"))
+	_, err = fmt.Fprintf(a.stdout, "%s is valid: %s\n", path, render.Number(len(cfg.Loops), "loop"))
 	return err
 }
 

@@ -250,7 +250,7 @@ What to type next:
   superloop stats --repo %s
   superloop undo --repo %s --list
 %s  superloop init        in your own repository, with your own agents
-`, count(s.Iteration, "iteration"), count(p.roles, "role run"), p.red, recoveries, render.Duration(msec(s.ActiveMS)),
+`, render.Number(s.Iteration, "iteration"), render.Number(p.roles, "role run"), p.red, recoveries, render.Duration(msec(s.ActiveMS)),
 		demo.Failure, p.remedied(), dir, demo.LoopID, question, text.Paste(dir), text.Paste(dir), demo.Remedy, text.Paste(dir), text.Paste(dir), inbox)
 	return nil
 }

@@ -126,7 +126,7 @@ func (a *app) environment(ctx context.Context, p doctor.Target) doctor.Result {
 	}
 	broken := slices.DeleteFunc(slices.Clone(rows), notBroken)
 	if len(broken) == 0 {
-		return doctor.Result{Status: doctor.OK, Detail: "none of " + count(len(rows), "check") + " before an iteration fails"}
+		return doctor.Result{Status: doctor.OK, Detail: "none of " + render.Number(len(rows), "check") + " before an iteration fails"}
 	}
 	res := doctor.Result{Status: doctor.Warn, Detail: broken[0].Why, Fix: cmp.Or(broken[0].Command, all+" tells more")}
 	if slices.ContainsFunc(broken, func(r checkRow) bool { return r.Until.IsZero() }) { // no time is known at which this failure ends

@@ -178,7 +178,7 @@ func printChecks(w io.Writer, r checksReport) error {
 			fmt.Fprintf(w, "%s: would be fixed by: %s\n", c.ID, render.Clean(c.Command))
 		}
 	}
-	fmt.Fprintf(w, "%s, %d broken", count(len(r.Checks), "check"), len(broken))
+	fmt.Fprintf(w, "%s, %d broken", render.Number(len(r.Checks), "check"), len(broken))
 	if len(r.Retired) > 0 {
 		fmt.Fprintf(w, "; %d retired (--json lists them)", len(r.Retired))
 	}

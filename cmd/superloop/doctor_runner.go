@@ -41,7 +41,7 @@ func (a *app) smokeRunners(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("live") {
-		fmt.Fprintf(a.stderr, "--live sends one short prompt to %s: this costs tokens, or counts against a subscription.\n", count(len(runners), "runner"))
+		fmt.Fprintf(a.stderr, "--live sends one short prompt to %s: this costs tokens, or counts against a subscription.\n", render.Number(len(runners), "runner"))
 	}
 	workDir := doctor.WorkDir(repo)
 	examiner := &preflight.Examiner{Verify: doctor.Prove}
@@ -294,7 +294,7 @@ func (l *live) text() string {
 		parts = append(parts, l.Model)
 	}
 	if n, ok := l.Usage.Total(); ok {
-		parts = append(parts, count(int(n), "token"))
+		parts = append(parts, render.Number(int(n), "token"))
 	}
 	cost := "cost not told"
 	if l.CostUSD != nil {

@@ -45,7 +45,7 @@ func (a *app) init(c *cli.Context) error {
 	}
 	if in := ttyOf(a.stdin); in != nil && ttyOf(a.stdout) != nil && !c.Bool("yes") && !asJSON {
 		fmt.Fprintf(a.stdout, "%s%s", p.text("will write", repo), p.config)
-		yes, err := a.ask(c.Context, in, "write "+count(len(p.missing(repo)), "file"))
+		yes, err := a.ask(c.Context, in, "write "+render.Number(len(p.missing(repo)), "file"))
 		if err != nil {
 			return err
 		}

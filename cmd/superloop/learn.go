@@ -283,7 +283,7 @@ func (a *app) giveDraft(c *cli.Context, repo string, d *lesson.Draft) error {
 	} else {
 		fmt.Fprintf(a.stdout, "wrote %s: the handler %s\n", text.Display(out.File), d.ID)
 	}
-	fmt.Fprintf(a.stderr, "superloop: proved: it recognises this failure and its example, not its counter-examples, and changes the verdict on none of the catalog's %s\n", count(d.Checked, "example"))
+	fmt.Fprintf(a.stderr, "superloop: proved: it recognises this failure and its example, not its counter-examples, and changes the verdict on none of the catalog's %s\n", render.Number(d.Checked, "example"))
 	if d.Weak {
 		fmt.Fprintln(a.stderr, "superloop: the code may be at fault as well, so the cure is proposed at most")
 	}

@@ -168,7 +168,7 @@ func (a *app) policyTest(c *cli.Context) error {
 	} else if len(all) == 0 {
 		fmt.Fprintf(a.stdout, "%s has no tests; write some into recovery.tests\n", f.path)
 	} else {
-		fmt.Fprintf(a.stdout, "%s, %d failed\n", count(len(all), "test"), failed)
+		fmt.Fprintf(a.stdout, "%s, %d failed\n", render.Number(len(all), "test"), failed)
 	}
 	return failedUnless(failed == 0, err)
 }

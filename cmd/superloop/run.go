@@ -224,7 +224,7 @@ func (a *app) verdict(ctx context.Context, s loop.State, cfg *config.Config, rep
 	}
 	switch s.Status {
 	case loop.Completed:
-		done := fmt.Sprintf("completed in %s, %s of work", count(s.Iteration, "iteration"), render.Duration(msec(s.ActiveMS)))
+		done := fmt.Sprintf("completed in %s, %s of work", render.Number(s.Iteration, "iteration"), render.Duration(msec(s.ActiveMS)))
 		if s.Detail != "" {
 			done += "; " + s.Detail
 		}

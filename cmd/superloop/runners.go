@@ -215,7 +215,7 @@ func printRunners(w io.Writer, rows []*runnerRow, several bool) error {
 	return table(w, heads, rows, func(r *runnerRow) string {
 		success, price, last, limit := "-", "-", "-", "-"
 		if r.SuccessRate != nil {
-			success = fmt.Sprintf("%s of %d", percent(*r.SuccessRate), r.RecentRuns)
+			success = fmt.Sprintf("%s of %d", render.Percent(*r.SuccessRate), r.RecentRuns)
 		}
 		if r.CostPerSuccess != nil {
 			price = statsCost(stats.Sum[float64]{Known: r.CostPerSuccess, Unknown: r.UnpricedRuns})
@@ -253,7 +253,7 @@ func (r *runnerRow) usedFor(several bool) string {
 func (r *runnerRow) rolesText() string {
 	var out []string
 	for _, x := range r.ByRole {
-		out = append(out, fmt.Sprintf("%s %s of %d", render.Clean(x.Role), percent(x.SuccessRate), x.RecentRuns))
+		out = append(out, fmt.Sprintf("%s %s of %d", render.Clean(x.Role), render.Percent(x.SuccessRate), x.RecentRuns))
 	}
 	return cmp.Or(strings.Join(out, ", "), "-")
 }

@@ -76,7 +76,7 @@ func printStats(w io.Writer, id string, r stats.Report, s stats.Section, by []st
 	}
 	all := s.RunID == ""
 	if all {
-		fmt.Fprintf(w, "%s, %s", id, count(len(r.Runs), "run"))
+		fmt.Fprintf(w, "%s, %s", id, render.Number(len(r.Runs), "run"))
 	} else {
 		fmt.Fprintf(w, "%s, run %s", id, render.Clean(s.RunID))
 	}
@@ -130,7 +130,7 @@ func statsTables(w io.Writer, what string, r stats.Report, s stats.Section, all 
 func orNotTold(name string) string { return cmp.Or(render.Clean(name), "(not told)") }
 
 func totalLine(f stats.Figures) string {
-	out := []string{count(f.Runs, "run"), fmt.Sprintf("%d failed", f.Failures)}
+	out := []string{render.Number(f.Runs, "run"), fmt.Sprintf("%d failed", f.Failures)}
 	if f.Interrupted > 0 {
 		out = append(out, fmt.Sprintf("%d interrupted", f.Interrupted))
 	}
@@ -138,7 +138,7 @@ func totalLine(f stats.Figures) string {
 	if k := f.Tokens.Total; k.Known != nil || k.Unknown > 0 {
 		text := "tokens " + statsTokens(k)
 		if k.Known != nil && k.Unknown > 0 {
-			text += fmt.Sprintf(" (%s unknown)", count(k.Unknown, "run"))
+			text += fmt.Sprintf(" (%s unknown)", render.Number(k.Unknown, "run"))
 		}
 		out = append(out, text)
 	}
@@ -163,16 +163,16 @@ func sumText[T int64 | float64](s stats.Sum[T], exact, least func(T) string) str
 }
 
 func statsTokens(s stats.Sum[int64]) string {
-	return sumText(s, shorten, func(n int64) string { return ">= " + shorten(n) })
+	return sumText(s, render.Count, func(n int64) string { return ">= " + render.Count(n) })
 }
 
 func statsCost(s stats.Sum[float64]) string {
-	return sumText(s, func(usd float64) string { return dollars(usd, math.Round) }, func(usd float64) string {
-		least := ">= " + dollars(usd, math.Floor)
+	return sumText(s, func(usd float64) string { return render.Dollars(usd, math.Round) }, func(usd float64) string {
+		least := ">= " + render.Dollars(usd, math.Floor)
 		if strings.Contains(least, "<") {
 			least = "> $0"
 		}
-		return fmt.Sprintf("%s (%s unknown)", least, count(s.Unknown, "run"))
+		return fmt.Sprintf("%s (%s unknown)", least, render.Number(s.Unknown, "run"))
 	})
 }
 
@@ -257,7 +257,7 @@ func printFailures(w io.Writer, f failures.Figures) error {
 			continue
 		}
 		if err := table(w, "\n"+t.title+"\tRUNS\tFAILED\tRATE", t.rates, func(r failures.Rate) string {
-			return fmt.Sprintf("%s\t%d\t%d\t%s", orNotTold(r.Name), r.Runs, r.Failures, percent(r.Rate))
+			return fmt.Sprintf("%s\t%d\t%d\t%s", orNotTold(r.Name), r.Runs, r.Failures, render.Percent(r.Rate))
 		}); err != nil {
 			return err
 		}
@@ -272,11 +272,11 @@ var statsText string
 
 var statsSentences = sync.OnceValue(func() *template.Template {
 	return render.Sentences(statsText, template.FuncMap{
-		"count": count, "percent": percent, "spread": spreadText, "tallied": tallied,
+		"count": render.Number, "percent": render.Percent, "spread": spreadText, "tallied": tallied,
 		"ms":        func(n int64) string { return render.Duration(msec(n)) },
 		"twoDigits": func(n float64) string { return fmt.Sprintf("%.2f", n) },
 		"helped": func(r failures.Rate) string {
-			return fmt.Sprintf("%d of %d helped (%s)", r.Runs-r.Failures, r.Runs, percent(1-r.Rate))
+			return fmt.Sprintf("%d of %d helped (%s)", r.Runs-r.Failures, r.Runs, render.Percent(1-r.Rate))
 		},
 		"types": func(e stats.Escalations) string {
 			var types []string
@@ -298,7 +298,7 @@ var statsSentences = sync.OnceValue(func() *template.Template {
 			if n == 0 {
 				return ""
 			}
-			return count(n, what) + " " + became
+			return render.Number(n, what) + " " + became
 		},
 	})
 })
@@ -345,7 +345,7 @@ func spreadText(s stats.Spread) string {
 // timesText is spreadText for durations that may be much shorter than a second.
 func timesText(s failures.Spread) string {
 	if s.Count == 1 {
-		return shortTime(s.Worst)
+		return render.ShortTime(s.Worst)
 	}
-	return fmt.Sprintf("%s (median; 90 %%: %s, max %s)", shortTime(s.Median), shortTime(s.P90), shortTime(s.Worst))
+	return fmt.Sprintf("%s (median; 90 %%: %s, max %s)", render.ShortTime(s.Median), render.ShortTime(s.P90), render.ShortTime(s.Worst))
 }

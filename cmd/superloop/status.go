@@ -224,9 +224,9 @@ func spentLine(s loop.Spent) string {
 	case s.UnknownCost == s.Runs:
 		cost = "cost unknown"
 	case s.UnknownCost > 0:
-		cost = fmt.Sprintf("at least %s (%s unknown)", cost, count(s.UnknownCost, "run"))
+		cost = fmt.Sprintf("at least %s (%s unknown)", cost, render.Number(s.UnknownCost, "run"))
 	}
-	return fmt.Sprintf("%s, %s in %s", cost, count(int(s.Tokens), "token"), count(s.Runs, "role run"))
+	return fmt.Sprintf("%s, %s in %s", cost, render.Number(int(s.Tokens), "token"), render.Number(s.Runs, "role run"))
 }
 
 // gatesLine shows the gates of this iteration, or those of the previous one while this one has none.

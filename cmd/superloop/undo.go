@@ -192,7 +192,7 @@ func printSets(w io.Writer, id string, sets []undo.Kept) error {
 	return table(w, "RECOVERY\tRUN\tWHEN\tKEPT\tNOT KEPT\tCOMMAND", sets, func(k undo.Kept) string {
 		not := "-"
 		if len(k.NotKept) > 0 {
-			not = count(len(k.NotKept), "path")
+			not = render.Number(len(k.NotKept), "path")
 		}
 		return fmt.Sprintf("%d\t%s\t%s\t%s\t%s\t%s", k.Label.Recovery, render.Clean(k.Label.Run), k.Time.Local().Format(time.DateTime), keptLine(k), not,
 			render.Cut(render.Clean(k.Label.Command), 60))
@@ -212,10 +212,10 @@ func keptLine(k undo.Kept) string {
 		}
 	}
 	if trees > 0 {
-		out = append(out, count(trees, "tree"))
+		out = append(out, render.Number(trees, "tree"))
 	}
 	if k.Files > 0 {
-		out = append(out, count(k.Files, "file"))
+		out = append(out, render.Number(k.Files, "file"))
 	}
 	if k.Bytes > 0 {
 		out = append(out, render.Bytes(k.Bytes))

@@ -56,15 +56,18 @@ func Bytes(n int64) string {
 	return fmt.Sprintf("%d bytes", n)
 }
 
-// Count formats a large number with its unit: 950, 12.3k, 14.1M.
+// Count formats a number with at most five digits and a unit (k, M, G). It rounds down, so it never shows more than
+// there is.
 func Count(n int64) string {
 	switch {
-	case n < 10_000:
-		return fmt.Sprint(n)
-	case n < 10_000_000:
-		return fmt.Sprintf("%.1fk", float64(n)/1e3)
+	case n >= 1e9:
+		return fmt.Sprintf("%d.%02dG", n/1e9, n%1e9/1e7)
+	case n >= 1e6:
+		return fmt.Sprintf("%d.%02dM", n/1e6, n%1e6/1e4)
+	case n >= 1e4:
+		return fmt.Sprintf("%d.%dk", n/1e3, n%1e3/1e2)
 	}
-	return fmt.Sprintf("%.1fM", float64(n)/1e6)
+	return fmt.Sprint(n)
 }
 
 // Number formats a count with its noun: 1 event, 2 events.
