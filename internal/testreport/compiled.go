@@ -201,7 +201,7 @@ var gtest = format{
 
 // formats holds the formats in the order in which they are tried.
 var formats = sync.OnceValue(func() []format {
-	return []format{exunit, busted, tcltest, eunit, nim, mesonTest, pytest, unittest, jest, vitest, nodeSpec, tap, goVerbose, goTest, goPanic, jasmine, uvu, deno, cargo, junit, minitest, rspec, phpunit, mocha, dotnet, gtest, testdox, ctest, nodeLoad}
+	return []format{exunit, busted, tcltest, eunit, nim, mesonTest, pytest, unittest, jest, vitest, nodeSpec, tap, goVerbose, goTest, goPanic, jasmine, uvu, deno, bun, cargo, junit, minitest, rspec, phpunit, mocha, dotnet, gtest, testdox, ctest, nodeLoad}
 })
 
 var (

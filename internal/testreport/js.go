@@ -12,7 +12,7 @@ var (
 	nodeOpens   = pattern.Lazy(`^\s*✖ \S.*\(\d+(?:\.\d+)?ms\)$`)
 	jsError     = pattern.Lazy(`^(?:Uncaught |Caused by: |\[cause\]: |Unhandled \w+: )*\[?(?:[A-Z]\w*(?:\.\w+)*(?:Error|Exception)|Error|ENOENT|E[A-Z]{3,})\b(?: \[\w+\])?:? ?`)
 	// asserted matches the words with which JavaScript's assertions fail.
-	asserted = pattern.Lazy(`^(?:expect\(|Expected|Received|AssertionError|\[?AssertionError|JestAssertionError|Snapshot |Exceeded timeout|thrown: "Exceeded|Timeout of |Test timed out|expected )|ERR_ASSERTION|^\+ expected - actual|toMatchSnapshot|Number of calls:`)
+	asserted = pattern.Lazy(`^(?:expect\(|Expected|Received|AssertionError|\[?AssertionError|JestAssertionError|Snapshot |Exceeded timeout|Your test suite must contain|thrown: "Exceeded|Timeout of |Test timed out|expected )|ERR_ASSERTION|^\+ expected - actual|toMatchSnapshot|Number of calls:`)
 	// systemError matches the errors that Node.js makes of what the kernel or the network says.
 	systemError = pattern.Lazy(`\b(?:connect|getaddrinfo|spawn|listen|read|write|bind) E[A-Z_]{4,}|\bE[A-Z]{4,}: |\bfetch failed`)
 	codeFrame   = pattern.Lazy(`^\s*>?\s*\d+ ?[|│]`)
@@ -238,3 +238,32 @@ var deno = format{
 		f.say(1, text)
 	},
 }
+
+var (
+	bunOpens = pattern.Lazy(`^(?:error: \S|\w*(?:Error|Exception): \S)`)
+	bunCheck = pattern.Lazy(`^(?:expect\(|AssertionError|Expected )`)
+)
+
+// bun is bun test. The line "(fail) name" stands behind the error.
+var bun = format{
+	runner: "bun test",
+	opens: func(l []string, i int) bool {
+		if !bunOpens().MatchString(l[i]) {
+			return false
+		}
+		for _, next := range l[i+1 : min(len(l), i+1+maxTraceJS)] {
+			if prefixAny(next, "(fail) ", "(pass) ") {
+				return strings.HasPrefix(next, "(fail) ")
+			}
+		}
+		return false
+	},
+	closes: func(l []string, _, i int) bool { return strings.HasPrefix(l[i], "(fail) ") },
+	read: func(f *Failure, lines []string) {
+		text := strings.TrimPrefix(lines[0], "error: ")
+		f.Asserted = bunCheck().MatchString(text)
+		f.say(0, text)
+	},
+}
+
+const maxTraceJS = 60 // lines between an error and the name of its test

@@ -2,7 +2,8 @@
 // the environment or the code is to blame, shows the lines of output that prove it, and lists the handlers of the
 // catalog that know fixes.
 //
-// The classifier decides by rules, without a model and without running a program. A guard is a handler for signs that
+// The classifier decides by rules and runs no program. Only of an output that no rule knows a model of words guesses
+// what it is about; nothing follows from a guess without an operator. A guard is a handler for signs that
 // only a change of the code helps. A dominator is a handler for a failure that causes other failures: a full disk makes
 // every tool fail in its own way. The classifier ranks the matching handlers in this order: dominators, recipes, method
 // families, handlers for any command, bootstrap. A strong guard vetoes all of them but dominators and recipes.

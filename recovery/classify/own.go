@@ -13,8 +13,9 @@ import (
 
 // fault is the cause of the end of a program of the project.
 type fault struct {
-	hit hit
-	why string
+	hit     hit
+	why     string
+	message bool // only the words of a message say so
 }
 
 var (
@@ -258,8 +259,7 @@ func ownFile(line string) bool {
 // built.
 func (j *judgement) said(o *output) *fault {
 	built, _ := j.calls.matches([]string{"cargo run", "go run", "dotnet run"})
-	judges, _ := j.calls.matches(judges)
-	if !built && !judges && !j.calls.own {
+	if !built && !j.judges() && !j.calls.own {
 		return nil
 	}
 	last, seen, decided := -1, 0, false
@@ -275,7 +275,7 @@ func (j *judgement) said(o *output) *fault {
 		switch {
 		case frame().MatchString(o.tail[i]):
 		case j.calls.own && ownUsage().MatchString(l):
-			return &fault{hit: o.at(i), why: "a program of the project says how it wants to be called"}
+			return &fault{hit: o.at(i), why: "a program of the project says how it wants to be called", message: foreignUsage(o.tail[max(0, i-8) : i+1])}
 		case ownPlace().MatchString(l), j.calls.own && seen <= 3:
 			if f, _ := placeIn(l); f != "" {
 				return &fault{hit: o.at(i), why: "a program of the project names a place in the code"}
@@ -286,10 +286,10 @@ func (j *judgement) said(o *output) *fault {
 		}
 	}
 	if last >= 0 && j.calls.script && seen <= maxMessage && len(strings.Fields(o.tail[last])) >= minWords && !anywhere().MatchString(o.tail[last]) {
-		return &fault{hit: o.at(last), why: "a program of the project ended with this message"}
+		return &fault{hit: o.at(last), why: "a program of the project ended with this message", message: true}
 	}
 	if decided && j.calls.script && !anywhere().MatchString(o.tail[last]) {
-		return &fault{hit: o.at(last), why: "a program of the project says what is wrong"}
+		return &fault{hit: o.at(last), why: "a program of the project says what is wrong", message: true}
 	}
 	if built && last >= 0 && o.name == onStderr {
 		return &fault{hit: o.at(last), why: "the program that was built says so itself"}
@@ -301,6 +301,22 @@ const (
 	maxMessage = 12 // said takes the last line of an output of at most this many lines for a message
 	minWords   = 3  // such a message has at least this many words
 )
+
+// foreignUsage reports whether the lines around the refusal of an argument name a program of the machine.
+func foreignUsage(lines []string) bool {
+	return slices.ContainsFunc(lines, func(l string) bool {
+		return foreign(l) || refuses().MatchString(l)
+	})
+}
+
+// refuses matches a refusal before which a program without an ending of a script names itself.
+var refuses = pattern.Lazy(`^[a-z][\w+-]*: (?:-|unknown|unrecogni[sz]ed|invalid|illegal|option)`)
+
+// judges reports whether the command calls a program that checks code.
+func (j *judgement) judges() bool {
+	yes, _ := j.calls.matches(judges)
+	return yes
+}
 
 // judges lists the programs that check code and report errors in it.
 var judges = []string{

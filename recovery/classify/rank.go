@@ -115,6 +115,8 @@ func (j *judgement) onlyTests(ctx context.Context, all []*match) []*match {
 		switch {
 		case m.hit != nil && survived().MatchString(m.hit.text):
 			return !m.rule.h.Dominates || !j.full(ctx, m)
+		case m.general() && j.onlyChecks():
+			return true
 		case m.voice.own():
 			return false
 		case m.rule.h.Dominates:
@@ -129,6 +131,12 @@ func (j *judgement) onlyTests(ctx context.Context, all []*match) []*match {
 // general reports whether a match knows the phrases of any program only, not the words of one.
 func (m *match) general() bool {
 	return m.rule.h.Confidence > 0 && m.rule.h.Confidence <= maxPhrase
+}
+
+// onlyChecks reports whether every failed test of the output was ended by a check. What else the output says of the
+// environment, the tests survived.
+func (j *judgement) onlyChecks() bool {
+	return len(j.failures) > 0 && !slices.ContainsFunc(j.failures, func(f *failure) bool { return !f.Asserted })
 }
 
 // survived matches the message of a program that goes on after a failed step.

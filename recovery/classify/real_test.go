@@ -44,9 +44,13 @@ type realCase struct {
 // fresh had been tuned for: 91, 84 and 90 %. It was looked at afterwards. final, of
 // the same kinds, was judged first when wide had been tuned for: 91, 85 and 91 %.
 // Both were tuned for afterwards, by phrases that programs share rather than by
-// what these cases say; testdata/said.tsv has messages of other programs.
+// what these cases say; testdata/said.tsv has messages of other programs. blind,
+// by authors who did not know the rules, was judged first by rules alone: 83, 73
+// and 78 %. Then the model of words was made, which has not learned from it: the
+// half of blind that nobody had looked at was at 91, 90 and 88 % the first time. It
+// was looked at afterwards.
 var bars = map[string][3]float64{"dev": {0.99, 0.98, 0.98}, "held": {0.98, 0.94, 0.96}, "fresh": {0.97, 0.92, 0.88}, "last": {0.97, 0.92, 0.88},
-	"wide": {0.98, 0.96, 0.97}, "final": {0.98, 0.97, 0.97}}
+	"wide": {0.98, 0.96, 0.97}, "final": {0.98, 0.97, 0.97}, "blind": {0.93, 0.91, 0.90}}
 
 // score counts what was judged rightly.
 type score struct{ cases, code, side, category, cure, dangerous int }
@@ -88,7 +92,7 @@ func TestRealFailures(t *testing.T) {
 	cat, c := embedded(t)
 	policy := suggestedPolicy(t)
 	profile := remedy.Presets()["debian12"]
-	for _, name := range []string{"dev", "held", "fresh", "last", "wide", "final"} {
+	for _, name := range []string{"dev", "held", "fresh", "last", "wide", "final", "blind"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var total score

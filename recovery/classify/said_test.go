@@ -13,9 +13,11 @@ import (
 type message struct{ kind, command, text string }
 
 // messages reads testdata/said.tsv: the kind of the cause, a command, and what it prints.
-func messages(t *testing.T) (all []message) {
+func messages(t *testing.T) []message { return messagesOf(t, "testdata/said.tsv") }
+
+func messagesOf(t *testing.T, file string) (all []message) {
 	t.Helper()
-	b, err := os.ReadFile("testdata/said.tsv")
+	b, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}

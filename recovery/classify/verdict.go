@@ -92,6 +92,9 @@ type Failure struct {
 	Took       time.Duration `json:"took"`
 }
 
+// Guessed reports whether no rule knows the failure, and its words alone say what it is about.
+func (f Failure) Guessed() bool { return f.Handler == "" && f.Weak }
+
 // Match is one handler that recognises the failure.
 type Match struct {
 	Handler  *catalog.Handler
@@ -143,6 +146,10 @@ func (j *judgement) verdict() Failure {
 		Severity: "blocking", Findings: j.findings,
 		Bytes: j.stdout.bytes + j.stderr.bytes, Lines: j.stdout.lines + j.stderr.lines,
 		Incomplete: j.stdout.broken || j.stderr.broken,
+	}
+	if g := j.guessed(); g != nil {
+		f.Evidence = j.evidence()
+		return j.guessVerdict(f, g)
 	}
 	if len(j.order) == 0 {
 		f.Category, f.Persistence = CategoryUnknown, "unknown"
@@ -202,11 +209,16 @@ func (j *judgement) ownVerdict(f Failure, own *fault) Failure {
 		return f
 	}
 	f.Why += fmt.Sprintf(" (line %d of %s)", own.hit.origin, own.hit.stream)
-	first := Evidence{Stream: own.hit.stream.String(), Line: own.hit.origin, Text: j.c.printable(own.hit.text), File: own.hit.file, FileLine: own.hit.fileLine}
+	j.lead(&f, own.hit)
+	return f
+}
+
+// lead makes a line the first of the evidence, and the failure's signature follows from it.
+func (j *judgement) lead(f *Failure, h hit) {
+	first := Evidence{Stream: h.stream.String(), Line: h.origin, Text: j.c.printable(h.text), File: h.file, FileLine: h.fileLine}
 	rest := slices.DeleteFunc(f.Evidence, func(e Evidence) bool { return e.Stream == first.Stream && e.Line == first.Line })
 	f.Evidence = append([]Evidence{first}, rest...)
-	f.Signature = Signature(f.Category, "", own.hit.text)
-	return f
+	f.Signature = Signature(f.Category, "", h.text)
 }
 
 // ownConfidence is the confidence of ownVerdict. It is low, because no handler confirms that the code is to blame. The

@@ -178,7 +178,7 @@ func TestPublishedCategories(t *testing.T) {
 		"network_error":     {command: "curl https://x", stderr: "curl: (7) Failed to connect to x port 443: Connection refused", exit: 7, category: "network_error"},
 		"rate_limited":      {command: "curl -f https://x", stderr: "curl: (22) The requested URL returned error: 429 Too Many Requests", exit: 22, category: "rate_limited", strategy: catalog.RetryWithModifier},
 		"disk_full":         {command: "cp a b", stderr: "cp: error writing 'b': No space left on device", category: "disk_full", gate: GateHuman},
-		"unknown":           {command: "frobnicate", stderr: "the flux is not set", exit: 3, category: "unknown", strategy: catalog.Manual},
+		"unknown":           {command: "frobnicate", stderr: "zqx: 17 zqxx", exit: 3, category: "unknown", strategy: catalog.Manual},
 	})
 }
 

@@ -198,9 +198,14 @@ func covered(chain catalog.Chain, s catalog.Strategy) int {
 }
 
 // fromChain returns options for the approaches of the category's chain that no possible option of a handler covers. An
-// approach for an agent becomes a hint instead.
+// approach for an agent becomes a hint instead. A guess says nothing that an agent may be told, or a command may follow
+// from, so it has the approaches of what is unknown.
 func (r *resolver) fromChain(have []Option) []Option {
-	chain, _ := r.cat.Chain(r.f.Category)
+	category := r.f.Category
+	if r.f.Guessed() {
+		category = classify.CategoryUnknown
+	}
+	chain, _ := r.cat.Chain(category)
 	approaches := slices.Clone(chain.Approaches)
 	slices.SortStableFunc(approaches, func(a, b catalog.Approach) int { return cmp.Compare(a.Priority, b.Priority) })
 	var out []Option
@@ -223,7 +228,7 @@ func (r *resolver) fromChain(have []Option) []Option {
 		t.ID, t.Label = cmp.Or(t.ID, a.ID), cmp.Or(t.Label, a.Label)
 		t.Executor = a.Executor
 		t.RequiresBinary = append(slices.Clone(t.RequiresBinary), a.RequiresTools...)
-		src := source{from: From{Kind: FromChain, ID: r.f.Category}, confidence: a.Confidence, priority: a.Priority}
+		src := source{from: From{Kind: FromChain, ID: category}, confidence: a.Confidence, priority: a.Priority}
 		if r.f.Confidence > 0 {
 			src.confidence = min(a.Confidence, r.f.Confidence)
 		}

@@ -294,7 +294,7 @@ func testHistory(s loop.State, failure classify.Failure) []failures.Entry {
 		what = fmt.Sprintf("%s ends with exit code %d", s.TestFailures[0].Command, s.TestFailures[0].ExitCode)
 	}
 	e := failures.Entry{Agent: failures.Agent{Runner: s.Roles[roles.Implementer].Runner}, RunID: s.RunID, Kind: failures.KindExit,
-		Class: failures.Unknown, Category: failure.Category, Handler: failure.Handler, Weak: failure.Handler != "" && !failures.Firm(failure.Weak, failure.Confidence), Blame: failures.BlameTask, Signature: same.Signature, Counted: true, Why: what}
+		Class: failures.Unknown, Category: failure.Category, Handler: failure.Handler, Weak: (failure.Handler != "" || failure.Guessed()) && !failures.Firm(failure.Weak, failure.Confidence), Blame: failures.BlameTask, Signature: same.Signature, Counted: true, Why: what}
 	if e.Category == "" {
 		e.Category = classify.CategoryUnknown
 	}

@@ -160,8 +160,8 @@ func (f *Performer) ClassifyRole(ctx context.Context, e loop.Effect, s loop.Stat
 	describeFailure(&c, failure)
 	c.DurationUS = f.Clock().Sub(begun).Microseconds()
 	f.Warn("what a role failed of was not recorded", f.Journal.Record("failure_classified", c))
-	if c.Category == "timeout" || c.Category == classify.CategoryUnknown {
-		return nil, c.DurationUS // the category only says how the role ended, which the failure policy knows already
+	if c.Category == "timeout" || c.Category == classify.CategoryUnknown || failure.Guessed() {
+		return nil, c.DurationUS // the category is a guess, or only says how the role ended, which the failure policy knows already
 	}
 	return &failures.Classified{Category: c.Category, Handler: c.Handler, Persistence: failure.Persistence, Infra: c.Infra, Code: c.Code, Signature: c.Signature,
 		Weak: c.Weak, Confidence: c.Confidence}, c.DurationUS
