@@ -89,7 +89,7 @@ func readJS(f *Failure, lines []string, offset int) {
 		switch {
 		case t == "":
 		case thrownBy().MatchString(l) && !hasAny(l, "process.env", "existsSync"):
-			f.Asserted = f.Asserted || !envSaid(f.Says)
+			f.Asserted = f.Asserted || !envSaid(f.Says) && thrownInTest(lines[i:])
 		case codeFrame().MatchString(l), strings.HasPrefix(t, "|"), prefixAny(t, "❯ ", "at "):
 		case hasAny(t, "Rejected to value:", "Received promise rejected"):
 			if _, value, ok := strings.Cut(t, "Rejected to value: "); ok {
@@ -112,6 +112,18 @@ func readJS(f *Failure, lines []string, offset int) {
 			said = true
 		}
 	}
+}
+
+var placeJS = pattern.Lazy(`(?:^\s*at |❯ ).*?([\w@./-]+):\d+:\d+\)?$`)
+
+// thrownInTest reports whether the frame after an excerpt of the code is in a file of tests, or unknown.
+func thrownInTest(lines []string) bool {
+	for _, l := range lines {
+		if m := placeJS().FindStringSubmatch(l); m != nil {
+			return testFile().MatchString(m[1])
+		}
+	}
+	return true
 }
 
 // envSaid reports whether a statement is about a variable of the environment or a missing program.

@@ -32,6 +32,11 @@ func readPytest(f *Failure, lines []string) {
 	for i, l := range lines {
 		switch {
 		case prefixAny(l, "----") && strings.Contains(l, "Captured "):
+			if hasAny(last, "CalledProcessError", "non-zero exit status") && !made { // the program that failed says why
+				for k, l := range lines[i+1:] {
+					f.say(i+1+k, l)
+				}
+			}
 			lines = lines[:i]
 		case strings.HasPrefix(l, ">"):
 			raised = strings.TrimSpace(l[1:])
