@@ -141,23 +141,39 @@ func (a *app) cli() *cli.App {
 		OnUsageError:              usageError,
 		CommandNotFound:           func(*cli.Context, string) {},
 		Commands:                  a.commands(),
+		Flags:                     []cli.Flag{&cli.BoolFlag{Name: "version", Usage: "print the version"}, cli.HelpFlag}, // the library has no --help beside a verb help
 		Action: func(c *cli.Context) error {
-			if c.NArg() > 0 {
+			switch {
+			case c.NArg() > 0:
 				return failf(exitUsage, "superloop --help", "no such command: %q%s", c.Args().First(), a.nearest(c.Args().First()))
+			case c.Bool("version"):
+				return a.version(c)
 			}
-			if err := cli.ShowAppHelp(c); err != nil {
-				return err
-			}
+			fmt.Fprint(a.stdout, overview(c.App.Commands))
 			return silent(exitUsage)
 		},
 	}
+	c.CustomAppHelpTemplate = strings.ReplaceAll(overview(c.Commands), "{{", "{{`{{`}}")
 	for _, cmd := range c.Commands {
 		a.finish(cmd)
 	}
 	return c
 }
 
+// meant holds the verbs for what people type in their place.
+var meant = map[string]string{
+	"resume": "run", "start": "run", "continue": "run", "loop": "run", "go": "run", "restart": "run --fresh", "stop": "cancel", "kill": "cancel", "abort": "cancel", "quit": "cancel",
+	"ls": "list", "loops": "list", "ps": "status", "state": "status", "show": "status", "log": "logs", "tail": "logs --follow", "output": "logs", "history": "events", "journal": "events",
+	"cost": "stats", "costs": "stats", "usage": "stats", "report": "stats", "agents": "runners", "questions": "inbox", "pending": "inbox", "todo": "inbox", "ask": "inbox",
+	"yes": "approve-recovery", "accept": "approve-recovery", "allow": "approve-recovery", "no": "reject-recovery", "deny": "reject-recovery", "refuse": "reject-recovery", "done": "resolve-recovery",
+	"setup": "init", "new": "init", "create": "init", "configure": "init", "lint": "validate", "check": "validate", "health": "doctor", "diagnose": "classify", "why": "classify", "explain": "classify",
+	"repair": "fix", "heal": "fix", "cure": "fix", "recover": "fix", "rollback": "undo", "revert": "undo", "restore": "undo", "retry": "kick", "nudge": "kick", "settings": "config show", "teach": "learn",
+}
+
 func (a *app) nearest(name string) string {
+	if verb, ok := meant[strings.ToLower(name)]; ok {
+		return fmt.Sprintf("; did you mean %q?", verb)
+	}
 	for _, cmd := range a.commands() {
 		if !cmd.Hidden && len(name) > 1 && (strings.HasPrefix(cmd.Name, name[:2]) || strings.Contains(cmd.Name, name)) {
 			return fmt.Sprintf("; did you mean %q?", cmd.Name)

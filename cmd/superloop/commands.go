@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,6 +24,7 @@ import (
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/internal/text"
+	"github.com/superloop/superloop/schemas"
 )
 
 // verbsText holds the verbs with their flags and help texts, in the order in which help lists them. The head of the
@@ -47,7 +49,7 @@ func (a *app) commands() []*cli.Command {
 		"init": a.init, "run": a.run, "status": a.status, "list": a.list, "events": a.events, "logs": a.logs, "stats": a.stats,
 		"runners": a.runners, "validate": a.validate, "classify": a.classifyFailure, "fix": a.byOperator(a.fix), "learn": a.byOperator(a.learn), "verify": a.verifyTool,
 		"inbox": a.inbox, "undo": a.undo, "kick": a.byOperator(a.kick), "cancel": a.byOperator(a.cancel),
-		"completion": a.completion, "version": a.version,
+		"completion": a.completion, "help": a.help, "version": a.version,
 		"policy":       group,
 		"policy check": a.policyCheck, "policy lint": a.policyLint, "policy test": a.policyTest, "policy suggest": a.policySuggest,
 		"chain":      group,
@@ -106,9 +108,13 @@ func readVerb(block string) *cli.Command {
 	name, args, _ := strings.Cut(lines[0], ": ")
 	cmd := &cli.Command{Name: name, ArgsUsage: args, Description: strings.TrimSpace(description)}
 	for i, line := range lines[1:] {
-		if i == 0 {
+		group, isGroup := strings.CutPrefix(line, "in: ")
+		switch {
+		case i == 0:
 			cmd.Usage, cmd.Hidden = strings.CutPrefix(line, "hidden: ")
-		} else {
+		case isGroup:
+			cmd.Category = group
+		default:
 			cmd.Flags = append(cmd.Flags, readFlag(line))
 		}
 	}
@@ -152,6 +158,82 @@ func group(c *cli.Context) error {
 		return err
 	}
 	return silent(exitUsage)
+}
+
+// groups are the headings below which help lists the verbs.
+var groups = []string{"set up", "run", "watch", "decide", "explain and repair"}
+
+// overview is the help of the program.
+func overview(verbs []*cli.Command) string {
+	var b strings.Builder
+	b.WriteString("superloop keeps a loop of coding agents alive through the night.\n\nUSAGE:\n   superloop VERB [flags]\n")
+	for _, g := range groups {
+		fmt.Fprintf(&b, "\n%s:\n", strings.ToUpper(g))
+		t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+		for _, v := range verbs {
+			if v.Category == g && !v.Hidden {
+				fmt.Fprintf(t, "   %s\t%s\n", v.Name, v.Usage)
+			}
+		}
+		_ = t.Flush() // a Builder never fails
+	}
+	b.WriteString("\nsuperloop help VERB explains a verb, superloop help config.KEY a key of the configuration.\n")
+	return b.String()
+}
+
+func (a *app) help(c *cli.Context) error {
+	words := c.Args().Slice()
+	if len(words) == 0 {
+		fmt.Fprint(a.stdout, overview(a.commands()))
+		return nil
+	}
+	if path, ok := strings.CutPrefix(words[0], "config."); ok && len(words) == 1 {
+		return a.helpKey(path)
+	}
+	verbs := a.commands()
+	for _, w := range words {
+		i := slices.IndexFunc(verbs, func(v *cli.Command) bool { return v.Name == w })
+		if i < 0 {
+			if _, ok := schemas.KeyOf(schemas.Config, w); ok && len(words) == 1 {
+				return a.helpKey(w)
+			}
+			return failf(exitUsage, "superloop help", "no such verb: %q%s", strings.Join(words, " "), a.nearest(words[0]))
+		}
+		verbs = verbs[i].Subcommands
+	}
+	return a.cli().RunContext(c.Context, slices.Concat([]string{"superloop"}, words, []string{"--help"}))
+}
+
+// helpKey prints what the schema of the configuration says of a key.
+func (a *app) helpKey(path string) error {
+	k, ok := schemas.KeyOf(schemas.Config, path)
+	if !ok {
+		parent := "config"
+		if i := strings.LastIndexByte(path, '.'); i > 0 {
+			parent = "config." + path[:i]
+		}
+		return failf(exitUsage, "superloop help "+text.Paste(parent), "the configuration has no key %q", path)
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "config.%s", k.Path)
+	if k.Type != "" {
+		fmt.Fprintf(w, " (%s)", k.Type)
+	}
+	fmt.Fprintf(w, "\n\n%s\n", k.Description)
+	if k.Default != "" {
+		fmt.Fprintf(w, "\nDefault: %s\n", k.Default)
+	}
+	if len(k.Allowed) > 0 {
+		fmt.Fprintf(w, "\nAllowed: %s\n", strings.Join(k.Allowed, ", "))
+	}
+	if len(k.Keys) > 0 {
+		fmt.Fprint(w, "\nKEYS:\n")
+		for _, sub := range k.Keys {
+			fmt.Fprintf(w, "   %s\t%s\n", sub.Path, sub.Description)
+		}
+		fmt.Fprintf(w, "\nsuperloop help config.%s.%s explains one of them.\n", k.Path, k.Keys[0].Path)
+	}
+	return w.Flush()
 }
 
 // completions holds the completion scripts. They ask superloop __complete for verbs, flags and the ids of the
