@@ -60,6 +60,10 @@ func (j *judgement) rank(ctx context.Context) {
 			return same
 		})
 	}
+	// What only knows the phrases of all programs adds nothing to what knows the program.
+	if len(j.order) > 0 && !j.order[0].general() {
+		j.order = slices.DeleteFunc(j.order, (*match).general)
+	}
 	j.guards()
 }
 
