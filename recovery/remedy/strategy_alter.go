@@ -97,7 +97,7 @@ func contains(words, part []string) bool {
 func lessParallel(argv []string) ([]string, []string) {
 	switch named(argv[0]) {
 	case "make", "gmake", "ninja":
-		return append(dropJobs(argv), "-j1"), nil
+		return withSwitch(dropJobs(argv), "-j1"), nil
 	case "cargo":
 		return argv, []string{"CARGO_BUILD_JOBS=1"}
 	case "go":
@@ -105,11 +105,23 @@ func lessParallel(argv []string) ([]string, []string) {
 	case "cmake":
 		return argv, []string{"CMAKE_BUILD_PARALLEL_LEVEL=1"}
 	case "gradle", "gradlew":
-		return append(slices.Clone(argv), "--max-workers=1"), nil
+		return withSwitch(argv, "--max-workers=1"), nil
 	case "mvn", "mvnw":
-		return append(slices.Clone(argv), "-T1"), nil
+		return withSwitch(argv, "-T1"), nil
 	}
 	return argv, []string{"CARGO_BUILD_JOBS=1", "CMAKE_BUILD_PARALLEL_LEVEL=1", "JOBS=1", "MAKEFLAGS=-j1"}
+}
+
+// withSwitch returns a command with a switch at its end, before "--" if it has one, unless the command has it already.
+func withSwitch(argv []string, word string) []string {
+	end := slices.Index(argv, "--")
+	if end < 0 {
+		end = len(argv)
+	}
+	if slices.Contains(argv[:end], word) {
+		return slices.Clone(argv)
+	}
+	return slices.Insert(slices.Clone(argv), end, word)
 }
 
 // dropJobs removes the switches -j and --jobs and their numbers.
