@@ -50,6 +50,16 @@ func (m *Model) Score(lines []string) []float64 {
 	return sums
 }
 
+// Known returns the share of the features of a text that the Model has weights for, from 0 to 1: about 0 for what is no
+// text.
+func (m *Model) Known(lines []string) float64 {
+	seen := map[uint32]bool{}
+	for _, l := range lines {
+		features(l, func(h uint32) { seen[h] = true })
+	}
+	return float64(m.add(make([]float64, len(m.labels)), seen)) / float64(max(1, len(seen)))
+}
+
 // Telling returns the index of the line that speaks most for a label, -1 without lines.
 func (m *Model) Telling(lines []string, label int) int {
 	best, most := -1, math.Inf(-1)

@@ -39,6 +39,12 @@ func TestTrain(t *testing.T) {
 	if s := m.Score([]string{"zqx"}); s[0] != 0.5 || s[1] != 0.5 {
 		t.Error(s)
 	}
+	if k := m.Known([]string{"zqx qxz"}); k != 0 {
+		t.Error(k)
+	}
+	if k := m.Known([]string{"the cat"}); k < 0.5 {
+		t.Error(k)
+	}
 	lines := []string{"the", "cat sleeps", "ship"}
 	if i := m.Telling(lines, 0); i != 1 {
 		t.Error(i)

@@ -28,6 +28,7 @@ const (
 	testsChance  = 0.75 // of the environment in what ended the failed tests
 	deniesChance = 0.9  // of the code, where a handler has matched and a guard blames the code, too
 	maxGuessed   = 0.35 // the confidence of a guess
+	leastKnown   = 0.1  // of the words: what has fewer is no text in a language of the model
 	guessedLines = 60   // lines at the end of each stream that the model reads
 )
 
@@ -150,6 +151,9 @@ func byWords(hits []hit) *guess {
 		lines[i] = h.text
 	}
 	m := wordsModel()
+	if m.Known(lines) < leastKnown {
+		return nil
+	}
 	scores := m.Score(lines)
 	code := slices.Index(m.Labels(), CategoryCode)
 	best := code

@@ -64,8 +64,9 @@ func TestGuess(t *testing.T) {
 		})
 	}
 	// Without words there is nothing to guess.
-	for _, r := range []realCase{{Command: "./x", ExitCode: 1}, {Command: "./x", ExitCode: 1, Stderr: "zqx zqxx\n"}} {
-		if f := judged(t, c, r, "", r.Stderr); f.Category != classify.CategoryUnknown && !f.Code {
+	for _, r := range []realCase{{Command: "./x", ExitCode: 1}, {Command: "./x", ExitCode: 1, Stderr: "zqx zqxx\n"},
+		{Command: "zqxctl", ExitCode: 1, Stderr: strings.Repeat("c2u5W\u0785~$ k\u01c6mcK=tc:|0R)\u04ba~VcBv,CD4]>1 ,Iaw)N+7P[{T+7N`?y0\n", 80)}} {
+		if f := judged(t, c, r, "", r.Stderr); f.Category != classify.CategoryUnknown {
 			t.Errorf("%q: %s: %s", r.Stderr, f.Category, f.Why)
 		}
 	}
