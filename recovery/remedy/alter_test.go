@@ -132,10 +132,10 @@ func unlike(before, after []string, m catalog.Modifier) string {
 		return ""
 	}
 	if m.LessParallel && len(m.Args) == 0 {
-		last := after[len(after)-1]
+		last, rest := lastSwitch(after)
 		jobs := slices.DeleteFunc(slices.Clone(before), func(a string) bool { return strings.HasPrefix(a, "-j") })
-		if slices.Contains([]string{"make", "gmake", "ninja"}, before[0]) && last == "-j1" && slices.Equal(after[:len(after)-1], jobs) ||
-			slices.Contains([]string{"-T1", "--max-workers=1"}, last) && slices.Equal(after[:len(after)-1], before) {
+		if slices.Contains([]string{"make", "gmake", "ninja"}, before[0]) && last == "-j1" && slices.Equal(rest, jobs) ||
+			slices.Contains([]string{"-T1", "--max-workers=1"}, last) && slices.Equal(rest, before) {
 			return ""
 		}
 		return "it is another command"
@@ -158,8 +158,8 @@ func unlike(before, after []string, m catalog.Modifier) string {
 		}
 		return false
 	})
-	if !same && m.LessParallel {
-		same = slices.Equal(after, slices.Concat(before, m.Args, []string{"--max-workers=1"}))
+	if last, rest := lastSwitch(after); !same && m.LessParallel && last == "--max-workers=1" {
+		return unlike(before, rest, catalog.Modifier{Args: m.Args, DropArgs: m.DropArgs, Alters: m.Alters})
 	}
 	if !same {
 		return "it is another command"
@@ -183,6 +183,15 @@ func unlike(before, after []string, m catalog.Modifier) string {
 		return fmt.Sprintf("it is none of %q", m.Alters)
 	}
 	return ""
+}
+
+// lastSwitch splits a command into the word before "--", or the last one if it has no "--", and all others.
+func lastSwitch(argv []string) (string, []string) {
+	end := slices.Index(argv, "--")
+	if end < 0 {
+		end = len(argv)
+	}
+	return argv[end-1], slices.Delete(slices.Clone(argv), end-1, end)
 }
 
 // What was seen: flags of pip and Maven for commands of other programs.
