@@ -27,6 +27,7 @@ type play struct {
 	s     State
 	now   time.Time
 	lines []Line
+	each  func() // nil, or called after every fact
 }
 
 // dice is a number below n for what is decided here.
@@ -54,6 +55,9 @@ func (p *play) give(f Fact) {
 	}
 	p.s = next
 	p.lines = append(p.lines, lines...)
+	if p.each != nil {
+		p.each()
+	}
 }
 
 // fixed reports whether a command has ended well in this run.
@@ -158,6 +162,12 @@ func (p *play) perform(e Effect) {
 			f.ExitCode = 1
 		}
 		p.give(f)
+	case Commit:
+		f := CommitEnded{Of: To(e), Outcome: "success", SHA: "abc"}
+		if p.seed%2 == 0 && !slices.ContainsFunc(p.lines, func(l Line) bool { return l.Event == "auto_commit_failed" }) {
+			f = CommitEnded{Of: To(e), Outcome: CommitFailed, Reason: "no identity"}
+		}
+		p.give(f)
 	case CheckTool:
 		p.give(ToolChecked{Of: To(e), Tool: e.Tool, Result: ToolWorks})
 	case Diagnose:
@@ -204,6 +214,8 @@ func (p *play) role(e Effect) {
 			f.Class, o.Class = string(class.Limit), string(class.Limit)
 			f.Limit = &LimitFact{Provider: "anthropic", Until: p.now.Add(time.Hour)}
 			o.Until = f.Limit.Until
+		} else if p.dice(5, "login", e.Role, failed) == 0 && !slices.ContainsFunc(p.lines, func(l Line) bool { return strings.Contains(string(l.Fields), "claude auth login") }) {
+			f.Class, f.Error, f.Fix, o.Class, o.Error = string(class.Auth), "not logged in", "claude auth login", string(class.Auth), "not logged in"
 		}
 		if ev, found := failures.Detect(o, func(string, string, ...string) string { return "sig" }); found && p.s.Plan.Respond != nil {
 			f.Failure = &FailureFact{Event: ev, Candidates: p.candidates()}
@@ -216,7 +228,10 @@ func (p *play) role(e Effect) {
 // tests pass when the command has run that fixes them, or in the second iteration.
 func (p *play) tests(e Effect) {
 	f := TestsEnded{Of: To(e), Rerun: e.Reason == ReasonRecovery, Status: "ok", Tree: fmt.Sprint("t", p.s.Iteration), Files: fmt.Sprint("f", p.dice(3, "files", e.Kind, p.s.Passes)/2)}
-	if p.s.Iteration == 1 && p.dice(2, "tests") == 0 && !p.remedied("cure") {
+	if p.hopeless() {
+		f.Tree, f.Files = "t", "f"
+	}
+	if p.hopeless() || p.s.Iteration == 1 && p.dice(2, "tests") == 0 && !p.remedied("cure") {
 		f.Status, f.ExitCode = "failed", 1
 		f.Failures = []TestFailure{{Command: "make", ExitCode: 1, Signature: "s"}}
 		f.Outputs = []OutputSpan{{Command: "make", ExitCode: 1, To: 10}}
@@ -230,6 +245,9 @@ func (p *play) tests(e Effect) {
 	}
 	p.give(f)
 }
+
+// hopeless tests fail for ever, and nobody changes a file.
+func (p *play) hopeless() bool { return p.seed%6 == 5 }
 
 func (p *play) judge(f *Proposed) {
 	f.Verdict = []string{"auto", "auto", "human", "deny"}[p.dice(4, "verdict", f.Command)]
@@ -301,6 +319,10 @@ func (p *play) plan() Plan {
 	}
 	if p.dice(2, "stuck") == 0 {
 		pl.StuckThreshold = 3
+	}
+	pl.Diagnosis = !pl.Recovery && p.dice(2, "diagnosis") == 0
+	if p.dice(3, "same red") > 0 {
+		pl.SameRed = 2
 	}
 	if p.dice(2, "commit") == 0 {
 		pl.Commit = "per_iteration"
@@ -419,7 +441,7 @@ func TestCutAnywhere(t *testing.T) {
 		}
 	}
 	for _, event := range []string{"recovery_executing", "recovery_failed", "chain_opened", "chain_closed", "tool_verified", "rate_limit_wait", "recovery_escalated",
-		"approval_decided", "root_cause_analysed", "preflight_failed", "recovery_invalid", "wait_over", "runner_reassigned", "auto_commit_success", "loop_stop"} {
+		"approval_decided", "root_cause_analysed", "preflight_failed", "recovery_invalid", "wait_over", "runner_reassigned", "auto_commit_success", "auto_commit_failed", "role_skipped", "loop_stop"} {
 		if seen[event] == 0 {
 			t.Errorf("no run had %s; the worlds are too kind: %v", event, seen)
 		}

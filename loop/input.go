@@ -158,7 +158,7 @@ type StuckChecked struct {
 // CommitEnded is the outcome of Commit. Outcome is "success", "skipped" or "failed" and determines the name of the
 // event.
 type CommitEnded struct {
-	Outcome  string `json:"-"`
+	Outcome  string `json:"-"` // success, skipped, failed
 	SHA      string `json:"sha,omitempty"`
 	Subject  string `json:"subject,omitempty"`
 	Strategy string `json:"strategy"`
@@ -169,6 +169,9 @@ type CommitEnded struct {
 	Left []string `json:"left,omitempty"`
 	Of
 }
+
+// CommitFailed is the outcome of a commit that git, a pre-commit command or the disk has refused.
+const CommitFailed = "failed"
 
 // Reported says that the files about an iteration that people read are on the disk.
 type Reported struct {

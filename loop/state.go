@@ -61,7 +61,7 @@ const (
 	ReasonCrash         = "supervisor_ended"     // a role started again after a crash
 	ReasonRetry         = "retry"                // a role started again after it failed
 	ReasonLimitOver     = "rate_limit_over"      // a role started again after a wait
-	ReasonAnswered      = "answered"             // a role started again after an operator acted
+	ReasonAnswered      = "answered"             // a role started again, or tests ran again, after an operator acted
 	ReasonNewSession    = "new_session"          // a role started again without its old session
 	ReasonIteration     = "iteration"            // tests: the regular run of an iteration
 	ReasonOnPromise     = "promise_or_checklist" // tests: in mode on_promise
@@ -101,7 +101,9 @@ type Plan struct {
 	Approval             bool   `json:"approval,omitempty"`
 	Final                bool   `json:"final,omitempty"`           // the tests run in a fresh checkout before completion
 	StuckThreshold       int    `json:"stuck_threshold,omitempty"` // 0: no stuck gate
-	Commit               string `json:"commit,omitempty"`          // "", per_iteration, on_test_pass
+	// SameRed is how many iterations in a row may end with the same failing tests on the same files. 0 is no bound.
+	SameRed int    `json:"same_red,omitempty"`
+	Commit  string `json:"commit,omitempty"` // "", per_iteration, on_test_pass
 	// Attempts is how many counted failures of one role in one iteration end the loop. BackoffMS is the wait in
 	// milliseconds before the second attempt. It doubles for each later attempt, up to MaxBackoffMS.
 	Attempts  int   `json:"attempts"`
@@ -109,9 +111,10 @@ type Plan struct {
 	// MaxCostUSD and MaxTokens are the most that a run may spend. 0 is no limit.
 	MaxCostUSD float64 `json:"max_cost_usd,omitempty"`
 	MaxTokens  int64   `json:"max_tokens,omitempty"`
-	// Recovery says that superloop takes and judges proposals. Remediation says that rules look at failed tests before
-	// a role does.
+	// Recovery says that superloop takes and judges proposals. Diagnosis says that rules look at failed tests before a
+	// role does. Remediation says that the rules also repair what the policy lets them.
 	Recovery    bool         `json:"recovery,omitempty"`
+	Diagnosis   bool         `json:"diagnosis,omitempty"`
 	Remediation bool         `json:"first_aid,omitempty"`
 	Respond     *RespondPlan `json:"respond,omitempty"` // nil: superloop only runs a failed role again
 	Completion  *Completion  `json:"completion,omitempty"`
@@ -219,6 +222,7 @@ const (
 	AboutRole       About = "role"       // a role that fails
 	AboutPreflight  About = "preflight"  // an environment check that fails
 	AboutTests      About = "same_tests" // tests that fail in the same way again and again
+	AboutCommit     About = "commit"     // a commit that fails when everything else is done
 	AboutCompletion About = "completion" // the completion of the loop
 )
 
@@ -281,18 +285,20 @@ type State struct {
 	TestsFiles string `json:"tests_files,omitempty"`
 	Files      string `json:"files,omitempty"`
 	// TestFailures are the failures of the last run of the tests in this iteration.
-	TestFailures []TestFailure  `json:"test_failures,omitempty"`
-	TestOutputs  []OutputSpan   `json:"test_outputs,omitempty"`
-	Baseline     string         `json:"tests_baseline,omitempty"` // green, red; "": the tests did not run before the first role
-	Tree         string         `json:"tree,omitempty"`           // tree after the last role
-	Missing      []string       `json:"missing,omitempty"`        // the gates that the last iteration lacked for completion
-	Reports      []string       `json:"reports,omitempty"`        // digests of the reports of earlier iterations, the newest last
-	Stuck        Streak         `json:"stuck"`
-	Approval     *ApprovalState `json:"approval,omitempty"`
-	Limit        *LimitState    `json:"limit,omitempty"`     // set while rate_limited, or paused in it
-	Human        *HumanState    `json:"human,omitempty"`     // set while awaiting_human or awaiting_approval
-	Recovery     *RecoveryState `json:"recovery,omitempty"`  // the recovery that the loop is in
-	Recoveries   Recoveries     `json:"recoveries,omitzero"` // the recoveries of this run so far
+	TestFailures []TestFailure    `json:"test_failures,omitempty"`
+	TestOutputs  []OutputSpan     `json:"test_outputs,omitempty"`
+	Baseline     string           `json:"tests_baseline,omitempty"` // green, red; "": the tests did not run before the first role
+	Tree         string           `json:"tree,omitempty"`           // tree after the last role
+	Missing      []string         `json:"missing,omitempty"`        // the gates that the last iteration lacked for completion
+	Reports      []string         `json:"reports,omitempty"`        // digests of the reports of earlier iterations, the newest last
+	Stuck        Streak           `json:"stuck"`
+	SameRed      SameRed          `json:"same_red,omitzero"`
+	Looked       map[string]Sight `json:"looked,omitempty"` // what each role has last seen of failing tests
+	Approval     *ApprovalState   `json:"approval,omitempty"`
+	Limit        *LimitState      `json:"limit,omitempty"`     // set while rate_limited, or paused in it
+	Human        *HumanState      `json:"human,omitempty"`     // set while awaiting_human or awaiting_approval
+	Recovery     *RecoveryState   `json:"recovery,omitempty"`  // the recovery that the loop is in
+	Recoveries   Recoveries       `json:"recoveries,omitzero"` // the recoveries of this run so far
 	// Counted is the N of the last recovery that has used a unit of the budget.
 	Counted int `json:"counted,omitempty"`
 	// Diagnosis is what rules say about the last failure of the tests. It is nil when the tests pass. Remediation

@@ -239,6 +239,8 @@ type Remediation struct {
 	Diagnosed int `json:"diagnosed,omitempty"` // failures that were classified
 	Chains    int `json:"chains,omitempty"`    // remediation plans that were opened
 	Remedied  int `json:"cured,omitempty"`     // remediation plans after which the tests passed
+	// Told is the signature of the failure whose remedy an operator was last told, because nothing is executed.
+	Told string `json:"told,omitempty"`
 }
 
 // RespondPlan is the failure policy's part of a Plan.

@@ -86,7 +86,7 @@ func (t *turn) fits(f Fact) bool {
 
 // clone returns a copy of s with its own copies of the parts that Step changes in place.
 func clone(s State) State {
-	s.Roles, s.Sessions = maps.Clone(s.Roles), maps.Clone(s.Sessions)
+	s.Roles, s.Sessions, s.Looked = maps.Clone(s.Roles), maps.Clone(s.Sessions), maps.Clone(s.Looked)
 	s.Limit, s.Human, s.Pending, s.Approval = copied(s.Limit), copied(s.Human), copied(s.Pending), copied(s.Approval)
 	s.Recovery, s.Response, s.Recoveries = s.Recovery.clone(), s.Response.clone(), s.Recoveries.clone()
 	return s
@@ -161,7 +161,7 @@ func (t *turn) resume(f Resumed) {
 	}
 	t.goOn()
 	if was == StuckEnd {
-		t.s.Stuck.Count = 0
+		t.s.Stuck.Count, t.s.SameRed, t.s.Looked = 0, SameRed{}, nil
 	}
 	switch p := t.s.Pending; {
 	case t.s.At == "":

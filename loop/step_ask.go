@@ -164,7 +164,7 @@ func (t *turn) resolved(f Resolved) bool {
 		t.recoveryAnswered(f, h.Question)
 		return true
 	}
-	if h.Class == ClassUnreadable && f.Method != MethodReject {
+	if h.testsAgain(f.Method) {
 		t.commandAnswered(f)
 		return true
 	}

@@ -212,6 +212,8 @@ func (t *turn) roleAnswered(h HumanState, f Resolved) {
 			r.Overruled = t.s.Iteration
 		}
 		t.issueRole(ReasonAnswered)
+	case h.About == AboutCommit:
+		t.enter(stepCommit)
 	case h.About == AboutTests:
 		r.Same, t.s.HumanNote = SameTests{}, f.Note
 		t.enter(t.s.Plan.next(t.s.At))

@@ -87,8 +87,12 @@ func (t *turn) enter(step string) {
 	}
 	t.s.At = step
 	if isRole(step) {
+		role := strings.TrimPrefix(step, rolePrefix)
 		t.s.Attempt, t.s.Failures, t.s.Response.Policy = 0, 0, nil
-		if r, ok := t.s.Roles[strings.TrimPrefix(step, rolePrefix)]; ok {
+		if t.skips(role) {
+			return
+		}
+		if r, ok := t.s.Roles[role]; ok {
 			t.s.Attempt = r.Attempt // the role runs again in this iteration: no attempt number is used twice
 		}
 		t.issueRole("")
@@ -118,7 +122,8 @@ func (t *turn) enter(step string) {
 	case stepEvidence:
 		t.gate(t.s.Plan.Evidence, CollectEvidence, "evidence")
 	case stepStuck:
-		if t.s.Plan.StuckThreshold > 0 && !t.s.again() {
+		t.countRed()
+		if (t.s.Plan.StuckThreshold > 0 || t.s.RedEnds()) && !t.s.again() {
 			t.issue(t.effect(CheckStuck, ""))
 			return
 		}
@@ -207,7 +212,7 @@ func (t *turn) testsEnded(f TestsEnded) {
 	t.s.Gates.Tests, t.s.TestsTree, t.s.TestFailures, t.s.TestOutputs = f.Status, f.Tree, f.Failures, f.Outputs
 	t.s.TestsFiles = f.Files
 	if f.Status == "ok" {
-		t.s.Diagnosis = nil
+		t.s.Diagnosis, t.s.Looked = nil, nil
 	} else {
 		t.undone()
 	}
@@ -242,7 +247,22 @@ func (t *turn) gateEnded(f GateEnded) {
 
 func (t *turn) committed(f CommitEnded) {
 	t.ranOn(f.Files)
+	if f.Outcome == CommitFailed && len(t.s.Missing) == 0 {
+		t.askCommit(f.Reason)
+		return
+	}
 	t.advance()
+}
+
+// ClassCommit is the class of an escalation about a commit that fails.
+const ClassCommit = "commit_failed"
+
+// askCommit asks a human about a commit that fails although everything that completion needs is there. Another iteration
+// could not mend it. Work that is not committed does not complete the loop.
+func (t *turn) askCommit(why string) {
+	t.s.Detail = "the work is done and the commit fails: " + why
+	e := t.effect(AskHuman, ClassCommit)
+	t.ask(HumanState{ID: e.ID + "/commit", About: AboutCommit, Type: EscalationEnvironment, Class: ClassCommit, Text: why, Fix: "git status"})
 }
 
 // gatesFields are the fields of gates_evaluated: the gates in the words of gate-summary.txt.
@@ -337,6 +357,8 @@ func (t *turn) close() {
 		t.beginIteration(t.s.Iteration + 1)
 	case t.s.Stuck.Threshold > 0 && t.s.Stuck.Count >= t.s.Stuck.Threshold:
 		t.end(StuckEnd, ReasonStuck, fmt.Sprintf("%d iterations without a change outside the ignore list", t.s.Stuck.Count))
+	case t.s.RedEnds():
+		t.end(StuckEnd, ReasonSameRed, t.whyRed())
 	default:
 		t.beginIteration(t.s.Iteration + 1)
 	}

@@ -46,9 +46,9 @@ type chainFields struct {
 	Crumbs   []plan.Crumb `json:"breadcrumbs,omitempty"`
 }
 
-// remediate begins a recovery after failed tests if the plan has remediation. It reports whether it did.
+// remediate begins a recovery after failed tests if the plan has rules look at them. It reports whether it did.
 func (t *turn) remediate(after string) bool {
-	if !t.s.Plan.Remediation || t.s.Gates.Tests != "failed" {
+	if !t.s.Plan.Remediation && !t.s.Plan.Diagnosis || t.s.Gates.Tests != "failed" {
 		return false
 	}
 	t.detour(RecoveryState{Origin: OriginRemediation, After: after, Source: SourceSuperloop})
@@ -72,6 +72,12 @@ func (t *turn) diagnosed(f Classified) {
 		r.Plan.Verified(false, failure, f.Options, t.now)
 	default:
 		t.s.Diagnosis = diagnosisOf(f, t.s.Iteration)
+		if !t.s.Plan.Remediation {
+			if !t.tellRemedy(f) {
+				t.leaveRecovery()
+			}
+			return
+		}
 		if f.Code || !f.Infra || f.Gate != "auto" && f.Gate != "retry" {
 			if !t.suggest(f) {
 				t.leaveRecovery()
@@ -113,6 +119,28 @@ func (t *turn) suggest(f Classified) bool {
 		return true
 	}
 	return false
+}
+
+// ClassRemedy is the class of an escalation about a failure for which rules know a command, in a loop in which nothing is
+// executed.
+const ClassRemedy = "remedy_known"
+
+// tellRemedy asks a human to repair by hand what rules are sure of, in a loop without a recovery section, before a role
+// spends tokens on it. It asks once about each failure, and reports whether it did. The answer lets the tests run again.
+func (t *turn) tellRemedy(f Classified) bool {
+	i := slices.IndexFunc(f.Options, func(o plan.Choice) bool {
+		return o.Command != "" && o.Availability != "impossible" && o.Executor == "wrapper"
+	})
+	if t.s.Plan.Recovery || !f.Infra || f.Code || f.Weak || f.Confidence < sure || i < 0 || t.s.Remediation.Told == f.Signature {
+		return false
+	}
+	t.s.Remediation.Told = f.Signature
+	at := t.s.Recovery.After
+	t.s.Recovery, t.s.At = nil, at
+	t.s.Detail = f.Why
+	e := t.effect(AskHuman, ClassRemedy)
+	t.ask(HumanState{ID: e.ID + "/remedy", About: AboutTests, Type: EscalationEnvironment, Class: ClassRemedy, Role: TestsTask, Text: f.Why, Fix: f.Options[i].Command})
+	return true
 }
 
 // pastMark begins the line of evidence that says how a remedy did in this repository before.

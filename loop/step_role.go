@@ -54,6 +54,7 @@ func (t *turn) roleEnded(f RoleEnded) bool {
 	case OutcomeOK:
 		t.s.HumanNote = t.keepNote(f.Role)
 		t.succeeded(f.Role)
+		t.looked(f.Role)
 		if f.Proposal && t.s.Plan.Recovery {
 			t.takeProposal(f.Role)
 			return true

@@ -25,11 +25,21 @@ func (t *turn) commandAnswered(f Resolved) {
 		t.s.Plan, t.s.NextPlan = *t.s.NextPlan, nil
 		t.s.Stuck.Threshold = t.s.Plan.StuckThreshold
 	}
+	if t.s.At == stepGateTests { // entering that step would not run tests that have run on these files
+		t.issue(t.effect(RunTests, ReasonAnswered))
+		return
+	}
 	t.enter(t.s.At)
+}
+
+// testsAgain reports whether the tests run again after a human's answer to a question about them, because the human has
+// repaired what made them fail.
+func (h HumanState) testsAgain(method string) bool {
+	return (h.Class == ClassUnreadable || h.Class == ClassRemedy) && method != MethodReject
 }
 
 // Renews reports whether the newest configuration is to be put in force between s and next: a new iteration begins, or a
 // human has answered a question about a configured command.
 func (s State) Renews(next State) bool {
-	return next.Iteration != s.Iteration || s.Human != nil && s.Human.Class == ClassUnreadable && next.Human == nil
+	return next.Iteration != s.Iteration || s.Human != nil && s.Human.testsAgain("") && next.Human == nil
 }

@@ -184,7 +184,7 @@ func (s *settings) loop(l config.Loop, section trust.Section) {
 		{"approval/enabled", l.Approval.Enabled}, {"approval/require_on_completion", l.Approval.RequireOnCompletion},
 		{"gates/final", cmp.Or(l.Gates.Final, "tree")}, {"gates/setup", orEmpty(l.Gates.Setup)},
 		{"reviewer_packet/enabled", l.ReviewerPacket},
-		{"stuck/enabled", l.Stuck.Enabled}, {"stuck/threshold", l.Stuck.Threshold}, {"stuck/action", l.Stuck.Action}, {"stuck/ignore", orEmpty(l.Stuck.Ignore)},
+		{"stuck/enabled", l.Stuck.Enabled}, {"stuck/threshold", l.Stuck.Threshold}, {"stuck/tests_threshold", l.Stuck.TestsThreshold}, {"stuck/action", l.Stuck.Action}, {"stuck/ignore", orEmpty(l.Stuck.Ignore)},
 		{"git/commit_strategy", l.Git.CommitStrategy}, {"git/pre_commit_commands", orEmpty(l.Git.PreCommitCommands)},
 		{"git/commit_message/max_subject_length", l.Git.MaxSubjectLength}, {"git/worktree", l.Git.Worktree},
 		{"retry/attempts", l.Retry.Attempts}, {"retry/backoff_seconds", long(l.Retry.Backoff)},

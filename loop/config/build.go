@@ -139,7 +139,7 @@ func (b *builder) named(ptr string) bool {
 func (b *builder) loop(in any, at string) Loop {
 	var l fileLoop
 	l.Tests.Timeout, l.Validation.Timeout = 30*time.Minute, 10*time.Minute
-	l.Stuck = Stuck{Threshold: 5, Action: "report_and_stop"}
+	l.Stuck = Stuck{Threshold: 5, TestsThreshold: 2, Action: "report_and_stop"}
 	l.Completion = Completion{RequireChange: true, RequireReports: []string{"review"}, TestsBaseline: true}
 	l.Loop.Retry = Retry{Attempts: 3, Backoff: 5 * time.Second}
 	l.Git.CommitStrategy, l.Git.CommitMessage.MaxSubjectLength = "never", 72

@@ -117,7 +117,7 @@ func TestOriginalInit(t *testing.T) {
 		Completion: Completion{RequireChange: true, RequireReports: []string{"review"}, TestsBaseline: true},
 		Evidence:   Evidence{Enabled: true, RequireOnCompletion: true, Artifacts: []string{}},
 		Approval:   Approval{RequireOnCompletion: true}, ReviewerPacket: true,
-		Stuck: Stuck{Enabled: true, Threshold: 5, Action: "report_and_stop", Ignore: defaultIgnore()},
+		Stuck: Stuck{Enabled: true, Threshold: 5, TestsThreshold: 2, Action: "report_and_stop", Ignore: defaultIgnore()},
 		Git:   Git{CommitStrategy: "never", MaxSubjectLength: 72},
 		Retry: Retry{Attempts: 3, Backoff: 5 * time.Second},
 		Roles: alone(

@@ -203,10 +203,13 @@ type Approval struct {
 // Stuck ends a loop after Threshold iterations in a row that change no file in the repository, except those that match
 // Ignore.
 type Stuck struct {
-	Enabled   bool     `json:"enabled"`
-	Threshold int      `json:"threshold"`
-	Action    string   `json:"action"` // report_and_stop
-	Ignore    []string `json:"ignore"`
+	Enabled   bool `json:"enabled"`
+	Threshold int  `json:"threshold"`
+	// TestsThreshold (default 2) ends a loop after that many iterations in a row with the same failing tests on the same
+	// files, also where Enabled is false. Meanwhile no role that looks at the tests is started again. 0 turns both off.
+	TestsThreshold int      `json:"tests_threshold"`
+	Action         string   `json:"action"` // report_and_stop
+	Ignore         []string `json:"ignore"`
 }
 
 // Git says when superloop commits the work, and in which work tree the loop runs.

@@ -16,6 +16,12 @@ import (
 
 const commitTimeout = 10 * time.Minute // bounds a commit with its hooks, and each pre-commit command
 
+// While another git holds the index, a commit is tried busyTries times with busyPause between two tries.
+const (
+	busyTries = 15
+	busyPause = 2 * time.Second
+)
+
 // Commits performs Commit.
 type Commits struct {
 	*Host
@@ -23,7 +29,7 @@ type Commits struct {
 }
 
 // Perform commits the work of the iteration. A failed commit is an outcome in the fact and does not end the loop,
-// because the work is still in the work tree. If ctx ends during the commit itself, Perform finishes the commit, within
+// because the work is still in the work tree. A commit waits for another git that holds the index, for half a minute. If ctx ends during the commit itself, Perform finishes the commit, within
 // ten minutes.
 func (c *Commits) Perform(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
 	git := c.Settings().Loop.Git
@@ -66,18 +72,27 @@ func (c *Commits) Perform(ctx context.Context, e loop.Effect, s loop.State) (loo
 	if req.Subject == "" {
 		req.Subject = fmt.Sprintf("%s: iteration %d", c.LoopID, s.Iteration)
 	}
+	given := ctx
 	ctx, done := Linger(ctx)
 	defer done()
 	ctx, stop := context.WithTimeout(ctx, commitTimeout)
 	defer stop()
 	res, err := c.Repo.Commit(ctx, req)
+	for try := 1; errors.Is(err, worktree.ErrLocked) && try < busyTries; try++ {
+		select {
+		case <-given.Done():
+			return nil, given.Err()
+		case <-time.After(busyPause):
+		}
+		res, err = c.Repo.Commit(ctx, req)
+	}
 	switch {
 	case errors.Is(err, context.Canceled):
 		return nil, err
 	case unrecorded != nil: // no branch leads to the commit, and the next run makes it
 		return nil, unrecorded
 	case err != nil:
-		f.Outcome, f.Reason = "failed", err.Error()
+		f.Outcome, f.Reason = loop.CommitFailed, err.Error()
 	case res.Skipped == worktree.SkippedAlreadyCommitted:
 		f.Outcome, f.SHA, f.Subject, f.Reason = "success", res.SHA, res.Subject, res.Skipped
 	case res.Skipped != "":

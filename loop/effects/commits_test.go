@@ -176,3 +176,20 @@ func TestCommandsBeforeACommitOnAFullDisk(t *testing.T) {
 		return w, func() error { _, err := w.commits().Perform(t.Context(), commitEffect, w.state); return err }
 	}, "lint-feedback:write")
 }
+
+// A commit that another git's lock holds up succeeds when the lock is gone.
+func TestACommitWaitsForAnotherGit(t *testing.T) {
+	t.Parallel()
+	w := newGitWorld(t)
+	c := w.commits()
+	w.begin(c.Tree)
+	w.put("b.txt", "new\n")
+	w.look(c.Tree)
+	lock := filepath.Join(w.host.Repo.GitDir, "index.lock")
+	gateMust(t, os.WriteFile(lock, nil, 0o644))
+	gone := time.AfterFunc(time.Second, func() { _ = os.Remove(lock) })
+	defer gone.Stop()
+	if f := w.commit(c); f.Outcome != "success" {
+		t.Errorf("%+v", f)
+	}
+}

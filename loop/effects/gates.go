@@ -218,12 +218,19 @@ func (g *Gates) checkStuck(ctx context.Context, e loop.Effect, s loop.State) (lo
 	}
 	f := loop.StuckChecked{Of: loop.To(e), Changed: len(counted), Ignored: len(ignored), Tree: sig, Streak: st.Streak,
 		Threshold: st.Threshold, Triggered: st.Triggered(), Reason: st.Reason}
+	if !f.Triggered && s.RedEnds() {
+		f.Triggered, f.Reason = true, loop.ReasonSameRed
+	}
 	if !f.Triggered {
 		return f, nil
 	}
 	f.Action = "report_and_stop"
 	report := gate.StuckReport{LoopID: g.LoopID, State: st, Ignored: ignored,
-		Patterns: g.Settings().Loop.Stuck.Ignore, Missing: s.MissingGates(), At: g.Now(s)}
+		Patterns: g.Settings().Loop.Stuck.Ignore, Missing: s.MissingGates(), At: g.Now(s), Red: s.SameRed.Count, Tests: loop.Map(s.TestFailures,
+			func(t loop.TestFailure) string { return fmt.Sprintf("%s: exit code %d", t.Command, t.ExitCode) })}
+	if d := s.Diagnosis; d != nil {
+		report.Known = d.Why
+	}
 	return f, g.Write("stuck-report.md", report.Markdown())
 }
 

@@ -31,7 +31,9 @@ func (p *Policies) compile(c *config.Config) *recovery.Policy {
 	if len(problems) == 0 && policy != nil {
 		return policy
 	}
-	p.Log.Error("the policy cannot be read; a human is asked", zap.Any("problems", problems))
+	if len(problems) > 0 {
+		p.Log.Error("the policy cannot be read; a human is asked", zap.Any("problems", problems))
+	}
 	policy, _ = recovery.Compile(recovery.Settings{})
 	return policy
 }
@@ -62,7 +64,7 @@ func PlanOf(c *config.Config, l config.Loop) loop.Plan {
 			AnalysisMS: r.AnalysisTime.Milliseconds(), WaitMS: r.MaxWait.Milliseconds(), FallOver: r.FallOver}
 		p.Respond = &loop.RespondPlan{Limits: limits.WithDefaults(), SameTests: r.SameTests, Preflight: r.Preflight.Enabled}
 	}
-	if l.Stuck.Enabled {
+	if p.SameRed = l.Stuck.TestsThreshold; l.Stuck.Enabled {
 		p.StuckThreshold = l.Stuck.Threshold
 	}
 	if l.Git.CommitStrategy != "never" {
@@ -72,6 +74,7 @@ func PlanOf(c *config.Config, l config.Loop) loop.Plan {
 		p.Recovery = policy.Settings.Enabled
 		p.Remediation = p.Recovery && policy.Settings.Remediation
 	}
+	p.Diagnosis = !p.Recovery // with a recovery section, first_aid decides
 	return p
 }
 

@@ -2,6 +2,7 @@ package effects
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -77,6 +78,11 @@ func (a *Approvals) aboutFailure(s loop.State, q *escalation.Question) {
 	case h.Class == loop.ClassUnreadable:
 		q.Reason = "The shell cannot read a configured test command: " + h.Text + "."
 		b.WriteString("Correct tests.commands in .superloop/config.json, then resolve it: the tests run again at once, and nothing was spent. Look with: superloop validate\n")
+	case h.Class == loop.ClassRemedy:
+		a.aboutRemedy(s, q, &b)
+	case h.About == loop.AboutCommit:
+		q.Reason = "The work is done, and its commit fails: " + h.Text + "."
+		b.WriteString("Mend it, then resolve it: superloop commits again, and no role runs. reject ends the loop without a commit; the work stays in the files.\n")
 	case h.About == loop.AboutTests:
 		q.Reason = "It comes back: " + h.Text + "."
 		q.Manual = ""
@@ -115,6 +121,26 @@ func (a *Approvals) aboutFailure(s loop.State, q *escalation.Question) {
 	q.Details = b.String()
 	if len(q.Details) > maxDetails {
 		q.Details = strings.ToValidUTF8(q.Details[:maxDetails], "")
+	}
+}
+
+// aboutRemedy fills in the question about a failure that rules know a command for, in a loop in which superloop executes
+// nothing. It shows the lines that would let superloop run the command.
+func (a *Approvals) aboutRemedy(s loop.State, q *escalation.Question, b *strings.Builder) {
+	h := *s.Human
+	q.Reason = "The tests fail, and it is not the code: " + h.Text + "."
+	for _, f := range s.TestFailures {
+		q.Errors = append(q.Errors, fmt.Sprintf("%s: exit code %d", f.Command, f.ExitCode))
+	}
+	fmt.Fprintf(b, "This repairs it: %s\nRun it, then resolve the question: the tests run again, and no role was paid for it. The next time the same failure is the roles' to look at.\n", h.Fix)
+	entry, err := json.Marshal(h.Fix)
+	if err == nil {
+		fmt.Fprintf(b, "To have superloop run it by itself, and ask you about any other command, put this into .superloop/config.json:\n  \"recovery\": {\"auto_approve\": [%s]}\n", entry)
+	}
+	if d := s.Diagnosis; d != nil {
+		for _, e := range d.Evidence {
+			fmt.Fprintf(b, "  %s\n", e)
+		}
 	}
 }
 

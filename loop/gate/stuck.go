@@ -81,7 +81,12 @@ type StuckReport struct {
 	Ignored  []string // changed paths that the ignore list covers
 	Patterns []string // the ignore list
 	Missing  []string // the verdicts that completion lacks, such as "tests=failed"
-	At       time.Time
+	// Tests are the test commands that fail, and Red is how many iterations in a row they failed in the same way while no
+	// file changed. Known is what rules say about it, or "".
+	Tests []string
+	Red   int
+	Known string
+	At    time.Time
 }
 
 // Markdown returns the content of stuck-report.md: what has not changed and since when, which changes do not count, and
@@ -94,14 +99,31 @@ func (r StuckReport) Markdown() []byte {
 		fmt.Fprintf(&b, "Run: %s\n", s.RunID)
 	}
 	fmt.Fprintf(&b, "Generated at: %s\n\n", stamp(r.At))
-	fmt.Fprintf(&b, "No progress in %s (threshold %d).\n\n", plural(s.Streak, "iteration"), s.Threshold)
+	if r.Red > 1 {
+		fmt.Fprintf(&b, "The tests failed in the same way in %s in a row, and no file changed in between, but those that git ignores.\n\n", plural(r.Red, "iteration"))
+	}
+	if s.Threshold > 0 {
+		fmt.Fprintf(&b, "No progress in %s (threshold %d).\n\n", plural(s.Streak, "iteration"), s.Threshold)
+	}
+	if len(r.Tests) > 0 {
+		b.WriteString("## What fails\n\n")
+		list(&b, r.Tests)
+		if r.Known != "" {
+			fmt.Fprintf(&b, "\nWhat superloop knows about it: %s\n", oneLine(r.Known, maxItem))
+		}
+		b.WriteString("\n")
+	}
 
 	b.WriteString("## What did not change\n\n")
-	fmt.Fprintf(&b, "No file outside the ignore list was added, changed or deleted, and no commit changed content, "+
-		"from iteration %d to iteration %d.\n", s.SinceIteration, s.Iteration)
+	if s.SinceIteration == 0 { // the last iteration did change something, and the tests did not see it
+		b.WriteString("No file but those that git ignores.\n")
+	} else {
+		fmt.Fprintf(&b, "No file outside the ignore list was added, changed or deleted, and no commit changed content, "+
+			"from iteration %d to iteration %d.\n", s.SinceIteration, s.Iteration)
+	}
 	if s.SinceIteration > 1 {
 		fmt.Fprintf(&b, "The last change was made in iteration %d.\n", s.SinceIteration-1)
-	} else {
+	} else if s.SinceIteration == 1 {
 		b.WriteString("Nothing was changed since the loop began.\n")
 	}
 	fmt.Fprintf(&b, "Signature of the tree: %s\n\n", s.CodeSignature)
@@ -129,7 +151,7 @@ func (r StuckReport) Markdown() []byte {
 - Read review.md and test-report.md of this loop: they say what the roles could not get past.
 - Make the specification or plan.md more exact, or take the obstacle away by hand.
 - If the work is in ignored paths, shorten `+"`stuck.ignore`"+`; if iterations without changes are to be
-  expected, raise `+"`stuck.threshold`"+` in .superloop/config.json.
+  expected, raise `+"`stuck.threshold`"+`, or `+"`stuck.tests_threshold`"+` if tests fail, in .superloop/config.json.
 - Then go on: `+"`superloop run --loop %s`"+`. The count begins anew; no file has to be edited for that.
 `, r.LoopID)
 	return b.Bytes()

@@ -27,6 +27,8 @@ const (
 var (
 	// ErrBusy means that the repository is in a merge, a rebase or a conflict, or that another git holds its index.
 	ErrBusy = errors.New("the repository is busy")
+	// ErrLocked is the ErrBusy that passes by itself, unless the other git was killed.
+	ErrLocked = fmt.Errorf("%w: another git holds its index", ErrBusy)
 	// ErrIdentity means that git does not know the author of the commit.
 	ErrIdentity = errors.New("git does not know the author")
 )
@@ -294,8 +296,10 @@ func (r *Repo) follow(ctx context.Context, paths []string) {
 // free returns an error if the state of the repository does not allow a commit.
 func (r *Repo) free() error {
 	const end = "end it with %s--continue or --abort; it is marked by "
+	if file := filepath.Join(r.GitDir, "index.lock"); exists(file) {
+		return fmt.Errorf("%w; wait for it; if none is running, remove %s", ErrLocked, text.Paste(file))
+	}
 	for _, s := range []struct{ file, what, then string }{
-		{"index.lock", "another git holds the index", "wait for it; if none is running, remove "},
 		{"MERGE_HEAD", "a merge is in progress", fmt.Sprintf(end, "git merge ")},
 		{"CHERRY_PICK_HEAD", "a cherry-pick is in progress", fmt.Sprintf(end, "git cherry-pick ")},
 		{"REVERT_HEAD", "a revert is in progress", fmt.Sprintf(end, "git revert ")},
@@ -321,7 +325,7 @@ func (r *Repo) explain(doing string, err error) error {
 	case slices.ContainsFunc([]string{"Please tell me who you are", "empty ident", "auto-detect email", "no email was given", "no name was given"}, says):
 		return fmt.Errorf("%s: %w; tell it: git -C %s config user.name NAME and git -C %s config user.email ADDRESS", doing, ErrIdentity, top, top)
 	case says("index.lock"):
-		return fmt.Errorf("%s: %w: another git holds the index; if none is running, remove %s", doing, ErrBusy, text.Paste(filepath.Join(r.GitDir, "index.lock")))
+		return fmt.Errorf("%s: %w; if none is running, remove %s", doing, ErrLocked, text.Paste(filepath.Join(r.GitDir, "index.lock")))
 	default:
 		return fmt.Errorf("%s in %s: %w; see what git says by: git -C %s status", doing, r.Top, err, top)
 	}

@@ -24,6 +24,9 @@ func TestCommitInABusyRepository(t *testing.T) {
 		if !errors.Is(err, ErrBusy) || !strings.Contains(err.Error(), text.Paste(r.GitDir+"/"+file)) {
 			t.Errorf("%s: %v", file, err)
 		}
+		if passes := errors.Is(err, ErrLocked); passes != (file == "index.lock") {
+			t.Errorf("%s passes by itself: %v", file, passes)
+		}
 		must(t, os.Remove(p))
 	}
 	b.rm("d")
