@@ -78,7 +78,7 @@ Its build is broken by what is installed. No agent is allowed to mend that.
 	case err != nil:
 		return err
 	case s.Status != loop.Completed:
-		return a.verdict(c.Context, s, cfg, dir, c.Bool("json"))
+		return a.verdict(c.Context, s, dir, c.Bool("json"))
 	case c.Bool("json"):
 		return nil
 	}

@@ -5,13 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 	"go.uber.org/zap"
@@ -163,7 +161,7 @@ func (a *app) runLoop(c *cli.Context, desk *clickDesk, repo string, cfg *config.
 	if err != nil {
 		return err
 	}
-	return a.verdict(c.Context, s, cfg, repo, c.Bool("json"))
+	return a.verdict(c.Context, s, repo, c.Bool("json"))
 }
 
 // options returns the options with which every verb starts a supervisor.
@@ -197,22 +195,28 @@ func (a *app) logger(verbose bool) *zap.Logger {
 
 // verdict prints the status of the loop after a run and the command to type next. It returns the exit code for this
 // status.
-func (a *app) verdict(ctx context.Context, s loop.State, cfg *config.Config, repo string, asJSON bool) error {
-	talk := a.stdout
-	if asJSON {
-		talk = io.Discard
-	}
-	flags := " --loop " + s.LoopID
-	say := func(code int, what, next string) error {
-		fmt.Fprintf(talk, "%s: %s\n", s.LoopID, what)
-		if next != "" {
-			fmt.Fprintf(talk, "next: %s\n", a.here(next))
+func (a *app) verdict(ctx context.Context, s loop.State, repo string, asJSON bool) error {
+	code, what := outcome(ctx, s)
+	if !asJSON {
+		p, err := a.places(repo, s.LoopID)
+		if err != nil {
+			return err
 		}
-		if code == exitOK {
-			return nil
+		view := loop.ViewOf(s, 0, 0)
+		next := a.next(p[0], view, a.questionOf(p[0], view), false)
+		if s.Status == loop.Completed {
+			next = a.here(fmt.Sprintf("superloop events --loop %[1]s   (superloop run --fresh --loop %[1]s starts it anew)", s.LoopID))
 		}
-		return silent(code)
+		fmt.Fprintf(a.stdout, "%s: %s\nnext: %s\n", s.LoopID, render.Clean(what), render.Clean(next))
 	}
+	if code == exitOK {
+		return nil
+	}
+	return silent(code)
+}
+
+// outcome returns the exit code of a run that has left the loop in this state, and says the state in words.
+func outcome(ctx context.Context, s loop.State) (code int, what string) {
 	detail := cmp.Or(s.Detail, s.Reason)
 	if sig, ok := errors.AsType[errSignal](context.Cause(ctx)); ok && !s.Status.Ended() {
 		what, still := "paused by "+sig.Error()+", the state is kept", map[loop.Status]string{loop.AwaitingApproval: "waiting for approval",
@@ -220,51 +224,29 @@ func (a *app) verdict(ctx context.Context, s loop.State, cfg *config.Config, rep
 		if still != "" {
 			what = "left by " + sig.Error() + ", still " + still
 		}
-		return say(sig.code(), what, "superloop run"+flags)
+		return sig.code(), what
 	}
 	switch s.Status {
 	case loop.Completed:
-		done := fmt.Sprintf("completed in %s, %s of work", render.Number(s.Iteration, "iteration"), render.Duration(msec(s.ActiveMS)))
+		what = fmt.Sprintf("completed in %s, %s of work", render.Number(s.Iteration, "iteration"), render.Duration(msec(s.ActiveMS)))
 		if s.Detail != "" {
-			done += "; " + s.Detail
+			what += "; " + s.Detail
 		}
-		return say(exitOK, done,
-			"superloop events"+flags+"   (superloop run --fresh"+flags+" starts it anew)")
+		return exitOK, what
 	case loop.AwaitingHuman:
-		next := "superloop kick" + flags
-		if h := s.Human; h != nil && h.Type != loop.EscalationRunner {
-			next = "superloop inbox   (shows what was tried and what is known; then: superloop resolve-recovery" + flags + " --note TEXT)"
-		}
-		if s.Recovery != nil {
-			next = "superloop approve-recovery" + flags + "   (or reject-recovery, or resolve-recovery)"
-		}
-		if s.Human != nil && s.Human.Fix != "" && s.Human.Type == loop.EscalationRunner {
-			next = s.Human.Fix + ", then: superloop run" + flags
-		}
-		return say(exitHuman, "waiting for an operator: "+detail, next)
+		return exitHuman, "waiting for an operator: " + detail
 	case loop.AwaitingApproval:
-		return say(exitHuman, "waiting for an operator", "superloop approve"+flags+" --note TEXT   (or --reject)")
+		return exitHuman, "waiting for an operator"
 	case loop.LimitReached:
-		next := "raise the limit in " + cfg.Path + " and type: superloop run" + flags
-		switch s.Reason {
-		case loop.ReasonMaxCost, loop.ReasonMaxTokens:
-			next += "   (superloop stats" + flags + " tells where it went)"
-		case loop.ReasonCostUnknown:
-			next = "put the price into prices in " + cfg.Path + ", or take the bound away, and type: superloop run" + flags
-		}
-		return say(exitLimit, "limit reached: "+detail, next)
+		return exitLimit, "limit reached: " + detail
 	case loop.StuckEnd:
-		return say(exitStuck, "stuck: "+detail, "read "+relTo(repo, loopFile(repo, s.LoopID, "stuck-report.md"))+", then: superloop run"+flags)
+		return exitStuck, "stuck: " + detail
 	case loop.Failed:
-		role, ok := strings.CutPrefix(s.At, "role:")
-		if !ok {
-			role = "reviewer" // the reviewer's log explains a failure of any other step
-		}
-		return say(exitFailed, "failed: "+detail, "superloop logs"+flags+" --role "+role+", then: superloop run"+flags)
+		return exitFailed, "failed: " + detail
 	case loop.Cancelled:
-		return say(exitFailed, "cancelled", "superloop run"+flags)
+		return exitFailed, "cancelled"
 	}
-	return say(exitFailed, string(s.Status)+": "+detail, "superloop status"+flags)
+	return exitFailed, string(s.Status) + ": " + detail
 }
 
 // serveMetrics serves the metrics of these loops until the caller calls stop. It fails before a loop begins if the port

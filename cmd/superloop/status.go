@@ -106,7 +106,7 @@ func (a *app) standings(loops []place) ([]standing, error) {
 		}
 		s := standing{View: view, Question: a.questionOf(p, view)}
 		s.Supervisor, _ = a.supervisor(p.Paths)
-		s.Next = a.here(next(s, decided(p, view)))
+		s.Next = a.next(p, view, s.Question, s.Supervisor != nil)
 		all = append(all, s)
 	}
 	return all, nil
@@ -121,35 +121,19 @@ func decided(p place, v loop.View) *control.Intent {
 	return nil
 }
 
-// next returns the command that the operator should type now, "" if there is nothing to do.
-func next(s standing, decided *control.Intent) string {
-	run := "superloop run --loop " + s.LoopID
+// next returns the command that the operator should type now, "" if there is nothing to do. q is the question that the
+// loop waits for, or nil.
+func (a *app) next(p place, v loop.View, q *openQuestion, supervised bool) string {
+	in, by := decided(p, v), ""
+	open := q != nil && q.State == string(escalation.Pending)
 	switch {
-	case s.Status == loop.Completed:
-		return ""
-	case s.Human != nil && s.Question != nil && s.Question.State != string(escalation.Pending) && s.Supervisor == nil:
-		return fmt.Sprintf("%s   (takes up the answer of %s)", run, s.Question.By)
-	case s.Status == loop.AwaitingApproval && decided == nil:
-		return "superloop approve --loop " + s.LoopID + "   (or --reject --note TEXT)"
-	case s.Status == loop.AwaitingHuman && s.Recovery != nil && decided == nil:
-		return "superloop approve-recovery --loop " + s.LoopID + "   (or reject-recovery, or resolve-recovery when you have mended it)"
-	case s.Status == loop.AwaitingHuman && decided == nil:
-		if h := s.Human; h != nil && h.Type != loop.EscalationRunner {
-			return "superloop inbox   (shows what was tried and what is known; then: superloop resolve-recovery --loop " + s.LoopID + " --note TEXT)"
-		}
-		fix := ""
-		if s.Human != nil && s.Human.Fix != "" {
-			fix = s.Human.Fix + ", then: "
-		}
-		return fix + "superloop kick --loop " + s.LoopID
-	case s.Status == loop.RateLimited && decided == nil && s.Supervisor != nil:
-		return "nothing, it goes on by itself   (superloop kick --loop " + s.LoopID + " tries again now)"
-	case s.Supervisor == nil && decided != nil:
-		return fmt.Sprintf("%s   (takes up the %s of %s)", run, decided.Kind, decided.By)
-	case s.Supervisor == nil:
-		return run
+	case in != nil:
+		by = fmt.Sprintf("the %s of %s", in.Kind, in.By)
+	case q != nil && !open:
+		by = "the answer of " + cmp.Or(q.By, "an operator")
 	}
-	return ""
+	m := v.Next(loop.Circumstances{Supervised: supervised, Open: open, Decided: in != nil})
+	return a.here(m.Command(v, loop.Typing{Config: relTo(p.Repo, configFile(p.Repo)), By: by}))
 }
 
 func printStanding(w io.Writer, s standing, now time.Time) {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/internal/redact"
@@ -19,7 +20,7 @@ func TestMuchOutput(t *testing.T) {
 	w := newWorld(t, os.Getuid(), "")
 	var log countingWriter
 	spec := w.job(t, "echo first; head -c 256000000 /dev/zero | tr '\\0' x; echo; echo last").spec()
-	spec.Output, spec.OutputLimit = &log, 300<<20
+	spec.Output, spec.OutputLimit, spec.Timeout = &log, 300<<20, 4*time.Minute // on a busy machine a minute is too short
 	res, err := Run(context.Background(), w.spawner, spec)
 	const total = 256_000_000 + 12
 	if err != nil || res.Code != 0 || res.Ended != proc.Exited || res.Output.Bytes != total || log.n != total || res.Dropped != 0 {
