@@ -277,19 +277,15 @@ type Item struct {
 //
 // An unreadable record does not hide the others. The error joins one error for each, most of them *DamagedError.
 func Inbox(stateRoot string, now time.Time) ([]Item, error) {
-	repos, errs := folders(stateRoot)
+	dirs, errs := privates(stateRoot)
 	var out []Item
-	for _, repo := range repos {
-		loops, err := folders(filepath.Join(stateRoot, repo, "loops"))
-		errs = errors.Join(errs, err)
-		for _, loop := range loops {
-			dir := filepath.Join(stateRoot, repo, "loops", loop, Folder)
-			r, err := Store{Dir: dir, Loop: loop}.Load()
-			if err != nil && !errors.Is(err, ErrNothingPending) {
-				errs = errors.Join(errs, err)
-			} else if r.State == Pending {
-				out = append(out, Item{Record: r, Dir: dir, Waiting: max(0, now.Sub(r.Question.Created)), Lapsed: r.Lapsed(now)})
-			}
+	for _, dir := range dirs {
+		loop, dir := filepath.Base(dir), filepath.Join(dir, Folder)
+		r, err := Store{Dir: dir, Loop: loop}.Load()
+		if err != nil && !errors.Is(err, ErrNothingPending) {
+			errs = errors.Join(errs, err)
+		} else if r.State == Pending {
+			out = append(out, Item{Record: r, Dir: dir, Waiting: max(0, now.Sub(r.Question.Created)), Lapsed: r.Lapsed(now)})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b Item) int {
@@ -307,6 +303,20 @@ func order(i Item) int {
 		return 1
 	}
 	return 0
+}
+
+// privates returns the private directories of all loops, sorted.
+func privates(stateRoot string) (dirs []string, errs error) {
+	repos, errs := folders(stateRoot)
+	for _, repo := range repos {
+		at := filepath.Join(stateRoot, repo, "loops")
+		loops, err := folders(at)
+		errs = errors.Join(errs, err)
+		for _, loop := range loops {
+			dirs = append(dirs, filepath.Join(at, loop))
+		}
+	}
+	return dirs, errs
 }
 
 // folders returns the names of the directories in dir, sorted, without links. It returns none if dir is a file or

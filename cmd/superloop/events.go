@@ -242,3 +242,42 @@ func (a *app) followLogs(ctx context.Context, newest func() (string, error), fil
 		}
 	}
 }
+
+func (a *app) list(c *cli.Context) error {
+	_, loops, err := a.chosenLoops(c, false)
+	if err != nil {
+		return err
+	}
+	all, err := a.standings(loops)
+	if err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		type row struct {
+			ID        string    `json:"id"`
+			Status    string    `json:"status"`
+			Iteration int       `json:"iteration"`
+			Running   bool      `json:"running"`
+			UpdatedAt time.Time `json:"updated_at,omitzero"`
+		}
+		rows := make([]row, len(all))
+		for i, s := range all {
+			rows[i] = row{s.LoopID, string(s.Status), s.Iteration, s.Supervisor != nil, s.UpdatedAt}
+		}
+		return render.JSON(a.stdout, map[string]any{"loops": rows})
+	}
+	return table(a.stdout, "ID\tSTATUS\tITERATION\tLAST CHANGE\tSUPERVISOR", all, func(s standing) string {
+		iteration, last, pid := "-", "-", "-"
+		if s.Iteration > 0 {
+			iteration = fmt.Sprint(s.Iteration)
+			if s.Max > 0 {
+				iteration += fmt.Sprintf("/%d", s.Max)
+			}
+			last = s.UpdatedAt.Local().Format(time.DateTime)
+		}
+		if s.Supervisor != nil {
+			pid = fmt.Sprintf("pid %d", s.Supervisor.PID)
+		}
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s", s.LoopID, s.Status, iteration, last, pid)
+	})
+}

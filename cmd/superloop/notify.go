@@ -173,6 +173,7 @@ func kindsOf(tell string) [2][]notify.Kind {
 		config.TellReminder:   {{notify.Reminder}, {notify.Reminder}},
 		config.TellConfig:     {{notify.ConfigChangeHeld}, nil},
 		config.TellAlert:      {{notify.Alert}, nil},
+		config.TellEnd:        {{notify.Ended}, nil},
 	}[tell]
 }
 

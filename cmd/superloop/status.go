@@ -280,45 +280,6 @@ func (a *app) watchStatus(c *cli.Context, loops []place) error {
 	}
 }
 
-func (a *app) list(c *cli.Context) error {
-	_, loops, err := a.chosenLoops(c, false)
-	if err != nil {
-		return err
-	}
-	all, err := a.standings(loops)
-	if err != nil {
-		return err
-	}
-	if c.Bool("json") {
-		type row struct {
-			ID        string    `json:"id"`
-			Status    string    `json:"status"`
-			Iteration int       `json:"iteration"`
-			Running   bool      `json:"running"`
-			UpdatedAt time.Time `json:"updated_at,omitzero"`
-		}
-		rows := make([]row, len(all))
-		for i, s := range all {
-			rows[i] = row{s.LoopID, string(s.Status), s.Iteration, s.Supervisor != nil, s.UpdatedAt}
-		}
-		return render.JSON(a.stdout, map[string]any{"loops": rows})
-	}
-	return table(a.stdout, "ID\tSTATUS\tITERATION\tLAST CHANGE\tSUPERVISOR", all, func(s standing) string {
-		iteration, last, pid := "-", "-", "-"
-		if s.Iteration > 0 {
-			iteration = fmt.Sprint(s.Iteration)
-			if s.Max > 0 {
-				iteration += fmt.Sprintf("/%d", s.Max)
-			}
-			last = s.UpdatedAt.Local().Format(time.DateTime)
-		}
-		if s.Supervisor != nil {
-			pid = fmt.Sprintf("pid %d", s.Supervisor.PID)
-		}
-		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s", s.LoopID, s.Status, iteration, last, pid)
-	})
-}
-
 // inboxItem is one question in the output of inbox --json.
 type inboxItem struct {
 	Loop    string `json:"loop_id"`
@@ -337,6 +298,7 @@ type inboxItem struct {
 
 	Errors  []string           `json:"errors,omitempty"`
 	Details string             `json:"details,omitempty"`
+	Manual  string             `json:"manual,omitempty"` // of a question without a command: what repairs it, to be typed by hand
 	Since   time.Time          `json:"since"`
 	Waiting int64              `json:"waiting_ms"`
 	Blocks  bool               `json:"blocks"`
@@ -347,12 +309,26 @@ type inboxItem struct {
 // Kinds says the three words about a command in one line.
 func (i inboxItem) Kinds() string { return escalation.Kinds(i.Category, i.Severity, i.Confidence) }
 
+// Completion reports whether the question is whether the loop is done.
+func (i inboxItem) Completion() bool { return i.Type == string(escalation.CompletionApproval) }
+
+// endedItem is one loop that has ended and has not run since, in the output of inbox --json.
+type endedItem struct {
+	escalation.Ended
+	New bool  `json:"new"` // the inbox was not looked at since it ended
+	Ago int64 `json:"ago_ms"`
+}
+
+// inboxShows bounds how many loops that ended before the last look the inbox shows with --all.
+const inboxShows = 50
+
 func (a *app) inbox(c *cli.Context) error {
 	root, err := layout.StateRoot(a.env("XDG_STATE_HOME"))
 	if err != nil {
 		return err
 	}
-	items, damaged := escalation.Inbox(root, time.Now())
+	now := time.Now()
+	items, damaged := escalation.Inbox(root, now)
 	list := []inboxItem{}
 	for _, it := range items {
 		q := it.Record.Question
@@ -362,15 +338,27 @@ func (a *app) inbox(c *cli.Context) error {
 			x.Command, x.Category, x.Severity, x.Confidence = string(q.Command.Text), q.Command.Category, q.Command.Severity, q.Command.Confidence
 			x.RootCause, x.Evidence = q.Command.RootCause, q.Command.Evidence
 		} else { // approve-recovery shows them for a command; for other questions only inbox does
-			x.Errors, x.Details = q.Errors, q.Details
+			x.Errors, x.Details, x.Manual = q.Errors, q.Details, it.Record.Actions().Manual
 		}
 		list = append(list, x)
 	}
-	if err := a.report(c, map[string]any{"waiting": list}, "inbox", list); err != nil {
+	ends, unread := escalation.AllEnded(root)
+	seen := escalation.Seen(root)
+	ended := []endedItem{}
+	for _, e := range ends {
+		x := endedItem{e, e.At.After(seen), max(0, now.Sub(e.At)).Milliseconds()}
+		if x.New || (c.Bool("all") || c.Bool("json")) && len(ended) < inboxShows {
+			ended = append(ended, x)
+		}
+	}
+	if err := a.report(c, map[string]any{"waiting": list, "ended": ended}, "inbox", map[string]any{"Waiting": list, "Ended": ended}); err != nil {
 		return err
 	}
-	if damaged != nil {
-		return failf(exitFailed, "superloop status", "a record cannot be read: %w", damaged)
+	if err := errors.Join(damaged, unread); err != nil {
+		return failf(exitFailed, "superloop status", "a record cannot be read: %w", err)
 	}
-	return nil
+	if c.Bool("json") || len(ended) == 0 || a.operator() != nil {
+		return nil // a program, or an agent, has looked
+	}
+	return escalation.See(a.disk, root, now)
 }

@@ -23,7 +23,8 @@ const (
 	Reminder         Kind = "reminder"
 	Aged             Kind = "aged" // nobody has answered for a long time; for the channels of the second line
 	ConfigChangeHeld Kind = "config_change_held"
-	Alert            Kind = "alert" // a problem that needs no answer
+	Alert            Kind = "alert"      // a problem that needs no answer
+	Ended            Kind = "loop_ended" // Status is how: completed, stuck, limit_reached, failed, cancelled
 	Test             Kind = "test"
 )
 
@@ -60,6 +61,8 @@ type Message struct {
 	Evidence   []string  `json:"evidence,omitempty"` // lines that support the root cause; at most maxEvidence are sent
 	Digest     string    `json:"digest,omitempty"`
 	Actions    Actions   `json:"actions,omitzero"`
+	Facts      []string  `json:"facts,omitempty"` // about a loop that has ended: what it did, a line each
+	Next       string    `json:"next,omitempty"`  // the command to type now
 	By         string    `json:"by,omitempty"`
 	Note       string    `json:"note,omitempty"`
 	Created    time.Time `json:"created,omitzero"`
@@ -69,6 +72,7 @@ type Message struct {
 const (
 	maxID       = 512
 	maxEvidence = 5
+	maxFacts    = 12
 	maxField    = 8 << 10  // bytes
 	maxCommand  = 64 << 10 // bytes; the limit of a whole recovery.json
 	titleName   = 80       // characters of a name in a title
@@ -99,14 +103,18 @@ func (m *Message) texts() []*string {
 	for i := range m.Evidence {
 		evidence = append(evidence, &m.Evidence[i])
 	}
+	for i := range m.Facts {
+		evidence = append(evidence, &m.Facts[i])
+	}
 	return append(evidence, &m.Escalation, &m.Loop, &m.Repo, &m.Type, &m.Status, &m.Reason, &m.Command, &m.WorkingDir,
-		&m.Category, &m.Severity, &m.Confidence, &m.RootCause, &m.Digest, &m.Actions.Approve, &m.Actions.Reject, &m.Actions.Manual, &m.By, &m.Note)
+		&m.Category, &m.Severity, &m.Confidence, &m.RootCause, &m.Digest, &m.Actions.Approve, &m.Actions.Reject, &m.Actions.Manual, &m.Next, &m.By, &m.Note)
 }
 
 // prepared removes known secrets from m and shortens its fields, so that an Outbox may store it and send it through any
 // channel.
 func (m Message) prepared(secrets *redact.Replacer) Message {
-	m.Evidence = slices.Clone(m.Evidence)
+	m.Evidence, m.Facts = slices.Clone(m.Evidence), slices.Clone(m.Facts)
+	m.Facts = m.Facts[:min(len(m.Facts), maxFacts)]
 	if shown := maxEvidence - 1; len(m.Evidence) > maxEvidence {
 		m.Evidence = append(m.Evidence[:shown:shown], fmt.Sprintf("and %d more lines", len(m.Evidence)-shown))
 	}
@@ -129,6 +137,11 @@ func cut(s string, limit int) string {
 	return fmt.Sprintf("%s [%d more bytes are left out]", head, len(s)-len(head))
 }
 
+// endings say each way in which a loop ends.
+var endings = map[string]string{
+	"completed": "is completed", "stuck": "is stuck", "limit_reached": "has reached a limit", "failed": "has failed", "cancelled": "was cancelled",
+}
+
 // Title returns one line, in superloop's own words, that says what m is about. Foreign names in it went through
 // OneLine. Title does not escape for any markup.
 func Title(m Message) string {
@@ -148,6 +161,11 @@ func Title(m Message) string {
 		return "superloop: a change of the configuration is held (" + OneLine(cmp.Or(m.Repo, loop), titleName) + ")"
 	case Test:
 		return "superloop: this is a test message, nothing is waiting"
+	case Ended:
+		if words, ok := endings[m.Status]; ok {
+			return "superloop: " + loop + " " + words
+		}
+		said = OneLine(m.Status, titleName)
 	case Alert:
 		said = OneLine(cmp.Or(m.Status, "alert"), titleName)
 	case Resolved:
@@ -164,13 +182,21 @@ func Title(m Message) string {
 func Text(m Message) string {
 	var b strings.Builder
 	line := func(label, value string) {
-		if value != "" {
+		switch {
+		case value == "":
+		case label == "-":
+			fmt.Fprintf(&b, "  - %s\n", OneLine(value, lineField))
+		default:
 			fmt.Fprintf(&b, "%s: %s\n", label, OneLine(value, lineField))
 		}
 	}
 	b.WriteString(Title(m) + "\n")
 	line("Type", m.Type)
 	line("Reason", m.Reason)
+	for _, f := range m.Facts {
+		line("-", f)
+	}
+	line("Next", m.Next)
 	line("Category", m.Kinds())
 	line("Root cause", m.RootCause)
 	for _, e := range m.Evidence {

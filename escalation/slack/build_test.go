@@ -59,6 +59,8 @@ func TestGoldenRenderings(t *testing.T) {
 		"resolved": with(func(m *notify.Message) {
 			m.Kind, m.Status, m.By, m.Note, m.Actions = notify.Resolved, "approved", "slack:U012AB3CD", "looks right", notify.Actions{}
 		}),
+		"ended": {ID: "x", Kind: notify.Ended, Loop: "checkout", Repo: "/srv/shop", Iteration: 3, Status: "stuck", Reason: "the tests failed in the same way in 2 iterations <!channel>",
+			Facts: []string{"3 iterations, 41m of work", "12 role runs, $1.50"}, Next: "superloop run --repo /srv/shop --loop checkout"},
 		"config_change_held": {ID: "x", Kind: notify.ConfigChangeHeld, Repo: "/srv/shop", Reason: "recovery.auto_approve gained \"curl <x> & y\"",
 			Digest: digest, Actions: notify.Actions{Approve: "superloop config trust --digest 4f53"}},
 	} {

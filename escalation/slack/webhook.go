@@ -209,6 +209,11 @@ func (b *builder) status(m notify.Message) {
 		why = "*What is held, and why*"
 	case notify.Alert:
 		why = "*What is wrong* (nothing waits for an answer)"
+	case notify.Ended:
+		b.section("*How it ended*", m.Reason)
+		b.section("*What it did*", strings.Join(m.Facts, "\n"))
+		b.section("*Next*", m.Next)
+		return
 	case notify.Resolved:
 		decided := "*Decision*: " + span(m.Status, footerField)
 		if m.By != "" {

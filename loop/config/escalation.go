@@ -46,6 +46,7 @@ const (
 	TellReminder   = "reminder"   // nobody has answered a question yet
 	TellConfig     = "config"     // superloop holds a change of the configuration
 	TellAlert      = "alert"      // failures are more than a failure policy can deal with; nobody needs to answer
+	TellEnd        = "end"        // a loop has ended: completed, stuck, at a limit, failed or cancelled
 )
 
 // Channel is one way in which superloop reaches operators.
@@ -87,7 +88,7 @@ const postTimeout, commandTimeout = 5 * time.Second, 30 * time.Second
 
 // everything returns all kinds of news that a channel can get.
 func everything() []string {
-	return []string{TellEscalation, TellResolution, TellReminder, TellConfig, TellAlert}
+	return []string{TellEscalation, TellResolution, TellReminder, TellConfig, TellAlert, TellEnd}
 }
 
 // Channels returns all channels: first the one of webhooks.on_escalation, then those of the escalation section by name.

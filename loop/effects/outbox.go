@@ -26,9 +26,13 @@ type Channels struct {
 	First, Second map[notify.Kind][]string
 }
 
-// drainTime bounds how long a supervisor that leaves waits for the delivery of its messages. The other messages stay in
-// the outbox, and the next run delivers them.
-const drainTime = 2 * time.Second
+// drainTime bounds how long a supervisor that leaves waits for the delivery of its messages, and endTime how long one
+// waits whose loop has ended, since perhaps no other run follows. The other messages stay in the outbox, and the next run
+// delivers them.
+const (
+	drainTime = 2 * time.Second
+	endTime   = 10 * time.Second
+)
 
 // Outbox sends the loop's messages through a durable outbox and records the results of the deliveries. The loop never
 // waits for a delivery. One goroutine at a time may call its methods, except for News.
@@ -40,6 +44,7 @@ type Outbox struct {
 	box      *notify.Outbox // nil if there are no channels
 	channels Channels
 	told     map[string]bool // ids of the messages that this supervisor has put into box
+	ended    bool            // whether the loop's end is among them
 
 	mu   sync.Mutex
 	came []notify.Event
@@ -82,13 +87,17 @@ func (o *Outbox) Configure() {
 	o.box = box
 }
 
-// Close waits at most drainTime for the deliveries that are under way, and records their results. The next run delivers
-// the other messages.
+// Close waits at most drainTime, or endTime, for the deliveries that are under way, and records their results. The next
+// run delivers the other messages.
 func (o *Outbox) Close() {
 	if o.box == nil {
 		return
 	}
-	ctx, stop := context.WithTimeout(context.Background(), drainTime)
+	patience := drainTime
+	if o.ended {
+		patience = endTime
+	}
+	ctx, stop := context.WithTimeout(context.Background(), patience)
 	defer stop()
 	o.Warn("news are still in the outbox; the next run sends them", o.box.Close(ctx))
 	o.Warn("a delivery could not be recorded", o.TellDeliveries())
@@ -222,6 +231,51 @@ func (o *Outbox) Held(s loop.State, digest string, loosening int) {
 		Actions: notify.Actions{Approve: next, Manual: "superloop config diff --repo " + text.Paste(o.Paths.Repo)}}, false)
 }
 
+// LoopEnded tells the channels that the loop has ended, and keeps that for the inbox.
+func (o *Outbox) LoopEnded(s loop.State) error {
+	v := loop.ViewOf(s, 0, 0)
+	reason := s.Detail
+	if s.Status == loop.Completed || reason == "" {
+		reason = fmt.Sprintf("%s after %s", strings.ReplaceAll(string(s.Status), "_", " "), counted(s.Iteration, "iteration", "iterations"))
+		if s.Detail != "" {
+			reason += "; " + s.Detail
+		}
+	}
+	e := escalation.Ended{Loop: o.LoopID, Repo: o.Paths.Repo, Run: s.RunID, Iteration: s.Iteration, Status: string(s.Status), Reason: reason, At: s.EndedAt.UTC(),
+		Next: v.Next(loop.Circumstances{}).Command(v, loop.Typing{Repo: o.Paths.Repo, Config: o.Settings().Config.Path})}
+	o.announce(notify.Message{ID: fmt.Sprintf("end/%s/%d", s.RunID, s.EndedAt.UnixMilli()), Kind: notify.Ended, Loop: o.LoopID, Repo: o.Paths.Repo, Iteration: s.Iteration,
+		Status: e.Status, Reason: e.Reason, Facts: EndFacts(s), Next: e.Next, Created: e.At}, false)
+	o.ended = true
+	return e.Keep(o.Disk, o.Paths.Private)
+}
+
+// EndFacts says in a few lines what a run did: how long it worked, what it cost, and what its gates say.
+func EndFacts(s loop.State) []string {
+	facts := []string{fmt.Sprintf("%s, %s of work", counted(s.Iteration, "iteration", "iterations"), (time.Duration(s.ActiveMS) * time.Millisecond).Round(time.Second))}
+	if sp := s.Spent; sp.Runs > 0 {
+		cost := fmt.Sprintf("$%.2f", sp.CostUSD)
+		switch {
+		case sp.UnknownCost == sp.Runs:
+			cost = "cost not known"
+		case sp.UnknownCost > 0:
+			cost = "at least " + cost
+		}
+		facts = append(facts, fmt.Sprintf("%s, %s", counted(sp.Runs, "role run", "role runs"), cost))
+	}
+	var gates []string
+	for _, g := range NamedGates(s.Gates) {
+		gates = append(gates, g[0]+": "+g[1])
+	}
+	if len(gates) > 0 {
+		facts = append(facts, strings.Join(gates, ", "))
+	}
+	if n := len(s.Recoveries.Recent); n > 0 {
+		last := s.Recoveries.Recent[n-1]
+		facts = append(facts, fmt.Sprintf("%s, the last: %s, %s", counted(s.Recoveries.Proposed, "recovery", "recoveries"), text.Display(last.Command), last.Outcome))
+	}
+	return facts
+}
+
 // patience returns how long a question waits for an answer.
 func patience(c *config.Config) time.Duration {
 	if c.Escalation.ExpiresAfter > 0 {
@@ -277,4 +331,12 @@ func says(a failures.Alert) string {
 		return fmt.Sprintf("no role has succeeded since %s, %d have failed%s", a.Since.UTC().Format(time.RFC3339), a.Failures, where)
 	}
 	return fmt.Sprintf("%d of %d role runs have failed since %s%s", a.Failures, a.Runs, a.Since.UTC().Format(time.RFC3339), where)
+}
+
+// counted says a number of things in words.
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
 }

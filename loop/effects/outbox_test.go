@@ -49,7 +49,7 @@ func (n *recNotifier) messages() []notify.Message {
 	return slices.Clone(n.got)
 }
 
-var recKinds = []notify.Kind{notify.Opened, notify.Resolved, notify.Reminder, notify.Aged, notify.ConfigChangeHeld, notify.Alert}
+var recKinds = []notify.Kind{notify.Opened, notify.Resolved, notify.Reminder, notify.Aged, notify.ConfigChangeHeld, notify.Alert, notify.Ended}
 
 // recChannels tell the first of everything, and the second where nobody answers.
 func recChannels(first, second notify.Notifier) func(*config.Config) Channels {
@@ -186,6 +186,87 @@ func TestWhatIsTold(t *testing.T) {
 			t.Errorf("%+v", m)
 		}
 	})
+}
+
+// Every end of a loop is told once, in words, with what to type next; and kept for the inbox.
+func TestEveryEndIsTold(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[loop.Status]string{
+		loop.Completed: `superloop: loop l is completed
+Reason: completed after 3 iterations; look at it
+  - 3 iterations, 1m5s of work
+  - 12 role runs, at least $1.50
+  - promise: true, tests: ok
+  - 2 recoveries, the last: npm ci, executed, verified
+`,
+		loop.StuckEnd: `superloop: loop l is stuck
+Reason: look at it
+  - 3 iterations, 1m5s of work
+  - 12 role runs, at least $1.50
+  - promise: true, tests: ok
+  - 2 recoveries, the last: npm ci, executed, verified
+Next: read .superloop/loops/l/stuck-report.md, then: superloop run --repo REPO --loop l
+`,
+		loop.LimitReached: `superloop: loop l has reached a limit
+Reason: look at it
+  - 3 iterations, 1m5s of work
+  - 12 role runs, at least $1.50
+  - promise: true, tests: ok
+  - 2 recoveries, the last: npm ci, executed, verified
+Next: raise the limit in config.json and type: superloop run --repo REPO --loop l   (superloop stats --repo REPO --loop l tells where it went)
+`,
+		loop.Failed: `superloop: loop l has failed
+Reason: look at it
+  - 3 iterations, 1m5s of work
+  - 12 role runs, at least $1.50
+  - promise: true, tests: ok
+  - 2 recoveries, the last: npm ci, executed, verified
+Next: superloop logs --repo REPO --loop l --role tester, then: superloop run --repo REPO --loop l
+`,
+		loop.Cancelled: `superloop: loop l was cancelled
+Reason: look at it
+  - 3 iterations, 1m5s of work
+  - 12 role runs, at least $1.50
+  - promise: true, tests: ok
+  - 2 recoveries, the last: npm ci, executed, verified
+Next: superloop run --repo REPO --loop l
+`,
+	} {
+		t.Run(string(status), func(t *testing.T) {
+			t.Parallel()
+			recBubble(t, func(t *testing.T, r *recHost, first, second *recNotifier) {
+				r.config.Path = "config.json"
+				r.outbox.Configure()
+				s := loop.State{LoopID: "l", RunID: "r1", Status: status, Reason: loop.ReasonMaxCost, Detail: "look at it", Iteration: 3, ActiveMS: 65_100, EndedAt: recStart, At: "role:tester",
+					Gates: loop.Gates{Promise: "true", Tests: "ok"}, Spent: loop.Spent{Runs: 12, CostUSD: 1.5, UnknownCost: 2},
+					Recoveries: loop.Recoveries{Proposed: 2, Recent: []loop.RecoveryNote{{Command: "npm ci", Outcome: "executed, verified"}}}}
+				for range 2 { // as a supervisor that was killed in between
+					if err := r.outbox.LoopEnded(s); err != nil {
+						t.Fatal(err)
+					}
+				}
+				r.outbox.Close()
+				got := first.messages()
+				if len(got) != 1 || len(second.messages()) != 0 {
+					t.Fatalf("%d messages", len(got))
+				}
+				told, _, _ := strings.Cut(notify.Text(got[0]), "Repository: ")
+				if told = strings.ReplaceAll(told, r.Paths.Repo, "REPO"); told != want {
+					t.Errorf("told\n%s\nwant\n%s", told, want)
+				}
+				kept, err := escalation.AllEnded(r.Paths.State)
+				if err != nil || len(kept) != 1 || kept[0].Status != string(status) || kept[0].Next != got[0].Next || kept[0].Repo != r.Paths.Repo {
+					t.Errorf("kept %+v, %v", kept, err)
+				}
+				if err := escalation.Forget(r.Disk, r.Paths.Private); err != nil {
+					t.Error(err)
+				}
+				if kept, err := escalation.AllEnded(r.Paths.State); len(kept) != 0 || err != nil {
+					t.Errorf("still kept %+v, %v", kept, err)
+				}
+			})
+		})
+	}
 }
 
 func TestNoChannels(t *testing.T) {

@@ -120,6 +120,7 @@ func (p Paths) Git() string            { return p.private("git") } // what git t
 func (p Paths) Commit() string         { return p.private("commit.json") }
 func (p Paths) Repository() string     { return p.private("repository") } // the path of the git directory with which the loop began
 func (p Paths) Questions() string      { return p.private(escalation.Folder) }
+func (p Paths) Ended() string          { return p.private(escalation.EndedFile) }
 func (p Paths) Outbox() string         { return p.private("outbox") } // messages until they are delivered
 
 // Head is the anchor of the journal. An agent at level L1 that cuts or rewrites events.jsonl cannot reach it.

@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/internal/dirwatch"
 	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/internal/durable"
@@ -166,8 +167,13 @@ func (d *driver) takeUp(ctx context.Context) (err error) {
 
 	fresh := d.state.Version == 0 || d.o.Fresh
 	if !fresh && d.state.Status == loop.Completed {
+		d.cleanup = append(d.cleanup, d.outbox.Close)
+		d.outbox.Configure() // a supervisor that was killed may have told nobody
 		d.putViews()
 		return d.settle()
+	}
+	if err := escalation.Forget(d.o.Disk, d.paths.Private); err != nil {
+		return d.host.Full(err)
 	}
 	// What the run leaves is looked at when its processes are gone, so this cleanup comes before that of the spawner.
 	d.cleanup = append(d.cleanup, func() {

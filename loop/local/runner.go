@@ -264,12 +264,15 @@ func (d *driver) stopPaused(shutdown context.Context) error {
 	return d.step(loop.Stopped{Status: loop.Paused, Reason: reason})
 }
 
-// end writes the final reports and settles the loop after it has ended.
+// end writes the final reports, tells people that the loop has ended, and settles the loop.
 func (d *driver) end() error {
 	if d.state.Gates.Promise != "" {
 		if _, err := d.gates.WriteReports(context.Background(), d.state); err != nil {
 			return err
 		}
+	}
+	if err := d.host.Full(d.outbox.LoopEnded(d.state)); err != nil {
+		return err
 	}
 	return d.settle()
 }
