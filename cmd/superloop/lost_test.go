@@ -155,7 +155,7 @@ func TestALostRepositoryAndSIGTERM(t *testing.T) {
 	t.Parallel()
 	n := lostEnv(t, losses["removed"].do)
 	began := time.Now()
-	code, out := n.bounded("removed", 4*time.Second, "run", "--unprotected") // it waits for an answer until then
+	code, out := n.bounded("removed", 10*time.Second, "run", "--unprotected") // it waits for an answer until then
 	if code != exitTerminated || !strings.Contains(out, "still waiting for an operator") {
 		t.Errorf("run gave %d after %v\n%s", code, time.Since(began), out)
 	}

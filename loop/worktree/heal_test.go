@@ -125,6 +125,10 @@ func TestHeal(t *testing.T) {
 			accident := unclean()
 			accident.Unclean = c.unseen
 			got, err := r.Heal(t.Context(), accident)
+			// A git of another test that ends at this moment does not say any more where it worked, so the lock could be its own.
+			for try := 0; err == nil && c.unseen && len(got.Did) == 0 && try < 50; try++ {
+				got, err = r.Heal(t.Context(), accident)
+			}
 			must(t, err)
 			if did := strings.Join(got.Did, "; "); !strings.Contains(did, c.did) || c.did == "" && did != "" {
 				t.Errorf("did %q", did)
