@@ -29,8 +29,8 @@ var titles = map[Type]string{
 }
 
 // Describe returns the text that an operator reads before answering, for a terminal with the given number of columns (0
-// means 80). The text consists of printable ASCII and newlines; Describe writes every other character as its code
-// point. It never shortens the command.
+// means 80). It writes commands as text.Display does, in printable ASCII, and every other text as text.Shown does. It
+// never shortens the command.
 func Describe(r Record, width int) string {
 	p, q := &page{width: 80}, r.Question
 	if width > 0 {
@@ -38,7 +38,7 @@ func Describe(r Record, width int) string {
 	}
 	p.head("%s", title(q))
 	p.field("loop", fmt.Sprintf("%s, iteration %d, run %s", q.Loop, q.Iteration, text.Display(q.Run)))
-	why := text.Display(q.Reason)
+	why := text.Shown(q.Reason)
 	if q.Rule != "" {
 		why += " (rule " + text.Display(q.Rule) + ")"
 	}
@@ -56,7 +56,7 @@ func Describe(r Record, width int) string {
 	list(p, "Ways on:", q.Options, func(_ int, o Option) {
 		line := text.Display(o.ID)
 		if o.Label != "" {
-			line += ": " + text.Display(o.Label)
+			line += ": " + text.Shown(o.Label)
 		}
 		p.item(line)
 		if o.Command != "" {
@@ -68,7 +68,7 @@ func Describe(r Record, width int) string {
 	p.field("id", q.ID)
 	p.field("digest", r.Digest)
 	if r.State == Pending {
-		p.answers(r.Actions())
+		p.answers(r)
 	}
 	return p.b.String()
 }
@@ -191,7 +191,7 @@ func (p *page) near(n *Near, command string) {
 func (p *page) failure(e string) {
 	lines := strings.Split(strings.TrimRight(e, "\n"), "\n")
 	for _, line := range lines[:min(len(lines), maxLines)] {
-		p.quoted(text.Display(line))
+		p.quoted(text.Shown(line))
 	}
 	if more := len(lines) - maxLines; more > 0 {
 		p.item(fmt.Sprintf("... and %d more lines", more))
@@ -220,12 +220,13 @@ func (p *page) answer(r Record) {
 	p.foreign("because", r.Why)
 }
 
-func (p *page) answers(a Actions) {
+func (p *page) answers(r Record) {
 	p.section("To answer, one of:")
-	for _, line := range []string{a.Approve, a.Reject, a.Resolve} {
-		p.pasted(line)
+	for _, way := range r.Ways() {
+		p.head("  %s:", way.Does)
+		p.pasted(way.Line)
 	}
-	switch {
+	switch a := r.Actions(); {
 	case a.Manual == "":
 	case len(a.Manual)+4 > p.width || strings.Contains(a.Manual, "    "):
 		// A broken line could not be pasted. In a line that the terminal wraps, foreign text could begin a row.
@@ -236,7 +237,7 @@ func (p *page) answers(a Actions) {
 	}
 }
 
-// page is text for a terminal: lines of printable ASCII, none longer than the width. Foreign text never begins a line.
+// page is text for a terminal: lines of harmless text, none longer than the width. Foreign text never begins a line.
 // A long text continues behind the same indentation, so that it cannot imitate a line of superloop.
 type page struct {
 	b     strings.Builder
@@ -259,7 +260,7 @@ func (p *page) field(name, value string) {
 }
 
 // foreign writes a field whose value superloop did not write.
-func (p *page) foreign(name, value string) { p.field(name, text.Display(value)) }
+func (p *page) foreign(name, value string) { p.field(name, text.Shown(value)) }
 
 // quoted writes foreign text with a bar before each of its lines.
 func (p *page) quoted(s string) { p.put("  | ", s) }
@@ -291,7 +292,7 @@ func list[T any](p *page, title string, entries []T, show func(i int, entry T)) 
 	}
 }
 
-// put writes s, which must be printable ASCII, after a prefix. It indents further lines as far as the prefix, or by
+// put writes s, which must be harmless, after a prefix. It indents further lines as far as the prefix, or by
 // four columns if the prefix is empty. If the prefix ends with a bar, every further line has the bar, too, and put
 // keeps every blank. Otherwise it breaks lines between words.
 func (p *page) put(prefix, s string) {
@@ -317,12 +318,20 @@ func (p *page) put(prefix, s string) {
 	}
 }
 
-// breakAt returns how many bytes of s fit into a line. It never breaks a mark such as <U+202E>. Unless exact is set, it
+// breakAt returns how many bytes of s fit into a line of room columns. It never breaks a mark such as <U+202E>. Unless exact is set, it
 // prefers to break between words.
 func breakAt(s string, room int, exact bool) int {
-	if len(s) <= room {
-		return len(s)
+	fits, used := len(s), 0
+	for i, c := range s {
+		if used += text.Columns(string(c)); used > room {
+			fits = i
+			break
+		}
 	}
+	if fits == len(s) {
+		return fits
+	}
+	room = fits
 	const longest = 24 // bytes of a mark
 	if open := strings.LastIndexByte(s[:room], '<'); open > 0 && room-open < longest && !strings.Contains(s[open:room], ">") {
 		return open

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"pgregory.net/rapid"
 
@@ -114,15 +115,15 @@ func TestDescribeGolden(t *testing.T) {
 	}
 }
 
-// inert: nothing but printable ASCII and newlines, no line too long.
-func inert(t testing.TB, text string, width int) {
+// inert: nothing but characters that are seen, and newlines; no line too long.
+func inert(t testing.TB, said string, width int) {
 	t.Helper()
-	for line := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
-		if !printable(line) {
+	for line := range strings.SplitSeq(strings.TrimSuffix(said, "\n"), "\n") {
+		if strings.ContainsFunc(line, func(c rune) bool { return !text.Seen(c) }) || !utf8.ValidString(line) {
 			t.Errorf("a line is not inert: %q", line)
 		}
-		if len(line) > width && !strings.HasPrefix(line, "    superloop ") {
-			t.Errorf("a line has %d columns, not %d: %s", len(line), width, line)
+		if n := text.Columns(line); n > width && !strings.HasPrefix(line, "    superloop ") {
+			t.Errorf("a line has %d columns, not %d: %s", n, width, line)
 		}
 		// Lines that begin at the margin are ours.
 		if line != "" && line[0] != ' ' && !strings.ContainsAny(line[:1], "ABCDEFGHIJKLMNOPQRSTUVWXYZ") {
@@ -183,11 +184,11 @@ func TestDescribeProperties(t *testing.T) {
 		}
 		r := record(t, q)
 		width := rapid.IntRange(minWidth, 200).Draw(rt, "width")
-		text := Describe(r, width)
-		inert(t, text, width)
-		whole(t, text, r)
+		said := Describe(r, width)
+		inert(t, said, width)
+		whole(t, said, r)
 		if t.Failed() {
-			rt.Fatal(text)
+			rt.Fatal(said)
 		}
 	})
 }
@@ -217,5 +218,34 @@ func TestEachTypeHasATitle(t *testing.T) {
 			t.Errorf("%s and %s are both %q", typ, other, text)
 		}
 		seen[text] = typ
+	}
+}
+
+// Where there is no command, nothing is offered to approve but to go on in spite of an environment check.
+func TestWays(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		change func(*Question)
+		want   string
+	}{
+		{func(*Question) {}, "approve reject mended"},
+		{func(q *Question) { q.Type, q.Command = RoleFailure, nil }, "mended end it"},
+		{func(q *Question) { q.Type, q.Command = RunnerUnavailable, nil }, "mended end it"},
+		{func(q *Question) { q.Type, q.Command = RemediationExhausted, nil }, "mended end it"},
+		{func(q *Question) { q.Type, q.Command, q.Rule = RemediationExhausted, nil, RulePreflight }, "mended go on end it"},
+		{func(q *Question) { q.Type, q.Command = CompletionApproval, nil }, "done not yet"},
+	} {
+		q := asking(idA, "npm ci")
+		c.change(&q)
+		var does []string
+		for _, w := range record(t, q.Complete(created)).Ways() {
+			if !strings.HasPrefix(w.Line, "superloop ") {
+				t.Errorf("%q", w.Line)
+			}
+			does = append(does, w.Does)
+		}
+		if got := strings.Join(does, " "); got != c.want {
+			t.Errorf("%s: %s, want %s", q.Type, got, c.want)
+		}
 	}
 }

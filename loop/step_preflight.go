@@ -11,7 +11,7 @@ import (
 
 // ClassEnvironment is the class of an escalation about a failing environment check, and of a wait until the check
 // passes.
-const ClassEnvironment = "preflight"
+const ClassEnvironment = "preflight" // escalation.RulePreflight
 
 // EscalationEnvironment is the type of an escalation about an environment that no rule can repair.
 const EscalationEnvironment = "remediation_exhausted"

@@ -304,13 +304,11 @@ type inboxItem struct {
 	Blocks  bool               `json:"blocks"`
 	Lapsed  bool               `json:"lapsed,omitempty"`
 	Actions escalation.Actions `json:"actions"`
+	Ways    []escalation.Way   `json:"ways"`
 }
 
 // Kinds says the three words about a command in one line.
 func (i inboxItem) Kinds() string { return escalation.Kinds(i.Category, i.Severity, i.Confidence) }
-
-// Completion reports whether the question is whether the loop is done.
-func (i inboxItem) Completion() bool { return i.Type == string(escalation.CompletionApproval) }
 
 // endedItem is one loop that has ended and has not run since, in the output of inbox --json.
 type endedItem struct {
@@ -333,7 +331,7 @@ func (a *app) inbox(c *cli.Context) error {
 	for _, it := range items {
 		q := it.Record.Question
 		x := inboxItem{Loop: q.Loop, Repo: q.Repo, ID: q.ID, Digest: it.Record.Digest, Type: string(q.Type), Reason: q.Reason,
-			Since: q.Created, Waiting: it.Waiting.Milliseconds(), Blocks: q.Blocking(), Lapsed: it.Lapsed, Actions: it.Record.Actions()}
+			Since: q.Created, Waiting: it.Waiting.Milliseconds(), Blocks: q.Blocking(), Lapsed: it.Lapsed, Actions: it.Record.Actions(), Ways: it.Record.Ways()}
 		if q.Command != nil {
 			x.Command, x.Category, x.Severity, x.Confidence = string(q.Command.Text), q.Command.Category, q.Command.Severity, q.Command.Confidence
 			x.RootCause, x.Evidence = q.Command.RootCause, q.Command.Evidence

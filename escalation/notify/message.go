@@ -43,30 +43,32 @@ type Actions struct {
 // are one message. Command is for reading only: superloop removes secrets from it and shortens it, so it is not an
 // action.Action.
 type Message struct {
-	ID         string    `json:"id"`
-	Escalation string    `json:"escalation_id,omitempty"` // for the answer by a button; orders the messages
-	Kind       Kind      `json:"event"`
-	Loop       string    `json:"loop_id,omitempty"`
-	Repo       string    `json:"repo,omitempty"`
-	Iteration  int       `json:"iteration,omitempty"`
-	Type       string    `json:"escalation_type,omitempty"` // such as recovery_approval_required; Mattermost uses the key "type" itself
-	Status     string    `json:"status,omitempty"`
-	Reason     string    `json:"reason,omitempty"`
-	Command    string    `json:"command,omitempty"`
-	WorkingDir string    `json:"working_dir,omitempty"`
-	Category   string    `json:"category,omitempty"`
-	Severity   string    `json:"severity,omitempty"`   // blocking, degraded
-	Confidence string    `json:"confidence,omitempty"` // high, medium, low
-	RootCause  string    `json:"root_cause,omitempty"`
-	Evidence   []string  `json:"evidence,omitempty"` // lines that support the root cause; at most maxEvidence are sent
-	Digest     string    `json:"digest,omitempty"`
-	Actions    Actions   `json:"actions,omitzero"`
-	Facts      []string  `json:"facts,omitempty"` // about a loop that has ended: what it did, a line each
-	Next       string    `json:"next,omitempty"`  // the command to type now
-	By         string    `json:"by,omitempty"`
-	Note       string    `json:"note,omitempty"`
-	Created    time.Time `json:"created,omitzero"`
-	Expires    time.Time `json:"expires,omitzero"`
+	ID         string   `json:"id"`
+	Escalation string   `json:"escalation_id,omitempty"` // for the answer by a button; orders the messages
+	Kind       Kind     `json:"event"`
+	Loop       string   `json:"loop_id,omitempty"`
+	Repo       string   `json:"repo,omitempty"`
+	Iteration  int      `json:"iteration,omitempty"`
+	Type       string   `json:"escalation_type,omitempty"` // such as recovery_approval_required; Mattermost uses the key "type" itself
+	Status     string   `json:"status,omitempty"`
+	Reason     string   `json:"reason,omitempty"`
+	Command    string   `json:"command,omitempty"`
+	WorkingDir string   `json:"working_dir,omitempty"`
+	Category   string   `json:"category,omitempty"`
+	Severity   string   `json:"severity,omitempty"`   // blocking, degraded
+	Confidence string   `json:"confidence,omitempty"` // high, medium, low
+	RootCause  string   `json:"root_cause,omitempty"`
+	Evidence   []string `json:"evidence,omitempty"` // lines that support the root cause; at most maxEvidence are sent
+	Digest     string   `json:"digest,omitempty"`
+	Actions    Actions  `json:"actions,omitzero"`
+	// Ways are the ways to answer an open question, the best first.
+	Ways    []escalation.Way `json:"ways,omitempty"`
+	Facts   []string         `json:"facts,omitempty"` // about a loop that has ended: what it did, a line each
+	Next    string           `json:"next,omitempty"`  // the command to type now
+	By      string           `json:"by,omitempty"`
+	Note    string           `json:"note,omitempty"`
+	Created time.Time        `json:"created,omitzero"`
+	Expires time.Time        `json:"expires,omitzero"`
 }
 
 const (
@@ -78,7 +80,6 @@ const (
 	titleName   = 80       // characters of a name in a title
 	lineField   = 600      // characters of a field in Text
 	longestRun  = 3        // number of blanks or newlines in a row that stay as they are
-	mostAccents = 4        // number of combining marks in a row that stay as they are
 )
 
 // check returns an error if an Outbox cannot store m.
@@ -103,6 +104,9 @@ func (m *Message) texts() []*string {
 	for i := range m.Evidence {
 		evidence = append(evidence, &m.Evidence[i])
 	}
+	for i := range m.Ways {
+		evidence = append(evidence, &m.Ways[i].Line)
+	}
 	for i := range m.Facts {
 		evidence = append(evidence, &m.Facts[i])
 	}
@@ -113,7 +117,7 @@ func (m *Message) texts() []*string {
 // prepared removes known secrets from m and shortens its fields, so that an Outbox may store it and send it through any
 // channel.
 func (m Message) prepared(secrets *redact.Replacer) Message {
-	m.Evidence, m.Facts = slices.Clone(m.Evidence), slices.Clone(m.Facts)
+	m.Evidence, m.Facts, m.Ways = slices.Clone(m.Evidence), slices.Clone(m.Facts), slices.Clone(m.Ways)
 	m.Facts = m.Facts[:min(len(m.Facts), maxFacts)]
 	if shown := maxEvidence - 1; len(m.Evidence) > maxEvidence {
 		m.Evidence = append(m.Evidence[:shown:shown], fmt.Sprintf("and %d more lines", len(m.Evidence)-shown))
@@ -209,9 +213,19 @@ func Text(m Message) string {
 			fmt.Fprintf(&b, "Note: %s\n", MarksNote(marks))
 		}
 	}
-	line("Approve", m.Actions.Approve)
-	line("Reject", m.Actions.Reject)
-	line("Solved by hand", m.Actions.Manual)
+	if m.Command == "" {
+		line("Do", m.Actions.Manual)
+	}
+	for _, way := range m.Ways {
+		line(strings.ToUpper(way.Does[:1])+way.Does[1:], way.Line)
+	}
+	if len(m.Ways) == 0 {
+		line("Approve", m.Actions.Approve)
+		line("Reject", m.Actions.Reject)
+	}
+	if m.Command != "" {
+		line("By hand", m.Actions.Manual)
+	}
 	line("Note", m.Note)
 	line("Repository", m.Repo)
 	if m.Iteration > 0 {
@@ -231,12 +245,6 @@ func MarksNote(marks int) string {
 		return "the command has 1 hidden or repeated character, written here as <...>"
 	}
 	return fmt.Sprintf("the command has %d hidden or repeated characters, written here as <...>", marks)
-}
-
-// unseen reports whether Unicode counts r as graphic although nothing is shown for it.
-func unseen(r rune) bool {
-	const brailleBlank = 0x2800
-	return r == brailleBlank || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
 // Visible rewrites s so that a reader sees every character. Control characters, bidi controls, blanks other than the
@@ -273,7 +281,7 @@ func Visible(s string) (shown string, marks int) {
 		case r == utf8.RuneError && size == 1:
 			fmt.Fprintf(&b, "<0x%02X>", s[i-1])
 			marks++
-		case !unicode.IsGraphic(r), unicode.Is(unicode.Zs, r), unseen(r), accents > mostAccents:
+		case !text.Seen(r), accents > text.MostAccents:
 			fmt.Fprintf(&b, "<U+%04X>", r)
 			marks++
 		default:

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/superloop/superloop/internal/redact"
+	"github.com/superloop/superloop/internal/text"
 )
 
 func TestVisible(t *testing.T) {
@@ -62,16 +63,16 @@ func TestVisibleHoldsItsPromise(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		s := hostile().Draw(t, "s")
-		text, marks := Visible(s)
-		if marks == 0 && text != s {
-			t.Fatalf("no marks, but %q became %q", s, text)
+		shown, marks := Visible(s)
+		if marks == 0 && shown != s {
+			t.Fatalf("no marks, but %q became %q", s, shown)
 		}
-		if again, _ := Visible(text); again != text {
-			t.Fatalf("%q is not visible yet: %q", text, again)
+		if again, _ := Visible(shown); again != shown {
+			t.Fatalf("%q is not visible yet: %q", shown, again)
 		}
-		for _, r := range text {
-			if r != '\n' && !unicode.IsGraphic(r) || unseen(r) || unicode.Is(unicode.Cf, r) {
-				t.Fatalf("%U in %q", r, text)
+		for _, r := range shown {
+			if r != '\n' && (!text.Seen(r) || unicode.Is(unicode.Cf, r)) {
+				t.Fatalf("%U in %q", r, shown)
 			}
 		}
 		limit := rapid.IntRange(3, 50).Draw(t, "limit")
@@ -79,8 +80,8 @@ func TestVisibleHoldsItsPromise(t *testing.T) {
 		if strings.Contains(line, "\n") || utf8.RuneCountInString(line) > limit {
 			t.Fatalf("OneLine(%q, %d) = %q", s, limit, line)
 		}
-		if strings.ContainsAny(strings.NewReplacer("&amp;", "", "&lt;", "", "&gt;", "").Replace(Escape(text)), "<>&") {
-			t.Fatalf("Escape left something in %q", Escape(text))
+		if strings.ContainsAny(strings.NewReplacer("&amp;", "", "&lt;", "", "&gt;", "").Replace(Escape(shown)), "<>&") {
+			t.Fatalf("Escape left something in %q", Escape(shown))
 		}
 	})
 }
@@ -161,7 +162,7 @@ Command, in .:
 Note: the command has 1 hidden or repeated character, written here as <...>
 Approve: superloop approve-recovery --loop web
 Reject: superloop reject-recovery --loop web
-Solved by hand: superloop resolve-recovery --loop web
+By hand: superloop resolve-recovery --loop web
 Repository: /srv/shop
 Iteration: 6
 Escalation: e1

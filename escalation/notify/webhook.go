@@ -87,7 +87,7 @@ func (w *Webhook) Send(ctx context.Context, m Message) error {
 // link and mentions nobody. "command_base64" holds the exact bytes of the command, for programs that compare them.
 func Body(m Message) ([]byte, error) {
 	shown := m
-	shown.Evidence, shown.Facts = slices.Clone(m.Evidence), slices.Clone(m.Facts)
+	shown.Evidence, shown.Facts, shown.Ways = slices.Clone(m.Evidence), slices.Clone(m.Facts), slices.Clone(m.Ways)
 	for _, field := range shown.texts() {
 		*field, _ = Visible(*field)
 	}

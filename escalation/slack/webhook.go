@@ -27,6 +27,7 @@ import (
 
 	"github.com/slack-go/slack"
 
+	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/escalation/notify"
 	"github.com/superloop/superloop/internal/pattern"
 	"github.com/superloop/superloop/internal/redact"
@@ -154,9 +155,7 @@ func Build(m notify.Message, s Style) *slack.WebhookMessage {
 	b.add(slack.NewHeaderBlock(plainText(title)))
 	b.status(m)
 	whole := b.command(m)
-	b.section("To approve, paste this into a terminal:", m.Actions.Approve)
-	b.section("To reject:", m.Actions.Reject)
-	b.section("If you solved it yourself:", m.Actions.Manual)
+	b.ways(m)
 	if s.Buttons {
 		b.buttons(m, whole)
 	}
@@ -254,6 +253,25 @@ func (b *builder) command(m notify.Message) bool {
 	return whole
 }
 
+// ways adds the command lines that answer the question.
+func (b *builder) ways(m notify.Message) {
+	words := map[string]string{"approve": "To approve, paste this into a terminal:", "reject": "To reject:", "mended": "When you have mended it:",
+		"go on": "To go on all the same:", "end it": "To end the loop:", "done": "If it is done:", "not yet": "If it is not:"}
+	if m.Command == "" {
+		b.section("What to do:", m.Actions.Manual)
+	}
+	for _, way := range m.Ways {
+		b.section(words[way.Does], way.Line)
+	}
+	if len(m.Ways) == 0 {
+		b.section(words["approve"], m.Actions.Approve)
+		b.section(words["reject"], m.Actions.Reject)
+	}
+	if m.Command != "" {
+		b.section("To run it by hand:", m.Actions.Manual)
+	}
+}
+
 func (b *builder) buttons(m notify.Message, whole bool) {
 	if m.Kind != notify.Opened && m.Kind != notify.Reminder && m.Kind != notify.Aged || m.Escalation == "" || m.Digest == "" {
 		return
@@ -271,7 +289,14 @@ func (b *builder) buttons(m notify.Message, whole bool) {
 		elements = append(elements, button(Approve, "Approve").WithStyle(slack.StylePrimary).
 			WithConfirm(slack.NewConfirmationBlockObject(plainText("Run this command?"), plainText(plain(sure, confirmRoom)), plainText("Approve"), plainText("Back"))))
 	}
-	elements = append(elements, button(Reject, "Reject").WithStyle(slack.StyleDanger), button(Details, "Details"))
+	reject := "Reject"
+	switch {
+	case m.Type == string(escalation.CompletionApproval):
+		reject = "Not yet"
+	case m.Command == "":
+		reject = "End the loop"
+	}
+	elements = append(elements, button(Reject, reject).WithStyle(slack.StyleDanger), button(Details, "Details"))
 	b.add(slack.NewActionBlock(buttonsBlock, elements...))
 }
 

@@ -198,13 +198,16 @@ func MostlyHoles(info fs.FileInfo) bool {
 	return ok && info.Mode().IsRegular() && info.Size() > maxSparse && st.Blocks*512 < info.Size()/2
 }
 
+// LeftOut begins the line of JoinCut that says how many bytes were left out.
+const LeftOut = "[... "
+
 // JoinCut joins the head and the tail of a text, with a line between them that says how many bytes were left out. The
 // line is never empty, so no tag can form where the two parts meet.
 func JoinCut(head, tail string, omitted int64) string {
 	if head != "" && !strings.HasSuffix(head, "\n") {
 		head += "\n"
 	}
-	return fmt.Sprintf("%s[... %d bytes left out ...]\n%s", head, omitted, tail)
+	return fmt.Sprintf("%s"+LeftOut+"%d bytes left out ...]\n%s", head, omitted, tail)
 }
 
 // MaxDepth is how deep the values of a JSON text may be nested that superloop decodes or writes again. Each level costs

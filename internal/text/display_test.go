@@ -50,3 +50,26 @@ func TestDisplayIsFaithful(t *testing.T) {
 		seen[shown] = s
 	})
 }
+
+// Text that needs no decision keeps all that a reader sees, in every script, and shows the rest by its code point.
+func TestShown(t *testing.T) {
+	t.Parallel()
+	for s, want := range map[string]string{
+		"Not logged in · Please run /login":   "Not logged in · Please run /login",
+		"é  日本語 العربية ✓ “quoted” — 1 000":   "é  日本語 العربية ✓ “quoted” — 1 000",
+		"two\nlines\tand <tab>":               "two lines<tab>and <tab>",
+		"\x1b[2J\u202egnp\u200b\u00ad\ufe0f":  "<U+001B>[2J<U+202E>gnp<U+200B><U+00AD><U+FE0F>",
+		"a\u00a0b\u2800c\u3000":               "a<U+00A0>b<U+2800>c<U+3000>",
+		"e\u0301\u0301\u0301\u0301\u0301\xff": "e\u0301\u0301\u0301\u0301<U+0301><0xFF>",
+		"\ue000\U000e0041":                    "<U+E000><U+E0041>",
+	} {
+		if got := Shown(s); got != want {
+			t.Errorf("%q: %q, want %q", s, got, want)
+		}
+	}
+	for s, want := range map[string]int{"abc": 3, "日本": 4, "e\u0301": 1, "·": 1, "": 0} {
+		if got := Columns(s); got != want {
+			t.Errorf("%q takes %d columns, want %d", s, got, want)
+		}
+	}
+}

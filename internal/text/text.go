@@ -145,20 +145,14 @@ func Plain(s string) string {
 // character in a way that a terminal or an eye cannot misread. A character that is not printable ASCII appears as its
 // code point, a newline as <newline>, a tab as <tab>, and more than three blanks or newlines in a row as their number.
 // Two different commands never look the same.
-func Display(s string) string { return display(s, true) }
-
-// Shown writes a line of text that needs no decision. It works as Display, but leaves blanks, and text that looks like
-// a mark, unchanged.
-func Shown(line string) string { return display(line, false) }
-
-func display(s string, exact bool) string {
+func Display(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); {
 		c, size := utf8.DecodeRuneInString(s[i:])
 		switch {
 		case c == utf8.RuneError && size == 1:
 			fmt.Fprintf(&b, "<0x%02X>", s[i])
-		case exact && (c == ' ' || c == '\n'):
+		case c == ' ' || c == '\n':
 			n := len(s[i:]) - len(strings.TrimLeft(s[i:], string(c)))
 			size = n
 			switch {
@@ -171,7 +165,7 @@ func display(s string, exact bool) string {
 			}
 		case c == '\t':
 			b.WriteString("<tab>")
-		case exact && c == '<' && looksLikeMark(s[i+1:]), c < ' ' || c > '~':
+		case c == '<' && looksLikeMark(s[i+1:]), c < ' ' || c > '~':
 			b.WriteString(CharName(c))
 		default:
 			b.WriteByte(byte(c))
@@ -179,6 +173,61 @@ func display(s string, exact bool) string {
 		i += size
 	}
 	return b.String()
+}
+
+// Shown writes a text that needs no decision as one line. It leaves letters, digits, signs and symbols of all scripts as
+// they are, blanks too, and text that looks like a mark. A newline becomes a blank. Every character that acts on a
+// terminal, or that an eye does not see, appears as its code point (Seen).
+func Shown(s string) string {
+	var b strings.Builder
+	accents := 0
+	for i := 0; i < len(s); {
+		c, size := utf8.DecodeRuneInString(s[i:])
+		if unicode.Is(unicode.M, c) {
+			accents++
+		} else {
+			accents = 0
+		}
+		switch {
+		case c == utf8.RuneError && size == 1:
+			fmt.Fprintf(&b, "<0x%02X>", s[i])
+		case c == '\n':
+			b.WriteByte(' ')
+		case c == '\t':
+			b.WriteString("<tab>")
+		case !Seen(c) || accents > MostAccents:
+			b.WriteString(CharName(c))
+		default:
+			b.WriteRune(c)
+		}
+		i += size
+	}
+	return b.String()
+}
+
+// MostAccents is how many combining marks in a row stand as they are. More of them reach over the lines around.
+const MostAccents = 4
+
+// Seen reports whether a reader sees a character for what it is: it is no control character, moves and reverses nothing,
+// and is not invisible. The only blank that is seen is the ASCII blank.
+func Seen(c rune) bool {
+	const brailleBlank = 0x2800 // Unicode counts it as a symbol
+	return unicode.IsGraphic(c) && (c == ' ' || !unicode.Is(unicode.Zs, c)) && c != brailleBlank &&
+		!unicode.In(c, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
+}
+
+// Columns returns how many columns of a terminal a text takes that Shown has written.
+func Columns(s string) (n int) {
+	for _, c := range s {
+		switch {
+		case unicode.Is(unicode.M, c):
+		case unicode.In(c, unicode.Han, unicode.Hangul, unicode.Hiragana, unicode.Katakana), c >= 0xff01 && c <= 0xff60, c >= 0x1f300 && c <= 0x1faff:
+			n += 2
+		default:
+			n++
+		}
+	}
+	return n
 }
 
 // looksLikeMark reports whether a reader could take "<" and rest for a mark of Display.

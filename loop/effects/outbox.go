@@ -172,6 +172,12 @@ func message(rec escalation.Record, kind notify.Kind, n int) notify.Message {
 	m := notify.Message{ID: q.ID + "/" + string(kind), Escalation: q.ID, Kind: kind, Loop: q.Loop, Repo: q.Repo, Iteration: q.Iteration,
 		Type: string(q.Type), Status: string(rec.State), Reason: q.Reason, Digest: rec.Digest, Created: q.Created, Expires: q.Expires,
 		Actions: notify.Actions{Approve: act.Approve, Reject: act.Reject, Manual: act.Manual}}
+	if kind != notify.Resolved {
+		m.Ways = rec.Ways()
+	}
+	if q.Command == nil && q.Type != escalation.CompletionApproval {
+		m.Actions.Approve = "" // there is nothing to approve
+	}
 	if n > 0 {
 		m.ID = fmt.Sprintf("%s/%d", m.ID, n)
 	}

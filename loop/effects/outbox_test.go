@@ -173,7 +173,7 @@ func TestWhatIsTold(t *testing.T) {
 		q, act := rec.Question, rec.Actions()
 		want := notify.Message{ID: q.ID + "/escalation_opened", Escalation: q.ID, Kind: notify.Opened, Loop: "l", Repo: r.Paths.Repo, Iteration: 3, Type: "recovery_approval_required",
 			Status: "pending", Reason: "no list names it", Command: got[0].Command, WorkingDir: ".", Category: "dependency", Severity: "blocking", Confidence: "high", RootCause: "cause", Evidence: []string{"line 1"}, Digest: rec.Digest,
-			Actions: notify.Actions{Approve: act.Approve, Reject: act.Reject, Manual: strings.ReplaceAll(act.Manual, "hunter2-hunter2-hunter2", "<secret>")}, Created: q.Created, Expires: q.Expires}
+			Ways: rec.Ways(), Actions: notify.Actions{Approve: act.Approve, Reject: act.Reject, Manual: strings.ReplaceAll(act.Manual, "hunter2-hunter2-hunter2", "<secret>")}, Created: q.Created, Expires: q.Expires}
 		for _, a := range []string{act.Approve, act.Reject, act.Manual} {
 			if a == "" {
 				t.Error("an action is missing")

@@ -59,7 +59,8 @@ func (a *Approvals) question(ctx context.Context, s loop.State) (escalation.Ques
 }
 
 const maxDetails = 8 << 10 // bounds the text of a question besides its reason, in bytes
-const maxTail = 2 << 10    // bounds how much of a log a question shows, in bytes
+const maxTail = 2 << 10    // bounds how much of a log a question looks at, in bytes
+const maxSaid = 12         // bounds how much of it a question shows, in lines
 
 // aboutFailure collects all that is known of a failure in one question: the attempts with their runners and outcomes,
 // the root cause with its evidence, and where the operator can read on.
@@ -110,9 +111,9 @@ func (a *Approvals) aboutFailure(s loop.State, q *escalation.Question) {
 		fmt.Fprintf(&b, "All of it: %s\n", a.Paths.Rel(a.Paths.File(RootCauseFile)))
 	}
 	if resp.Policy != nil && h.Role != loop.TestsTask && h.Type == failures.TypeRole {
-		log := a.RoleFiles(s.Iteration, h.Role, s.Roles[h.Role].Attempt).Log
-		if tail, _, err := door.Ends(log, 0, maxTail); err == nil && strings.TrimSpace(tail) != "" {
-			fmt.Fprintf(&b, "The end of what it printed (%s):\n%s\n", a.Paths.Rel(log), strings.TrimSpace(tail))
+		files := a.RoleFiles(s.Iteration, h.Role, s.Roles[h.Role].Attempt)
+		if said := lastWords(files.Last, files.Log); said != "" {
+			fmt.Fprintf(&b, "What it said last:\n%s\n", said)
 		}
 	}
 	if h.Role != "" && h.Role != loop.TestsTask {
@@ -122,6 +123,27 @@ func (a *Approvals) aboutFailure(s loop.State, q *escalation.Question) {
 	if len(q.Details) > maxDetails {
 		q.Details = strings.ToValidUTF8(q.Details[:maxDetails], "")
 	}
+}
+
+// lastWords returns what a role said last: the end of its last message, or else of what it printed for people. Lines of
+// JSON are the stream of an agent CLI, which superloop logs shows.
+func lastWords(last, log string) string {
+	for _, file := range []string{last, log} {
+		tail, _, err := door.Ends(file, 0, maxTail)
+		if err != nil {
+			continue
+		}
+		var lines []string
+		for line := range strings.Lines(tail) {
+			if l := strings.TrimSpace(line); l != "" && !strings.HasPrefix(l, door.LeftOut) && l[0] != '{' && !(strings.HasSuffix(l, "}") && strings.Contains(l, `":`)) {
+				lines = append(lines, l)
+			}
+		}
+		if len(lines) > 0 {
+			return strings.Join(lines[max(0, len(lines)-maxSaid):], "\n")
+		}
+	}
+	return ""
 }
 
 // aboutRemedy fills in the question about a failure that rules know a command for, in a loop in which superloop executes

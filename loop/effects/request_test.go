@@ -77,7 +77,7 @@ func TestQuestionAboutARole(t *testing.T) {
 		Evidence: []string{"line 7", "line 8"}}
 	const seeLog = "Its log: superloop logs --loop l --role tester\n"
 	const aCause = "Cause (config, by rules, confidence 0.9): no token (a.go:3)\nTo do about it (person): set it\n  line 7\n  line 8\nAll of it: .superloop/loops/l/root-cause.json\n"
-	const tail = "The end of what it printed (.superloop/loops/l/logs/iter-3/tester.attempt-2.log):\nit ends\n"
+	const tail = "What it said last:\nit ends\n"
 	with := func(kind string, change func(*loop.State)) loop.State {
 		s := recRole(kind)
 		s.Roles = map[string]loop.RoleResult{"tester": {Attempt: 2}}
@@ -149,5 +149,29 @@ func TestDetailsAreCut(t *testing.T) {
 	s.Response.Cause = &loop.Cause{Role: "tester", Type: "code", Summary: "e" + strings.Repeat("\u00e9", 8<<10)}
 	if q = r.question(s); len(q.Details) > 8<<10 || len(q.Details) < 8<<10-1 || strings.Contains(q.Details, "\ufffd") {
 		t.Error(len(q.Details))
+	}
+}
+
+// What a role said last is its last message, or what it printed for people, and never the JSON of its stream.
+func TestLastWords(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ last, log, want string }{
+		"the message":       {"I am stuck.\n\nNo token.", "noise", "I am stuck.\nNo token."},
+		"what it printed":   {"", "{\"type\":\"init\"}\nfatal: no token\n", "fatal: no token"},
+		"only a stream":     {"", strings.Repeat("{\"type\":\"init\",\"tools\":[1,2,3]}\n", 500), ""},
+		"a cut line before": {"", strings.Repeat("x", maxTail) + "\",\"a\":1}\nfatal\n", "fatal"},
+		"code":              {"", "if x {\n  y\n}\n", "if x {\ny\n}"},
+		"nothing":           {"", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRecHost(t)
+			last, log := filepath.Join(r.Paths.Repo, "last"), filepath.Join(r.Paths.Repo, "log")
+			r.put(last, c.last)
+			r.put(log, c.log)
+			if got := lastWords(last, log); got != c.want {
+				t.Errorf("%q", got)
+			}
+		})
 	}
 }
