@@ -205,6 +205,9 @@ func (a *app) verdict(ctx context.Context, s loop.State, cfg *config.Config, rep
 	flags := " --loop " + s.LoopID
 	say := func(code int, what, next string) error {
 		fmt.Fprintf(talk, "%s: %s\n", s.LoopID, what)
+		if s.Status.Ended() {
+			fmt.Fprintf(talk, "result: %s\n", relTo(repo, loopFile(repo, s.LoopID, "result.md")))
+		}
 		if next != "" {
 			fmt.Fprintf(talk, "next: %s\n", a.here(next))
 		}

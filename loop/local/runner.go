@@ -271,6 +271,9 @@ func (d *driver) end() error {
 			return err
 		}
 	}
+	if err := d.results.Write(context.Background(), d.state); err != nil {
+		return err
+	}
 	return d.settle()
 }
 

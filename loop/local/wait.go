@@ -251,6 +251,9 @@ func Cancel(ctx context.Context, o Options) error {
 	if err := d.stopCancelled(); err != nil {
 		return err
 	}
+	if err := d.results.Write(ctx, d.state); err != nil {
+		return err
+	}
 	if err := d.settle(); err != nil {
 		return err
 	}
