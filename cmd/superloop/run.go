@@ -231,8 +231,11 @@ func (a *app) verdict(ctx context.Context, s loop.State, cfg *config.Config, rep
 		if s.Detail != "" {
 			done += "; " + s.Detail
 		}
+		if l, _ := cfg.Loop(s.LoopID); l.Git.Worktree {
+			return say(exitOK, done+"; the work is on branch superloop/"+s.LoopID, "superloop merge"+flags+"   (or superloop pr"+flags+", superloop diff"+flags+")")
+		}
 		return say(exitOK, done,
-			"superloop events"+flags+"   (superloop run --fresh"+flags+" starts it anew)")
+			"superloop diff"+flags+"   (superloop run --fresh"+flags+" starts it anew)")
 	case loop.AwaitingHuman:
 		next := "superloop kick" + flags
 		if h := s.Human; h != nil && h.Type != loop.EscalationRunner {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -106,7 +107,11 @@ func (a *app) standings(loops []place) ([]standing, error) {
 		}
 		s := standing{View: view, Question: a.questionOf(p, view)}
 		s.Supervisor, _ = a.supervisor(p.Paths)
-		s.Next = a.here(next(s, decided(p, view)))
+		s.Next = next(s, decided(p, view))
+		if _, err := os.Lstat(p.OwnTree()); err == nil && s.Status == loop.Completed {
+			s.Next = fmt.Sprintf("superloop merge --loop %[1]s   (takes the branch %[2]s; or superloop pr --loop %[1]s, superloop diff --loop %[1]s)", p.id, p.OwnBranch())
+		}
+		s.Next = a.here(s.Next)
 		all = append(all, s)
 	}
 	return all, nil
