@@ -18,6 +18,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/doctor"
+	"github.com/superloop/superloop/cmd/superloop/internal/dryrun"
 	"github.com/superloop/superloop/cmd/superloop/internal/metrics"
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/escalation"
@@ -79,6 +80,12 @@ func (a *app) run(c *cli.Context) error {
 		for _, o := range doctor.SwitchedOff(cfg, todo, c.Bool("unprotected")) {
 			fmt.Fprintf(a.stderr, "off: %s\n", o)
 		}
+	}
+	if c.Bool("dry-run") {
+		for _, l := range todo {
+			dryrun.Print(a.stdout, cfg, l, c.Bool("fast"))
+		}
+		return nil
 	}
 	stop, err := a.serveMetrics(metricsAt, repo, todo)
 	if err != nil {
