@@ -39,9 +39,9 @@ type view struct {
 	Made     time.Time
 	Plot     *plot
 	Timeline *timeline
+	Count    int // of all iterations
 	Older    int // iterations that are left out
 	More     int // changed files that are left out
-	Short    []string
 }
 
 var pages = sync.OnceValue(func() *template.Template {
@@ -96,7 +96,7 @@ func kind(word any) string {
 
 // Write writes the page of a result. made is the time that it shows as its own.
 func Write(w io.Writer, r result.Result, made time.Time) error {
-	v := view{Result: r, Style: template.CSS(styleText), Made: made, Plot: plotOf(r), Timeline: timelineOf(r), Short: r.Short()} //nolint:gosec // the style is a file of this package
+	v := view{Result: r, Style: template.CSS(styleText), Made: made, Plot: plotOf(r), Timeline: timelineOf(r), Count: len(r.Iterations)} //nolint:gosec // the style is a file of this package
 	sum := sha256.Sum256([]byte(styleText))
 	v.Policy = "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; base-uri 'none'; form-action 'none'"
 	if n := len(r.Iterations) - maxIterations; n > 0 {

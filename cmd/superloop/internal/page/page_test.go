@@ -149,7 +149,7 @@ func TestPageOfOddRuns(t *testing.T) {
 		r.Iterations = append(r.Iterations, i)
 	}
 	page := written(t, r)
-	if strings.Count(page, "<h3>Iteration ") != maxIterations || !strings.Contains(page, "5 earlier iterations are not shown") {
+	if strings.Count(page, "<h3>Iteration ") != maxIterations || !strings.Contains(page, "<b>Iterations</b>205") || !strings.Contains(page, "5 earlier iterations are not shown") {
 		t.Error("the iterations are not bounded")
 	}
 }
