@@ -38,12 +38,12 @@ func (e Ended) Keep(d durable.Disk, private string) error {
 	if err != nil {
 		return err
 	}
-	return d.WriteFile("ended", filepath.Join(private, EndedFile), append(data, '\n'), 0o600)
+	return d.WriteFile("inbox-end", filepath.Join(private, EndedFile), append(data, '\n'), 0o600)
 }
 
 // Forget removes what Keep has written, because the loop runs again.
 func Forget(d durable.Disk, private string) error {
-	err := d.Remove("ended", filepath.Join(private, EndedFile))
+	err := d.Remove("inbox-end", filepath.Join(private, EndedFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -81,12 +81,12 @@ func Seen(stateRoot string) time.Time {
 
 // See notes that the operator looks at the inbox now.
 func See(d durable.Disk, stateRoot string, now time.Time) error {
-	if err := d.MkdirAll("inbox", stateRoot, 0o700); err != nil {
+	if err := d.MkdirAll("inbox-seen", stateRoot, 0o700); err != nil {
 		return err
 	}
 	data, err := json.Marshal(seen{now.UTC()})
 	if err != nil {
 		return err
 	}
-	return d.WriteFile("inbox", filepath.Join(stateRoot, seenFile), append(data, '\n'), 0o600)
+	return d.WriteFile("inbox-seen", filepath.Join(stateRoot, seenFile), append(data, '\n'), 0o600)
 }

@@ -12,7 +12,8 @@ type Move string
 
 // The moves. Check accepts the decision of each that is a decision.
 const (
-	MoveNone     Move = ""          // nothing: the loop is completed, or it goes on by itself
+	MoveNone     Move = ""          // nothing: the loop goes on by itself
+	MoveTake     Move = "take"      // the loop is completed: look at the work and take it
 	MoveRun      Move = "run"       // start a supervisor
 	MoveWait     Move = "wait"      // nothing: the wait ends by itself; DecideRetryNow ends it now
 	MoveCommand  Move = "command"   // answer the question about the command of a recovery
@@ -34,7 +35,7 @@ type Circumstances struct {
 func (v View) Next(c Circumstances) Move {
 	switch {
 	case v.Status == Completed:
-		return MoveNone
+		return MoveTake
 	case c.Decided || v.Human != nil && !c.Open:
 		return unsupervised(c)
 	case v.Human == nil && v.Status == RateLimited && c.Supervised:
@@ -65,6 +66,7 @@ type Typing struct {
 	Repo   string // the root of the repository, or "" for the directory of whoever types
 	Config string // the path of the configuration
 	By     string // whose decision or answer the next run takes up, or ""
+	Branch string // the branch of a loop with a work tree of its own, or ""
 }
 
 // Command says a move as the command to type now, with what else there is to know in brackets behind it. It is "" if
@@ -81,6 +83,11 @@ func (m Move) Command(v View, where Typing) string {
 	switch m {
 	case MoveNone:
 		return ""
+	case MoveTake:
+		if where.Branch != "" {
+			return fmt.Sprintf("superloop merge%[1]s   (takes the branch %[2]s; or superloop pr%[1]s, superloop diff%[1]s)", flags, where.Branch)
+		}
+		return fmt.Sprintf("superloop diff%[1]s   (superloop run --fresh%[1]s starts it anew)", flags)
 	case MoveWait:
 		return fmt.Sprintf("nothing, it goes on by itself   (superloop kick%s tries again now)", flags)
 	case MoveCommand:

@@ -39,7 +39,7 @@ func TestTheNextMoveIsTaken(t *testing.T) {
 		p.run()
 		p.each()
 	}
-	for _, m := range []Move{MoveNone, MoveRun, MoveWait, MoveCommand, MoveQuestion, MoveApprove, MoveRetryNow} {
+	for _, m := range []Move{MoveNone, MoveTake, MoveRun, MoveWait, MoveCommand, MoveQuestion, MoveApprove, MoveRetryNow} {
 		if seen[m] == 0 {
 			t.Errorf("no state has the move %q; the worlds are too kind: %v", m, seen)
 		}
@@ -62,10 +62,15 @@ func (p *play) refused(s State, m Move, supervised bool) string {
 	var fact Fact
 	switch m {
 	case MoveNone:
-		if s.Status == Completed || supervised && (do == DoStart || do == DoTimer || do == DoHuman && s.Human.Question == "") {
+		if supervised && (do == DoStart || do == DoTimer || do == DoHuman && s.Human.Question == "") {
 			return ""
 		}
 		return "the loop goes on with nothing"
+	case MoveTake:
+		if s.Status != Completed {
+			return "it is not completed"
+		}
+		return ""
 	case MoveRun:
 		if supervised {
 			return "a supervisor runs it"

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/doctor"
+	"github.com/superloop/superloop/cmd/superloop/internal/dryrun"
 	"github.com/superloop/superloop/cmd/superloop/internal/metrics"
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/escalation"
@@ -77,6 +78,12 @@ func (a *app) run(c *cli.Context) error {
 		for _, o := range doctor.SwitchedOff(cfg, todo, c.Bool("unprotected")) {
 			fmt.Fprintf(a.stderr, "off: %s\n", o)
 		}
+	}
+	if c.Bool("dry-run") {
+		for _, l := range todo {
+			dryrun.Print(a.stdout, cfg, l, c.Bool("fast"))
+		}
+		return nil
 	}
 	stop, err := a.serveMetrics(metricsAt, repo, todo)
 	if err != nil {
@@ -203,11 +210,11 @@ func (a *app) verdict(ctx context.Context, s loop.State, repo string, asJSON boo
 			return err
 		}
 		view := loop.ViewOf(s, 0, 0)
-		next := a.next(p[0], view, a.questionOf(p[0], view), false)
-		if s.Status == loop.Completed {
-			next = a.here(fmt.Sprintf("superloop events --loop %[1]s   (superloop run --fresh --loop %[1]s starts it anew)", s.LoopID))
+		fmt.Fprintf(a.stdout, "%s: %s\n", s.LoopID, render.Clean(what))
+		if s.Status.Ended() {
+			fmt.Fprintf(a.stdout, "result: %s\n", relTo(repo, loopFile(repo, s.LoopID, "result.md")))
 		}
-		fmt.Fprintf(a.stdout, "%s: %s\nnext: %s\n", s.LoopID, render.Clean(what), render.Clean(next))
+		fmt.Fprintf(a.stdout, "next: %s\n", render.Clean(a.next(p[0], view, a.questionOf(p[0], view), false)))
 	}
 	if code == exitOK {
 		return nil

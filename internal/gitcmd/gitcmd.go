@@ -205,13 +205,18 @@ func run(ctx context.Context, program, dir string, env []string, stdin []byte, a
 // Scratch runs git in a directory that superloop has just made for itself, such as that of the demo. git reads no
 // configuration but that of the repository that superloop makes there.
 func Scratch(ctx context.Context, dir string, args ...string) ([]byte, error) {
+	return Feed(ctx, dir, nil, args...)
+}
+
+// Feed is Scratch with a standard input.
+func Feed(ctx context.Context, dir string, stdin []byte, args ...string) ([]byte, error) {
 	program, err := Program()
 	if err != nil {
 		return nil, err
 	}
 	env := append(plain(nil), "HOME="+dir, "XDG_CONFIG_HOME="+dir, "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_SYSTEM=/dev/null",
 		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_TEMPLATE_DIR=")
-	return run(ctx, program, dir, env, nil, args...)
+	return run(ctx, program, dir, env, stdin, args...)
 }
 
 // Filtered returns those of the paths for which an attribute names a filter (git-lfs, git-crypt), sorted. The user's git

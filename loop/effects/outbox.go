@@ -237,8 +237,8 @@ func (o *Outbox) Held(s loop.State, digest string, loosening int) {
 		Actions: notify.Actions{Approve: next, Manual: "superloop config diff --repo " + text.Paste(o.Paths.Repo)}}, false)
 }
 
-// LoopEnded tells the channels that the loop has ended, and keeps that for the inbox.
-func (o *Outbox) LoopEnded(s loop.State) error {
+// LoopEnded tells the channels that the loop has ended, with facts about what it did, and keeps that for the inbox.
+func (o *Outbox) LoopEnded(s loop.State, facts []string) error {
 	v := loop.ViewOf(s, 0, 0)
 	reason := s.Detail
 	if s.Status == loop.Completed || reason == "" {
@@ -247,39 +247,16 @@ func (o *Outbox) LoopEnded(s loop.State) error {
 			reason += "; " + s.Detail
 		}
 	}
+	branch := ""
+	if o.Settings().Loop.Git.Worktree {
+		branch = o.Paths.OwnBranch()
+	}
 	e := escalation.Ended{Loop: o.LoopID, Repo: o.Paths.Repo, Run: s.RunID, Iteration: s.Iteration, Status: string(s.Status), Reason: reason, At: s.EndedAt.UTC(),
-		Next: v.Next(loop.Circumstances{}).Command(v, loop.Typing{Repo: o.Paths.Repo, Config: o.Settings().Config.Path})}
+		Next: v.Next(loop.Circumstances{}).Command(v, loop.Typing{Repo: o.Paths.Repo, Branch: branch, Config: o.Settings().Config.Path})}
 	o.announce(notify.Message{ID: fmt.Sprintf("end/%s/%d", s.RunID, s.EndedAt.UnixMilli()), Kind: notify.Ended, Loop: o.LoopID, Repo: o.Paths.Repo, Iteration: s.Iteration,
-		Status: e.Status, Reason: e.Reason, Facts: EndFacts(s), Next: e.Next, Created: e.At}, false)
+		Status: e.Status, Reason: e.Reason, Facts: facts, Next: e.Next, Created: e.At}, false)
 	o.ended = true
 	return e.Keep(o.Disk, o.Paths.Private)
-}
-
-// EndFacts says in a few lines what a run did: how long it worked, what it cost, and what its gates say.
-func EndFacts(s loop.State) []string {
-	facts := []string{fmt.Sprintf("%s, %s of work", counted(s.Iteration, "iteration", "iterations"), (time.Duration(s.ActiveMS) * time.Millisecond).Round(time.Second))}
-	if sp := s.Spent; sp.Runs > 0 {
-		cost := fmt.Sprintf("$%.2f", sp.CostUSD)
-		switch {
-		case sp.UnknownCost == sp.Runs:
-			cost = "cost not known"
-		case sp.UnknownCost > 0:
-			cost = "at least " + cost
-		}
-		facts = append(facts, fmt.Sprintf("%s, %s", counted(sp.Runs, "role run", "role runs"), cost))
-	}
-	var gates []string
-	for _, g := range NamedGates(s.Gates) {
-		gates = append(gates, g[0]+": "+g[1])
-	}
-	if len(gates) > 0 {
-		facts = append(facts, strings.Join(gates, ", "))
-	}
-	if n := len(s.Recoveries.Recent); n > 0 {
-		last := s.Recoveries.Recent[n-1]
-		facts = append(facts, fmt.Sprintf("%s, the last: %s, %s", counted(s.Recoveries.Proposed, "recovery", "recoveries"), text.Display(last.Command), last.Outcome))
-	}
-	return facts
 }
 
 // patience returns how long a question waits for an answer.

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/superloop/superloop/internal/door"
+	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/loop/worktree"
@@ -125,6 +126,11 @@ func (t *Tree) First(ctx context.Context) (string, error) {
 	t.first, t.of, t.last, t.sig, t.known = snap, sig, snap, sig, true
 	if err := snap.Save(t.Disk, t.Paths.Tree(sig)); err != nil {
 		return "", t.Full(err)
+	}
+	if err := t.Full(t.Repo.Keep(ctx, t.Disk, t.Paths.Kept(), snap)); durable.IsFull(err) {
+		return "", err
+	} else if err != nil {
+		t.Log.Warn("superloop diff will not show what uncommitted files held before the loop", zap.Error(err))
 	}
 	dirty, err := t.Repo.Dirty(ctx)
 	if err != nil {

@@ -93,6 +93,10 @@ func repoID(root string) (string, error) {
 	return hex.EncodeToString(sum[:8]), nil
 }
 
+// OwnTree is the work tree of a loop that has one of its own (git.worktree), and OwnBranch the branch in it.
+func (p Paths) OwnTree() string   { return filepath.Join(p.Super, "worktrees", filepath.Base(p.Loop)) }
+func (p Paths) OwnBranch() string { return "superloop/" + filepath.Base(p.Loop) }
+
 // Rel returns a path as events have it: relative to the repository and with slashes.
 func (p Paths) Rel(path string) string {
 	if rel, err := filepath.Rel(p.Repo, path); err == nil {
@@ -107,6 +111,7 @@ func (p Paths) Logs(iteration int) string {
 	return p.File(filepath.Join("logs", "iter-"+strconv.Itoa(iteration)))
 }
 func (p Paths) Events() string    { return p.File("events.jsonl") } // the journal
+func (p Paths) Result() string    { return p.File("result.md") }    // what people read about a run that has ended
 func (p Paths) Proposals() string { return p.File("proposals") }
 func (p Paths) RepoLock() string  { return p.File("lock") }
 
@@ -116,7 +121,8 @@ func (p Paths) Control() string        { return p.private("control") }
 func (p Paths) Trees() string          { return p.private("trees") }
 func (p Paths) Tree(sig string) string { return filepath.Join(p.Trees(), sig) }
 func (p Paths) Baseline() string       { return p.private("baseline.json") }
-func (p Paths) Git() string            { return p.private("git") } // what git takes instead of the repository's configuration
+func (p Paths) Git() string            { return p.private("git") }  // what git takes instead of the repository's configuration
+func (p Paths) Kept() string           { return p.private("kept") } // the uncommitted contents before the first role
 func (p Paths) Commit() string         { return p.private("commit.json") }
 func (p Paths) Repository() string     { return p.private("repository") } // the path of the git directory with which the loop began
 func (p Paths) Questions() string      { return p.private(escalation.Folder) }

@@ -29,6 +29,7 @@ type performers struct {
 	gates      *effects.Gates
 	commits    *effects.Commits
 	snapshots  *effects.Snapshots
+	results    *effects.Results
 }
 
 // equip makes the performers. Some of them keep the repository and the spawner of the time of the call, so takeUp calls
@@ -57,6 +58,7 @@ func (d *driver) equip() {
 	p.tests = &effects.Tests{Host: h, Journal: d, Tree: p.tree, Learner: p.recoveries}
 	p.gates = &effects.Gates{Host: h, Tree: p.tree}
 	p.commits = &effects.Commits{Host: h, Tree: p.tree}
+	p.results = &effects.Results{Host: h}
 	p.roles = &effects.Roles{Host: h, Journal: d, Runners: p.runners, Turns: turns, Snapshots: p.snapshots, Tree: p.tree, Proposals: p.recoveries, Failures: p.failures,
 		Prompts: &effects.Prompts{Host: h, Tree: p.tree, Rules: policies.InForce}}
 }

@@ -281,7 +281,7 @@ func (d *driver) enterWorktree(ctx context.Context) error {
 	if !d.loop.Git.Worktree {
 		return nil
 	}
-	dir := filepath.Join(d.paths.Super, "worktrees")
+	dir := filepath.Dir(d.paths.OwnTree())
 	if err := d.o.Disk.MkdirAll("worktree", dir, 0o755); err != nil {
 		return d.host.Full(err)
 	}
@@ -291,7 +291,7 @@ func (d *driver) enterWorktree(ctx context.Context) error {
 			return d.host.Full(err)
 		}
 	}
-	repo, err := d.repo.AddWorktree(ctx, filepath.Join(dir, d.o.LoopID), "superloop/"+d.o.LoopID)
+	repo, err := d.repo.AddWorktree(ctx, d.paths.OwnTree(), d.paths.OwnBranch())
 	if err != nil {
 		return fmt.Errorf("making the loop's own work tree: %w", err)
 	}

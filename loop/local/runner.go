@@ -271,7 +271,11 @@ func (d *driver) end() error {
 			return err
 		}
 	}
-	if err := d.host.Full(d.outbox.LoopEnded(d.state)); err != nil {
+	facts, err := d.results.Write(context.Background(), d.state)
+	if err != nil {
+		return err
+	}
+	if err := d.host.Full(d.outbox.LoopEnded(d.state, facts)); err != nil {
 		return err
 	}
 	return d.settle()

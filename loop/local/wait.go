@@ -251,6 +251,13 @@ func Cancel(ctx context.Context, o Options) error {
 	if err := d.stopCancelled(); err != nil {
 		return err
 	}
+	facts, err := d.results.Write(ctx, d.state)
+	if err == nil {
+		err = d.host.Full(d.outbox.LoopEnded(d.state, facts))
+	}
+	if err != nil {
+		return err
+	}
 	if err := d.settle(); err != nil {
 		return err
 	}
