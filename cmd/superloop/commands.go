@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
+	"github.com/superloop/superloop/cmd/superloop/internal/screen"
 	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/schemas"
@@ -311,6 +312,21 @@ func columns(f *os.File) int {
 		return int(ws.Col)
 	}
 	return 80
+}
+
+// form returns the form in which a verb writes to a stream: with the colour that --color asks for, wrapped if the stream
+// is a terminal.
+func (a *app) form(c *cli.Context, stream io.Writer) (screen.Form, error) {
+	var f screen.Form
+	tty := ttyOf(stream)
+	if tty != nil {
+		f.Columns = func() int { return columns(tty) }
+	}
+	var err error
+	if f.Colour, err = screen.Colour(c.String("color"), tty != nil, a.env); err != nil {
+		return f, failf(exitUsage, typed(c)+" --color never", "%w", err)
+	}
+	return f, nil
 }
 
 // typed returns the verb as an operator types it, with the program and the parent verb: "superloop config diff".

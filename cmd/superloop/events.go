@@ -76,6 +76,10 @@ func (a *app) events(c *cli.Context) error {
 			f.run = last[0].RunID
 		}
 	}
+	form, err := a.form(c, a.stdout)
+	if err != nil {
+		return err
+	}
 	show := func(ev journal.Event) error {
 		if !f.pass(ev) {
 			return nil
@@ -87,9 +91,9 @@ func (a *app) events(c *cli.Context) error {
 			}
 			return err
 		}
-		_, err := fmt.Fprintf(a.stdout, "%6d %s %3d  %-20s %s\n", ev.Seq, ev.Timestamp.Local().Format("01-02 15:04:05.000"),
+		line := fmt.Sprintf("%6d %s %3d  %-20s %s", ev.Seq, ev.Timestamp.Local().Format("01-02 15:04:05.000"),
 			ev.Iteration, ev.Event, render.DescribeFor(ev, a.here))
-		return err
+		return form.Print(a.stdout, render.ToneOf(ev), line, 32) // below the name of the event
 	}
 	from := c.Int64("from")
 	if n := c.Int("tail"); n > 0 {

@@ -20,6 +20,7 @@ import (
 	"github.com/superloop/superloop/cmd/superloop/internal/doctor"
 	"github.com/superloop/superloop/cmd/superloop/internal/metrics"
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
+	"github.com/superloop/superloop/cmd/superloop/internal/screen"
 	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/loop"
@@ -148,7 +149,10 @@ func lookPath(env func(string) string) func(string) (string, error) {
 }
 
 func (a *app) runLoop(c *cli.Context, desk *clickDesk, repo string, cfg *config.Config, id string) error {
-	progress := a.progress(c.Bool("json"))
+	progress, err := a.progress(c)
+	if err != nil {
+		return err
+	}
 	defer progress.Close()
 	if !c.Bool("json") {
 		desk.speak(progress.Talk)
@@ -163,7 +167,7 @@ func (a *app) runLoop(c *cli.Context, desk *clickDesk, repo string, cfg *config.
 	if err != nil {
 		return err
 	}
-	return a.verdict(c.Context, s, cfg, repo, c.Bool("json"))
+	return a.verdict(c, s, cfg, repo)
 }
 
 // options returns the options with which every verb starts a supervisor.
@@ -174,14 +178,17 @@ func (a *app) options(c *cli.Context, repo string, cfg *config.Config, id string
 
 // progress chooses how a run is shown: as JSON lines on stdout, or as text on stderr. On a terminal the last line of
 // the text always says what runs now.
-func (a *app) progress(asJSON bool) render.Progress {
-	if asJSON {
-		return render.NewJSONL(a.stdout)
+func (a *app) progress(c *cli.Context) (render.Progress, error) {
+	form, err := a.form(c, a.stderr)
+	switch {
+	case err != nil:
+		return nil, err
+	case c.Bool("json"):
+		return render.NewJSONL(a.stdout), nil
+	case ttyOf(a.stderr) != nil && a.env("TERM") != "dumb" && a.env("CI") == "":
+		return render.NewLive(a.stderr, form, a.here), nil
 	}
-	if f := ttyOf(a.stderr); f != nil && a.env("TERM") != "dumb" && a.env("CI") == "" {
-		return render.NewLive(a.stderr, func() int { return columns(f) }, a.here)
-	}
-	return render.NewLines(a.stderr, a.here)
+	return render.NewLines(a.stderr, form, a.here), nil
 }
 
 // logger returns the supervisor's own log, which --verbose prints to stderr. It is for operators who build superloop or
@@ -197,16 +204,20 @@ func (a *app) logger(verbose bool) *zap.Logger {
 
 // verdict prints the status of the loop after a run and the command to type next. It returns the exit code for this
 // status.
-func (a *app) verdict(ctx context.Context, s loop.State, cfg *config.Config, repo string, asJSON bool) error {
+func (a *app) verdict(c *cli.Context, s loop.State, cfg *config.Config, repo string) error {
 	talk := a.stdout
-	if asJSON {
+	form, err := a.form(c, talk)
+	switch {
+	case err != nil:
+		return err
+	case c.Bool("json"):
 		talk = io.Discard
 	}
 	flags := " --loop " + s.LoopID
 	say := func(code int, what, next string) error {
-		fmt.Fprintf(talk, "%s: %s\n", s.LoopID, what)
+		_ = form.Print(talk, render.StatusTone(s.Status), s.LoopID+": "+what, 2)
 		if next != "" {
-			fmt.Fprintf(talk, "next: %s\n", a.here(next))
+			_ = form.Print(talk, screen.Strong, "next: "+a.here(next), 6)
 		}
 		if code == exitOK {
 			return nil
@@ -214,7 +225,7 @@ func (a *app) verdict(ctx context.Context, s loop.State, cfg *config.Config, rep
 		return silent(code)
 	}
 	detail := cmp.Or(s.Detail, s.Reason)
-	if sig, ok := errors.AsType[errSignal](context.Cause(ctx)); ok && !s.Status.Ended() {
+	if sig, ok := errors.AsType[errSignal](context.Cause(c.Context)); ok && !s.Status.Ended() {
 		what, still := "paused by "+sig.Error()+", the state is kept", map[loop.Status]string{loop.AwaitingApproval: "waiting for approval",
 			loop.AwaitingHuman: "waiting for an operator: " + detail, loop.RateLimited: "limited: " + detail}[s.Status]
 		if still != "" {
