@@ -152,6 +152,25 @@ func Follow(ctx context.Context, newest func() (string, error), file string, ope
 	}
 }
 
+// latest returns what Newest returns for every role and iteration. It looks at the logs of the last iteration first, and
+// at all of them only if that has none.
+func latest(p layout.Paths) (string, error) {
+	dirs, err := os.ReadDir(p.File("logs"))
+	last := 0
+	for _, d := range dirs {
+		n, _ := strconv.Atoi(strings.TrimPrefix(d.Name(), "iter-")) // 0 for another name
+		last = max(last, n)
+	}
+	if err != nil {
+		return "", err
+	}
+	file, err := Newest(p, "", last)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Newest(p, "", 0)
+	}
+	return file, err
+}
+
 // recent is how much of a log that exists already Live reads, in bytes.
 const recent = 256 << 10
 
@@ -167,7 +186,7 @@ type Live struct {
 // items belong to another log than those of the last look, or to one that was begun anew. Of a log that is longer than
 // 256 KiB at the first look, Look leaves the beginning out. file is "" if there is no log.
 func (l *Live) Look() (file string, fresh bool, items []item.Item, err error) {
-	newest, err := Newest(l.Paths, "", 0)
+	newest, err := latest(l.Paths)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", false, nil, nil
 	}
