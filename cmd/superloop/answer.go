@@ -62,10 +62,17 @@ type asked struct {
 
 // question reads the question of the loop that --loop names, or of the repository's only loop.
 func (a *app) question(c *cli.Context) (q asked, err error) {
-	if q.place, err = a.theLoop(c); err == nil {
-		q.store = a.questions(q.place)
-		q.rec, err = a.presentQuestion(c.Context, q)
+	p, err := a.theLoop(c)
+	if err != nil {
+		return q, err
 	}
+	return a.questionIn(c.Context, p)
+}
+
+// questionIn reads the question of a loop.
+func (a *app) questionIn(ctx context.Context, p place) (q asked, err error) {
+	q.place, q.store = p, a.questions(p)
+	q.rec, err = a.presentQuestion(ctx, q)
 	return q, err
 }
 
@@ -86,16 +93,25 @@ func byProcess(user string) escalation.By {
 
 // submit records an answer, then adds the command of list (nil: none) to auto_approve, and prints what the answer does.
 func (a *app) submit(c *cli.Context, q asked, req escalation.AnswerRequest, list *remembering) error {
-	rec, err := q.store.Answer(c.Context, req)
+	rec, said, err := a.record(c.Context, q, req)
 	if err != nil {
-		return a.notAnswered(q, err)
+		return err
 	}
 	if list != nil {
 		if err := a.remember(list, req.By.User); err != nil {
 			return failf(exitFailed, "", "the command is approved and runs once; it was not remembered: %w", err)
 		}
 	}
-	return a.told(c, rec, "%s: %s\n%s", q.id, answerText(rec), a.takenUp(q.place, "the answer"))
+	return a.told(c, rec, "%s", said)
+}
+
+// record records an answer and returns what it does.
+func (a *app) record(ctx context.Context, q asked, req escalation.AnswerRequest) (escalation.Record, string, error) {
+	rec, err := q.store.Answer(ctx, req)
+	if err != nil {
+		return rec, "", a.notAnswered(q, err)
+	}
+	return rec, fmt.Sprintf("%s: %s\n%s", q.id, answerText(rec), a.takenUp(q.place, "the answer")), nil
 }
 
 // askPatience bounds the time between the moment in which a loop announces a question and the moment in which the
@@ -270,16 +286,28 @@ func (a *app) judgeEdit(c *cli.Context, rec escalation.Record, text string) (rec
 const cancelPatience = 30 * time.Second
 
 func (a *app) cancel(c *cli.Context) error {
-	p, view, err := a.waitingLoop(c)
+	p, err := a.theLoop(c)
 	if err != nil {
 		return err
+	}
+	in, said, err := a.cancelLoop(c, p)
+	if err != nil {
+		return err
+	}
+	return a.told(c, map[string]any{"loop_id": p.id, "status": loop.Cancelled, "by": in.By}, "%s", said)
+}
+
+// cancelLoop ends a loop and returns what that means.
+func (a *app) cancelLoop(c *cli.Context, p place) (in control.Intent, said string, err error) {
+	view, err := viewOf(p)
+	if err != nil {
+		return in, "", err
 	}
 	if view.Status.Ended() {
-		return failf(exitNothing, "superloop run --loop "+p.id, "loop %s has ended already: %s", p.id, view.Status)
+		return in, "", failf(exitNothing, "superloop run --loop "+p.id, "loop %s has ended already: %s", p.id, view.Status)
 	}
-	in, err := a.wish(c, p, control.IntentCancel, view)
-	if err != nil {
-		return err
+	if in, err = a.wish(c, p, control.IntentCancel, view); err != nil {
+		return in, "", err
 	}
 	if _, alive := a.supervisor(p.Paths); alive {
 		err = awaitCancel(c.Context, p, in.ID)
@@ -288,11 +316,7 @@ func (a *app) cancel(c *cli.Context) error {
 	} else { // no supervisor runs the loop: this process supervises it until it is cancelled
 		err = local.Cancel(c.Context, a.options(c, repo, cfg, p.id))
 	}
-	if err != nil {
-		return err
-	}
-	return a.told(c, map[string]any{"loop_id": p.id, "status": loop.Cancelled, "by": in.By},
-		"%[1]s: cancelled by %[2]s\nnext: superloop run --loop %[1]s   (goes on where it stood; --fresh starts anew)\n", p.id, in.By)
+	return in, fmt.Sprintf("%[1]s: cancelled by %[2]s\nnext: superloop run --loop %[1]s   (goes on where it stood; --fresh starts anew)\n", p.id, in.By), err
 }
 
 // awaitCancel follows the journal until the supervisor has carried out the intent, for cancelPatience at most.
@@ -316,19 +340,31 @@ func awaitCancel(ctx context.Context, p place, intent string) error {
 }
 
 func (a *app) kick(c *cli.Context) error {
-	p, view, err := a.waitingLoop(c)
+	p, err := a.theLoop(c)
 	if err != nil {
 		return err
+	}
+	in, said, err := a.kickLoop(c, p)
+	if err != nil {
+		return err
+	}
+	return a.told(c, in, "%s", said)
+}
+
+// kickLoop makes a waiting loop try again and returns what that means.
+func (a *app) kickLoop(c *cli.Context, p place) (in control.Intent, said string, err error) {
+	view, err := viewOf(p)
+	if err != nil {
+		return in, "", err
 	}
 	state := loop.State{Status: view.Status, RunID: view.RunID, Pending: view.Pending, Human: view.Human}
 	if err := loop.Check(state, loop.Decision{Kind: loop.DecideRetryNow, RunID: view.RunID}); err != nil {
-		return failf(exitNothing, "superloop status --loop "+p.id, "loop %s does not wait, it is %s", p.id, view.Status)
+		return in, "", failf(exitNothing, "superloop status --loop "+p.id, "loop %s does not wait, it is %s", p.id, view.Status)
 	}
-	in, err := a.wish(c, p, control.IntentKick, view)
-	if err != nil {
-		return err
+	if in, err = a.wish(c, p, control.IntentKick, view); err != nil {
+		return in, "", err
 	}
-	return a.told(c, in, "%s: kicked by %s, %s is tried again\n%s", p.id, in.By, view.Pending.Role, a.takenUp(p, "it"))
+	return in, fmt.Sprintf("%s: kicked by %s, %s is tried again\n%s", p.id, in.By, view.Pending.Role, a.takenUp(p, "it")), nil
 }
 
 // wish writes a control intent (a kick or a cancellation) for the supervisor of a loop, the present one or the next.
@@ -339,15 +375,11 @@ func (a *app) wish(c *cli.Context, p place, kind string, view loop.View) (contro
 	return in, control.Submit(a.disk, p.Paths, in)
 }
 
-// waitingLoop returns the loop of --loop, or the only one, and its state.json. It fails if the loop has not run yet.
-func (a *app) waitingLoop(c *cli.Context) (place, loop.View, error) {
-	p, err := a.theLoop(c)
-	if err != nil {
-		return p, loop.View{}, err
-	}
+// viewOf returns the state.json of a loop. It fails if the loop has not run yet.
+func viewOf(p place) (loop.View, error) {
 	view, err := local.ReadView(p.Paths)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = hasNotRun(p.id)
 	}
-	return p, view, err
+	return view, err
 }

@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
+	"github.com/superloop/superloop/cmd/superloop/internal/screen"
 	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/schemas"
@@ -46,7 +47,7 @@ func (a *app) commands() []*cli.Command {
 	actions := map[string]cli.ActionFunc{
 		"demo": a.demo, "doctor": a.doctor, "preflight": a.checks, "runner-smoke": a.smokeRunners, "selftest": a.selftest,
 		"__agent": a.playAgent, "__complete": a.complete,
-		"init": a.init, "run": a.run, "status": a.status, "list": a.list, "events": a.events, "logs": a.logs, "stats": a.stats,
+		"init": a.init, "run": a.run, "status": a.status, "list": a.list, "events": a.events, "logs": a.logs, "watch": a.watch, "stats": a.stats,
 		"runners": a.runners, "validate": a.validate, "classify": a.classifyFailure, "fix": a.byOperator(a.fix), "learn": a.byOperator(a.learn), "verify": a.verifyTool,
 		"diff": a.diff, "report": a.reportPage, "merge": a.byOperator(a.merge), "pr": a.byOperator(a.pullRequest),
 		"inbox": a.inbox, "undo": a.undo, "kick": a.byOperator(a.kick), "cancel": a.byOperator(a.cancel),
@@ -312,6 +313,21 @@ func columns(f *os.File) int {
 		return int(ws.Col)
 	}
 	return 80
+}
+
+// form returns the form in which a verb writes to a stream: with the colour that --color asks for, wrapped if the stream
+// is a terminal.
+func (a *app) form(c *cli.Context, stream io.Writer) (screen.Form, error) {
+	var f screen.Form
+	tty := ttyOf(stream)
+	if tty != nil {
+		f.Columns = func() int { return columns(tty) }
+	}
+	var err error
+	if f.Colour, err = screen.Colour(c.String("color"), tty != nil, a.env); err != nil {
+		return f, failf(exitUsage, typed(c)+" --color never", "%w", err)
+	}
+	return f, nil
 }
 
 // typed returns the verb as an operator types it, with the program and the parent verb: "superloop config diff".

@@ -61,7 +61,10 @@ Its build is broken by what is installed. No agent is allowed to mend that.
 	if err != nil {
 		return err
 	}
-	progress := a.progress(c.Bool("json"))
+	progress, err := a.progress(c)
+	if err != nil {
+		return err
+	}
 	o := a.options(c, dir, cfg, demo.LoopID)
 	o.Observer = progress
 	if !o.ExitOnEscalation {
@@ -78,7 +81,7 @@ Its build is broken by what is installed. No agent is allowed to mend that.
 	case err != nil:
 		return err
 	case s.Status != loop.Completed:
-		return a.verdict(c.Context, s, dir, c.Bool("json"))
+		return a.verdict(c, s, dir)
 	case c.Bool("json"):
 		return nil
 	}

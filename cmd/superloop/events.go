@@ -6,21 +6,18 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path"
-	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/superloop/superloop/cmd/superloop/internal/logs"
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
-	"github.com/superloop/superloop/internal/door"
+	"github.com/superloop/superloop/cmd/superloop/internal/screen"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop/journal"
-	"github.com/superloop/superloop/loop/layout"
+	"github.com/superloop/superloop/roles/agent/item"
 )
 
 // filter selects the events that superloop events prints.
@@ -76,6 +73,10 @@ func (a *app) events(c *cli.Context) error {
 			f.run = last[0].RunID
 		}
 	}
+	form, err := a.form(c, a.stdout)
+	if err != nil {
+		return err
+	}
 	show := func(ev journal.Event) error {
 		if !f.pass(ev) {
 			return nil
@@ -87,9 +88,9 @@ func (a *app) events(c *cli.Context) error {
 			}
 			return err
 		}
-		_, err := fmt.Fprintf(a.stdout, "%6d %s %3d  %-20s %s\n", ev.Seq, ev.Timestamp.Local().Format("01-02 15:04:05.000"),
+		line := fmt.Sprintf("%6d %s %3d  %-20s %s", ev.Seq, ev.Timestamp.Local().Format("01-02 15:04:05.000"),
 			ev.Iteration, ev.Event, render.DescribeFor(ev, a.here))
-		return err
+		return form.Print(a.stdout, render.ToneOf(ev), line, 32) // below the name of the event
 	}
 	from := c.Int64("from")
 	if n := c.Int("tail"); n > 0 {
@@ -142,7 +143,11 @@ func (a *app) logs(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	newest := func() (string, error) { return newestLog(p.Paths, c.String("role"), c.Int("iteration")) }
+	form, err := a.form(c, a.stdout)
+	if err != nil {
+		return err
+	}
+	newest := func() (string, error) { return logs.Newest(p.Paths, c.String("role"), c.Int("iteration")) }
 	file, err := newest()
 	none := errors.Is(err, fs.ErrNotExist)
 	switch {
@@ -153,94 +158,32 @@ func (a *app) logs(c *cli.Context) error {
 	case c.Bool("path"):
 		_, err = fmt.Fprintln(a.stdout, file)
 		return err
-	case !c.Bool("follow"):
-		return a.copyFrom(file, new(int64))
+	case c.Bool("follow"):
+		return logs.Follow(c.Context, newest, file, func(log string) io.WriteCloser {
+			if log != file {
+				fmt.Fprintf(a.stderr, "==> %s\n", log)
+			}
+			file = log
+			return a.logWriter(c, form, log)
+		})
 	}
-	return a.followLogs(c.Context, newest, file)
+	to := a.logWriter(c, form, file)
+	return errors.Join((&logs.Tail{File: file}).Copy(to, nil), to.Close())
 }
 
-// newestLog returns the log that was written to last among those of role and iteration. "" stands for every role, 0 for
-// every iteration. It returns fs.ErrNotExist if there is no such log.
-func newestLog(p layout.Paths, role string, iteration int) (string, error) {
-	if role == "tests" && iteration == 0 {
-		file := p.File("test-output.txt")
-		_, err := os.Stat(file)
-		return file, err
+// logWriter returns a writer that prints a log: as items, or with --raw as it is.
+func (a *app) logWriter(c *cli.Context, form screen.Form, file string) io.WriteCloser {
+	if c.Bool("raw") {
+		return struct {
+			io.Writer
+			io.Closer
+		}{a.stdout, io.NopCloser(nil)}
 	}
-	dirs, err := os.ReadDir(p.File("logs"))
-	if err != nil {
-		return "", err
-	}
-	best, at := "", time.Time{}
-	for _, d := range dirs {
-		n, err := strconv.Atoi(strings.TrimPrefix(d.Name(), "iter-"))
-		if err != nil || (iteration > 0 && n != iteration) {
-			continue
+	return logs.Items(file, func(it item.Item) error { return render.PrintItem(a.stdout, form, it) }, func(skipped int64) {
+		if skipped > 0 {
+			fmt.Fprintf(a.stderr, "(%s left out that tell nothing of what the agent does; --raw prints everything)\n", render.Number(int(skipped), "event"))
 		}
-		files, err := os.ReadDir(p.Logs(n))
-		if err != nil {
-			return "", err
-		}
-		for _, f := range files {
-			name := f.Name()
-			if !strings.HasSuffix(name, ".log") || (role != "" && name != role+".log" && !strings.HasPrefix(name, role+".")) {
-				continue
-			}
-			if info, err := f.Info(); err == nil && !info.ModTime().Before(at) {
-				best, at = filepath.Join(p.Logs(n), name), info.ModTime()
-			}
-		}
-	}
-	if best == "" {
-		return "", fs.ErrNotExist
-	}
-	return best, nil
-}
-
-// copyFrom prints a file from offset *at to its end and moves *at there. A file that is shorter than *at was begun
-// anew, so copyFrom prints all of it.
-func (a *app) copyFrom(file string, at *int64) error {
-	f, _, err := door.Open(file)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err == nil && info.Size() < *at {
-		*at = 0
-	}
-	if *at > 0 {
-		if _, err := f.Seek(*at, io.SeekStart); err != nil {
-			return err
-		}
-	}
-	n, err := io.Copy(a.stdout, f)
-	*at += n
-	return err
-}
-
-// followLogs prints what agents append to the newest log until ctx ends, and changes to the next log when another role
-// begins. It polls four times a second, because a log grows many times a second.
-func (a *app) followLogs(ctx context.Context, newest func() (string, error), file string) error {
-	tick := time.NewTicker(250 * time.Millisecond)
-	defer tick.Stop()
-	var at int64
-	for {
-		if file != "" {
-			if err := a.copyFrom(file, &at); err != nil {
-				return err
-			}
-		}
-		if next, err := newest(); err == nil && next != file {
-			file, at = next, 0
-			fmt.Fprintf(a.stderr, "==> %s\n", file)
-			continue
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
+	})
 }
 
 func (a *app) list(c *cli.Context) error {

@@ -19,6 +19,7 @@ import (
 	"github.com/superloop/superloop/cmd/superloop/internal/dryrun"
 	"github.com/superloop/superloop/cmd/superloop/internal/metrics"
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
+	"github.com/superloop/superloop/cmd/superloop/internal/screen"
 	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/loop"
@@ -153,7 +154,10 @@ func lookPath(env func(string) string) func(string) (string, error) {
 }
 
 func (a *app) runLoop(c *cli.Context, desk *clickDesk, repo string, cfg *config.Config, id string) error {
-	progress := a.progress(c.Bool("json"))
+	progress, err := a.progress(c)
+	if err != nil {
+		return err
+	}
 	defer progress.Close()
 	if !c.Bool("json") {
 		desk.speak(progress.Talk)
@@ -168,7 +172,7 @@ func (a *app) runLoop(c *cli.Context, desk *clickDesk, repo string, cfg *config.
 	if err != nil {
 		return err
 	}
-	return a.verdict(c.Context, s, repo, c.Bool("json"))
+	return a.verdict(c, s, repo)
 }
 
 // options returns the options with which every verb starts a supervisor.
@@ -179,14 +183,17 @@ func (a *app) options(c *cli.Context, repo string, cfg *config.Config, id string
 
 // progress chooses how a run is shown: as JSON lines on stdout, or as text on stderr. On a terminal the last line of
 // the text always says what runs now.
-func (a *app) progress(asJSON bool) render.Progress {
-	if asJSON {
-		return render.NewJSONL(a.stdout)
+func (a *app) progress(c *cli.Context) (render.Progress, error) {
+	form, err := a.form(c, a.stderr)
+	switch {
+	case err != nil:
+		return nil, err
+	case c.Bool("json"):
+		return render.NewJSONL(a.stdout), nil
+	case ttyOf(a.stderr) != nil && a.env("TERM") != "dumb" && a.env("CI") == "":
+		return render.NewLive(a.stderr, form, a.here), nil
 	}
-	if f := ttyOf(a.stderr); f != nil && a.env("TERM") != "dumb" && a.env("CI") == "" {
-		return render.NewLive(a.stderr, func() int { return columns(f) }, a.here)
-	}
-	return render.NewLines(a.stderr, a.here)
+	return render.NewLines(a.stderr, form, a.here), nil
 }
 
 // logger returns the supervisor's own log, which --verbose prints to stderr. It is for operators who build superloop or
@@ -202,19 +209,23 @@ func (a *app) logger(verbose bool) *zap.Logger {
 
 // verdict prints the status of the loop after a run and the command to type next. It returns the exit code for this
 // status.
-func (a *app) verdict(ctx context.Context, s loop.State, repo string, asJSON bool) error {
-	code, what := outcome(ctx, s)
-	if !asJSON {
+func (a *app) verdict(c *cli.Context, s loop.State, repo string) error {
+	code, what := outcome(c.Context, s)
+	if !c.Bool("json") {
 		p, err := a.places(repo, s.LoopID)
 		if err != nil {
 			return err
 		}
-		view := loop.ViewOf(s, 0, 0)
-		fmt.Fprintf(a.stdout, "%s: %s\n", s.LoopID, render.Clean(what))
-		if s.Status.Ended() {
-			fmt.Fprintf(a.stdout, "result: %s\n", relTo(repo, loopFile(repo, s.LoopID, "result.md")))
+		form, err := a.form(c, a.stdout)
+		if err != nil {
+			return err
 		}
-		fmt.Fprintf(a.stdout, "next: %s\n", render.Clean(a.next(p[0], view, a.questionOf(p[0], view), false)))
+		view := loop.ViewOf(s, 0, 0)
+		_ = form.Print(a.stdout, render.StatusTone(s.Status), s.LoopID+": "+what, 2)
+		if s.Status.Ended() {
+			_ = form.Print(a.stdout, screen.Normal, "result: "+relTo(repo, loopFile(repo, s.LoopID, "result.md")), 8)
+		}
+		_ = form.Print(a.stdout, screen.Strong, "next: "+a.next(p[0], view, a.questionOf(p[0], view), false), 6)
 	}
 	if code == exitOK {
 		return nil

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
+	"github.com/superloop/superloop/cmd/superloop/internal/screen"
 	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/internal/text"
@@ -62,8 +62,12 @@ func (a *app) status(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	form, err := a.form(c, a.stdout)
+	if err != nil {
+		return err
+	}
 	if c.Bool("watch") {
-		return a.watchStatus(c, loops)
+		return a.watchStatus(c, loops, form)
 	}
 	all, err := a.standings(loops)
 	if err != nil {
@@ -76,7 +80,7 @@ func (a *app) status(c *cli.Context) error {
 		return render.JSON(a.stdout, map[string]any{"loops": all})
 	}
 	for _, s := range all {
-		printStanding(a.stdout, s, time.Now())
+		summary(s, time.Now()).Print(a.stdout, form)
 	}
 	return nil
 }
@@ -140,15 +144,16 @@ func (a *app) next(p place, v loop.View, q *openQuestion, supervised bool) strin
 	return a.here(m.Command(v, loop.Typing{Branch: branch, Config: relTo(p.Repo, configFile(p.Repo)), By: by}))
 }
 
-func printStanding(w io.Writer, s standing, now time.Time) {
-	at := ", has not run yet"
+// summary returns what an operator reads about a loop.
+func summary(s standing, now time.Time) render.Standing {
+	out := render.Standing{Loop: s.LoopID, Status: s.Status, Where: ", has not run yet", Question: s.Question != nil && s.Question.State == string(escalation.Pending)}
 	if s.Status != loop.Pending {
-		at = where(s, now)
+		out.Where = where(s, now)
 	}
-	fmt.Fprintf(w, "%s: %s%s\n", s.LoopID, s.Status, at)
 	line := func(name, value string) {
 		if value != "" {
-			fmt.Fprintf(w, "  %-11s %s\n", name, render.Clean(value))
+			tone := map[string]screen.Tone{"because": render.StatusTone(s.Status), "next": screen.Strong}[name]
+			out.Facts = append(out.Facts, render.Fact{Name: name, Value: value, Tone: tone})
 		}
 	}
 	line("because", cmp.Or(s.Detail, s.Reason))
@@ -174,6 +179,7 @@ func printStanding(w io.Writer, s standing, now time.Time) {
 		line("supervisor", "none is alive; nothing is lost, the next run goes on")
 	}
 	line("next", s.Next)
+	return out
 }
 
 func where(s standing, now time.Time) string {
@@ -238,7 +244,7 @@ func gatesLine(v loop.View) string {
 
 // watchStatus prints the loops again whenever their state changes, until no supervisor runs them. On a terminal it also
 // prints them each second, because the durations grow.
-func (a *app) watchStatus(c *cli.Context, loops []place) error {
+func (a *app) watchStatus(c *cli.Context, loops []place, form screen.Form) error {
 	tty := ttyOf(a.stdout) != nil
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
@@ -264,7 +270,7 @@ func (a *app) watchStatus(c *cli.Context, loops []place) error {
 			if !tty {
 				at = s.UpdatedAt // a pipe gets a block per change, not per second
 			}
-			printStanding(&b, s, at)
+			summary(s, at).Print(&b, form)
 		}
 		if b.String() != last {
 			last = b.String()

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -23,14 +24,19 @@ func (a *app) taking(c *cli.Context) (*take.Work, place, error) {
 	if err != nil {
 		return nil, p, err
 	}
+	w, err := a.work(c.Context, p)
+	return w, p, err
+}
+
+// work opens the work of a loop.
+func (a *app) work(ctx context.Context, p place) (*take.Work, error) {
 	var own *bool
 	if cfg, err := a.config(p.Repo); err == nil { // else the work tree that is there decides
 		if l, ok := cfg.Loop(p.id); ok {
 			own = &l.Git.Worktree
 		}
 	}
-	w, err := take.Open(c.Context, take.Work{ID: p.id, Paths: p.Paths, Disk: a.disk, Environ: os.Environ(), Say: a.stdout}, own)
-	return w, p, err
+	return take.Open(ctx, take.Work{ID: p.id, Paths: p.Paths, Disk: a.disk, Environ: os.Environ(), Say: a.stdout}, own)
 }
 
 // taken turns the refusal of a verb that takes work into a fault.

@@ -10,6 +10,9 @@ var only = map[string]struct{ packages, why string }{
 	"github.com/urfave/cli/v2":                 {"cmd/...", "flags are the command line's business"},
 	"github.com/slack-go/slack":                {"escalation/slack", "one package knows Slack, so that a move costs a day"},
 	"github.com/santhosh-tekuri/jsonschema/v5": {"schemas", "one package knows the schema library"},
+	"github.com/charmbracelet/bubbletea":       {"cmd/superloop/internal/watch", "one package knows the full screen, and keeps it from asking the terminal in every verb"},
+	"github.com/charmbracelet/lipgloss":        {"cmd/superloop/internal/screen", "one package knows how text gets its form"},
+	"github.com/muesli/termenv":                {"cmd/superloop/internal/screen", "one package knows how text gets its form"},
 	module + "/internal/testkit/mockapi":       {"cmd/superloop/...", "a test double: of the program only doctor --live needs it"},
 	"os/signal":                                {"cmd/..., internal/proc", "signals are taken in main (and by the spawner and the scripted agent, which are mains of their own)"},
 }

@@ -14,6 +14,7 @@ import (
 	"text/template"
 	"time"
 
+	"github.com/superloop/superloop/cmd/superloop/internal/screen"
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop"
@@ -252,6 +253,43 @@ func DescribeFor(ev journal.Event, here func(string) string) string {
 func Quiet(event string) bool {
 	return slices.Contains([]string{"checklist_start", "validation_start", "prerequisites_start", "evidence_start",
 		"iteration_reported", "wait_over", "iteration_end"}, event)
+}
+
+// ToneOf returns the tone of an event's line: of a failure, of a question to an operator, of an end, of an iteration.
+// All other events are Normal, so that these can be seen.
+func ToneOf(ev journal.Event) screen.Tone {
+	var f struct {
+		Status string `json:"status"`
+		Result string `json:"result"`
+	}
+	_ = json.Unmarshal(ev.Fields, &f) // invalid fields count as none
+	switch ev.Event {
+	case "role_failed", "role_timeout", "failure_detected", "recovery_failed", "recovery_invalid", "recovery_denied", "config_rejected", "auto_commit_failed",
+		"effect_lost", "submodule_damaged", "systemic_alert", "preflight_failed", "verify_self_repair_failed", "budget_reached":
+		return screen.Bad
+	case "loop_stop":
+		if s := loop.Status(f.Status); s != loop.Paused && s != loop.Cancelled { // these two an operator wanted
+			return screen.Bad
+		}
+	case "approval_requested", "recovery_escalated", "config_change_held", "escalation_damaged":
+		return screen.Ask
+	case "loop_complete":
+		return screen.Good
+	case "iteration_start":
+		return screen.Strong
+	case "recovery_verified":
+		if f.Result == "verified" {
+			return screen.Good
+		}
+		return screen.Bad
+	}
+	switch {
+	case f.Status == "failed" && strings.HasSuffix(ev.Event, "_end"):
+		return screen.Bad
+	case f.Status == "ok" && strings.HasPrefix(ev.Event, "tests_"):
+		return screen.Good
+	}
+	return screen.Normal
 }
 
 // Role returns the role that an event is about, "" if it is about none.

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/superloop/superloop/cmd/superloop/internal/screen"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/journal"
@@ -29,25 +30,27 @@ type Lines struct {
 	json bool  // print the lines of events.jsonl and nothing else
 	live *live // the terminal's last line; nil in a pipe
 	here func(string) string
+	form screen.Form
 }
 
 // NewJSONL returns a Lines that prints every event to w as events.jsonl holds it.
 func NewJSONL(w io.Writer) *Lines { return &Lines{w: w, json: true} }
 
-// NewLines returns a Lines that prints plain lines to w. here is that of DescribeFor.
-func NewLines(w io.Writer, here func(string) string) *Lines { return &Lines{w: w, here: here} }
+// NewLines returns a Lines that prints lines of a form to w. here is that of DescribeFor.
+func NewLines(w io.Writer, form screen.Form, here func(string) string) *Lines {
+	return &Lines{w: w, form: form, here: here}
+}
 
 // NewLive returns a Lines that prints lines to the terminal w. Below them it keeps a live line that says which step
-// runs, for how long, and what the agent said last. width returns the number of columns. Close ends its goroutine. here is that of DescribeFor.
-func NewLive(w io.Writer, width func() int, here func(string) string) *Lines {
-	l := &Lines{w: w, here: here, live: &live{width: width, stop: make(chan struct{}), done: make(chan struct{})}}
+// runs, for how long, and what the agent said last. Close ends its goroutine. here is that of DescribeFor.
+func NewLive(w io.Writer, form screen.Form, here func(string) string) *Lines {
+	l := &Lines{w: w, form: form, here: here, live: &live{stop: make(chan struct{}), done: make(chan struct{})}}
 	go l.tick()
 	return l
 }
 
 // live holds the content of the live line.
 type live struct {
-	width      func() int
 	what, said string
 	since      time.Time
 	until      time.Time
@@ -76,12 +79,9 @@ func (l *Lines) Event(ev journal.Event, s loop.State) {
 	case ev.Event != "iteration_start" && !strings.HasPrefix(ev.Event, "loop_"):
 		text = "  " + text
 	}
-	l.line(ev.Timestamp, text)
-}
-
-func (l *Lines) line(at time.Time, text string) {
 	l.wipe()
-	fmt.Fprintf(l.w, "%s %s\n", at.Local().Format(time.TimeOnly), text)
+	hang := itemColumn + len(text) - len(strings.TrimLeft(text, " "))
+	_ = l.form.Print(l.w, ToneOf(ev), ev.Timestamp.Local().Format(time.TimeOnly)+" "+text, hang) // a closed pipe does not stop the loop
 	l.draw()
 }
 
@@ -177,7 +177,8 @@ func (l *Lines) draw() {
 	if v.said != "" {
 		text += "  " + v.said
 	}
-	fmt.Fprintf(l.w, "\r\x1b[K%s", Cut(text, max(20, v.width()-1)))
+	width := max(20, l.form.Width()-1)
+	fmt.Fprintf(l.w, "\r\x1b[K%s", strings.TrimRight(screen.Fit(text, width), " "))
 }
 
 // JSON prints v as one indented object.

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/superloop/superloop/cmd/superloop/internal/screen"
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/journal"
@@ -69,7 +70,7 @@ func TestLinesPrintsARun(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			var out bytes.Buffer
-			show(NewLines(&out, asIs), evs, loop.State{Plan: loop.Plan{MaxIterations: tt.most}})
+			show(NewLines(&out, screen.Form{}, asIs), evs, loop.State{Plan: loop.Plan{MaxIterations: tt.most}})
 			var want strings.Builder
 			for _, l := range []struct {
 				at   int
@@ -130,7 +131,7 @@ func (gone) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
 func TestProgressOutlivesItsReader(t *testing.T) {
 	t.Parallel()
 	evs, _ := aRun(t)
-	for _, p := range []Progress{NewLines(gone{}, asIs), NewJSONL(gone{}), NewLive(gone{}, func() int { return 80 }, asIs)} {
+	for _, p := range []Progress{NewLines(gone{}, screen.Form{}, asIs), NewJSONL(gone{}), NewLive(gone{}, screen.Wide(80), asIs)} {
 		show(p, evs, loop.State{})
 	}
 }
@@ -141,7 +142,7 @@ func TestLiveLine(t *testing.T) {
 	t.Parallel()
 	evs, _ := aRun(t)
 	var out bytes.Buffer
-	l := NewLive(&out, func() int { return 60 }, asIs)
+	l := NewLive(&out, screen.Wide(60), asIs)
 	s := loop.State{Status: loop.Running, Begun: true, Pending: &loop.Effect{Kind: loop.RunRole, Role: "planner"}}
 	var all sync.WaitGroup
 	l.Event(evs[2], s)
