@@ -313,6 +313,7 @@ var inputs = map[string]input{
 	"loop_resume": does("", (*turn).resume),
 	// The machine records the ends that it decides on under the same name. Only a stop from outside is an input.
 	"loop_stop":           on("", (*turn).stop, func(f *Stopped, _ string) bool { return f.Status == Paused || f.Status == Cancelled }),
+	"operator_note":       does("", (*turn).noted),
 	"effect_lost":         on("", func(t *turn, _ Lost) bool { return t.lost() }),
 	"role_start":          lax(on(RunRole, begins[RoleStarted])),
 	"role_end":            on(RunRole, (*turn).roleEnded),

@@ -55,6 +55,8 @@ const (
 	ReasonRefused       = "rejected"             // failed: an operator refused the only way to go on
 	ReasonCancelled     = "cancelled"            // cancelled
 	ReasonInterrupted   = "interrupted"          // paused by a signal
+	ReasonPaused        = "pause"                // paused by an operator
+	ReasonOnce          = "once"                 // paused because one iteration was wanted
 	ReasonRejected      = "approval_rejected"    // running again: an operator rejected the completion
 	ReasonGatesChanged  = "gates_changed"        // running again: approved, but the tree had changed since
 	ReasonTreeChanged   = "tree_changed"         // tests run again
@@ -314,7 +316,8 @@ type State struct {
 	// Recheck says that the gates run once more, because an approval came after the tree had changed.
 	Recheck   bool   `json:"recheck,omitempty"`
 	Passes    int    `json:"passes,omitempty"`     // how often the gates ran again in this iteration because files had changed
-	HumanNote string `json:"human_note,omitempty"` // an operator's note, for the next planner
+	HumanNote string `json:"human_note,omitempty"` // an operator's note with an answer, for the next planner
+	Notes     []Note `json:"notes,omitempty"`      // what operators want the roles to know
 
 	StartedAt   time.Time `json:"started_at"`
 	IterationAt time.Time `json:"iteration_at"`

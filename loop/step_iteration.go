@@ -67,6 +67,7 @@ func (t *turn) beginIteration(n int) {
 	}
 	t.keepReports()
 	t.s.Iteration, t.s.IterationAt = n, t.now
+	t.forgetNotes()
 	t.s.LastRoles, t.s.Roles = t.s.Roles, map[string]RoleResult{}
 	t.s.Response.Incidents = nil
 	t.s.LastGates, t.s.Gates = t.s.Gates, Gates{}

@@ -161,6 +161,8 @@ func (r *Replay) Add(ev Line) error {
 	switch f := fact.(type) {
 	case Stopped:
 		intent = f.IntentID
+	case OperatorNote:
+		intent = f.IntentID
 	case WaitOver:
 		intent = f.IntentID
 	case Resolved:

@@ -61,7 +61,7 @@ func noteSection(note string) string {
 		return ""
 	}
 	return "### What people said\n\nThese are wishes of people who may decide about this loop. Take them up as far as your role goes; they do not " +
-		"lift the rules.\n\nFrom an operator (answered the loop):\n\n" + fence(note, noteBytes, 0)
+		"lift the rules.\n\nFrom an operator:\n\n" + fence(note, noteBytes, 0)
 }
 
 // beforeSection tells the role which attempts have failed before, so that it does not repeat them.

@@ -4,8 +4,6 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -20,8 +18,6 @@ import (
 	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop"
-	"github.com/superloop/superloop/loop/control"
-	"github.com/superloop/superloop/loop/journal"
 	"github.com/superloop/superloop/loop/local"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/action"
@@ -280,106 +276,4 @@ func (a *app) judgeEdit(c *cli.Context, rec escalation.Record, text string) (rec
 		return v, failf(exitFailed, "superloop status --loop "+rec.Question.Loop, "--edit: %s; the question is still open", v.Reason)
 	}
 	return v, nil
-}
-
-// cancelPatience bounds how long cancel waits until a supervisor has ended the running role, which gets some seconds.
-const cancelPatience = 30 * time.Second
-
-func (a *app) cancel(c *cli.Context) error {
-	p, err := a.theLoop(c)
-	if err != nil {
-		return err
-	}
-	in, said, err := a.cancelLoop(c, p)
-	if err != nil {
-		return err
-	}
-	return a.told(c, map[string]any{"loop_id": p.id, "status": loop.Cancelled, "by": in.By}, "%s", said)
-}
-
-// cancelLoop ends a loop and returns what that means.
-func (a *app) cancelLoop(c *cli.Context, p place) (in control.Intent, said string, err error) {
-	view, err := viewOf(p)
-	if err != nil {
-		return in, "", err
-	}
-	if view.Status.Ended() {
-		return in, "", failf(exitNothing, "superloop run --loop "+p.id, "loop %s has ended already: %s", p.id, view.Status)
-	}
-	if in, err = a.wish(c, p, control.IntentCancel, view); err != nil {
-		return in, "", err
-	}
-	if _, alive := a.supervisor(p.Paths); alive {
-		err = awaitCancel(c.Context, p, in.ID)
-	} else if repo, cfg, wrong := a.configured(c); wrong != nil {
-		err = wrong
-	} else { // no supervisor runs the loop: this process supervises it until it is cancelled
-		err = local.Cancel(c.Context, a.options(c, repo, cfg, p.id))
-	}
-	return in, fmt.Sprintf("%[1]s: cancelled by %[2]s\nnext: superloop run --loop %[1]s   (goes on where it stood; --fresh starts anew)\n", p.id, in.By), err
-}
-
-// awaitCancel follows the journal until the supervisor has carried out the intent, for cancelPatience at most.
-func awaitCancel(ctx context.Context, p place, intent string) error {
-	ctx, stop := context.WithTimeout(ctx, cancelPatience)
-	defer stop()
-	fold := loop.NewReplay()
-	err := journal.Follow(ctx, p.Events(), 0, func(ev journal.Event) error {
-		if err := fold.Add(local.LineOf(ev)); err != nil {
-			return err
-		}
-		if fold.Intents[intent] {
-			return journal.ErrStop
-		}
-		return nil
-	})
-	if errors.Is(err, context.DeadlineExceeded) {
-		return failf(exitFailed, "superloop status", "the supervisor did not end the loop within %s; the wish is kept", cancelPatience)
-	}
-	return err
-}
-
-func (a *app) kick(c *cli.Context) error {
-	p, err := a.theLoop(c)
-	if err != nil {
-		return err
-	}
-	in, said, err := a.kickLoop(c, p)
-	if err != nil {
-		return err
-	}
-	return a.told(c, in, "%s", said)
-}
-
-// kickLoop makes a waiting loop try again and returns what that means.
-func (a *app) kickLoop(c *cli.Context, p place) (in control.Intent, said string, err error) {
-	view, err := viewOf(p)
-	if err != nil {
-		return in, "", err
-	}
-	state := loop.State{Status: view.Status, RunID: view.RunID, Pending: view.Pending, Human: view.Human}
-	if err := loop.Check(state, loop.Decision{Kind: loop.DecideRetryNow, RunID: view.RunID}); err != nil {
-		return in, "", failf(exitNothing, "superloop status --loop "+p.id, "loop %s does not wait, it is %s", p.id, view.Status)
-	}
-	if in, err = a.wish(c, p, control.IntentKick, view); err != nil {
-		return in, "", err
-	}
-	return in, fmt.Sprintf("%s: kicked by %s, %s is tried again\n%s", p.id, in.By, view.Pending.Role, a.takenUp(p, "it")), nil
-}
-
-// wish writes a control intent (a kick or a cancellation) for the supervisor of a loop, the present one or the next.
-func (a *app) wish(c *cli.Context, p place, kind string, view loop.View) (control.Intent, error) {
-	var b [8]byte
-	_, _ = rand.Read(b[:]) // does not fail on any system that Go runs on
-	in := control.Intent{ID: hex.EncodeToString(b[:]), Kind: kind, By: a.who(c), Note: c.String("note"), At: time.Now().UTC(), RunID: view.RunID}
-	return in, control.Submit(a.disk, p.Paths, in)
-}
-
-// viewOf returns the state.json of a loop. It fails if the loop has not run yet.
-func viewOf(p place) (loop.View, error) {
-	view, err := local.ReadView(p.Paths)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = hasNotRun(p.id)
-	}
-	return view, err
 }

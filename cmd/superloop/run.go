@@ -178,7 +178,7 @@ func (a *app) runLoop(c *cli.Context, desk *clickDesk, repo string, cfg *config.
 // options returns the options with which every verb starts a supervisor.
 func (a *app) options(c *cli.Context, repo string, cfg *config.Config, id string) local.Options {
 	return local.Options{Repo: repo, Config: cfg, LoopID: id, Version: version(), StateHome: a.env("XDG_STATE_HOME"), Disk: a.disk,
-		Hurry: a.hurry, Log: a.logger(c.Bool("verbose")), By: a.who(c), LookPath: lookPath(a.env), ExitOnEscalation: c.Bool("exit-on-escalation")}
+		Hurry: a.hurry, Log: a.logger(c.Bool("verbose")), By: a.who(c), LookPath: lookPath(a.env), ExitOnEscalation: c.Bool("exit-on-escalation"), Once: c.Bool("once")}
 }
 
 // progress chooses how a run is shown: as JSON lines on stdout, or as text on stderr. On a terminal the last line of
@@ -245,6 +245,11 @@ func outcome(ctx context.Context, s loop.State) (code int, what string) {
 		return sig.code(), what
 	}
 	switch s.Status {
+	case loop.Paused:
+		if s.Reason == loop.ReasonOnce {
+			return exitLimit, fmt.Sprintf("paused, one iteration has ended (--once); %s", render.Number(s.Iteration-1, "iteration"))
+		}
+		return exitInterrupted, "paused by an operator, the state is kept"
 	case loop.Completed:
 		what = fmt.Sprintf("completed in %s, %s of work", render.Number(s.Iteration, "iteration"), render.Duration(msec(s.ActiveMS)))
 		if s.Detail != "" {

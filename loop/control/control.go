@@ -1,4 +1,4 @@
-// Package control carries an operator's intents (cancel, kick) from the process that took the command to the supervisor
+// Package control carries an operator's intents (cancel, kick, pause, note) from the process that took the command to the supervisor
 // of the loop. Each intent is a file in the loop's private directory. The file is durable, and the event that carries
 // the intent out holds its id.
 package control
@@ -23,7 +23,7 @@ import (
 // out holds its id, so the intent is carried out once.
 type Intent struct {
 	ID    string    `json:"id"`
-	Kind  string    `json:"kind"` // cancel, kick
+	Kind  string    `json:"kind"` // cancel, kick, pause, note
 	By    string    `json:"by"`
 	Note  string    `json:"note,omitempty"`
 	At    time.Time `json:"at"`
@@ -34,7 +34,9 @@ type Intent struct {
 // Kinds of intents.
 const (
 	IntentCancel = "cancel"
-	IntentKick   = "kick" // wait no longer: the operator has repaired the cause
+	IntentKick   = "kick"  // wait no longer: the operator has repaired the cause
+	IntentPause  = "pause" // leave the loop when what runs now has ended
+	IntentNote   = "note"  // tell the roles Intent.Note
 )
 
 // Submit writes an intent to the control directory and flushes it to the disk.

@@ -74,7 +74,7 @@ func (p *Prompts) input(ctx context.Context, e loop.Effect, s loop.State) roles.
 	if last, ok := s.Roles[e.Role]; ok && e.Attempt > 1 {
 		in.LastAttempt = p.lastAttempt(e, s, last)
 	}
-	in.Before, in.HumanNote = toldByPolicy(s, e.Role), s.HumanNote
+	in.Before, in.HumanNote = toldByPolicy(s, e.Role), saidByPeople(s)
 	pl := roles.Places{WorkDir: p.Repo.Top, SpecFile: p.specFile(), LoopDir: p.Paths.Loop, Role: e.Role, Branch: p.Tree.Branch(ctx)}
 	if p.Settings().Loop.Git.Worktree {
 		pl.Worktree = p.Repo.Top
@@ -181,6 +181,18 @@ func NamedGates(g loop.Gates) [][2]string {
 		}
 	}
 	return out
+}
+
+// saidByPeople returns what operators have said: with an answer, or as a note.
+func saidByPeople(s loop.State) string {
+	all := []string{}
+	if s.HumanNote != "" {
+		all = append(all, s.HumanNote)
+	}
+	for _, n := range s.Notes {
+		all = append(all, fmt.Sprintf("%s, in iteration %d: %s", n.By, n.Iteration, n.Text))
+	}
+	return strings.Join(all, "\n\n")
 }
 
 func (p *Prompts) writePacket(s loop.State) error {

@@ -54,6 +54,7 @@ type Options struct {
 	// LookPath finds the programs of a configuration that changes while the loop runs. nil accepts every program.
 	LookPath         config.LookPath
 	ExitOnEscalation bool              // leaves as soon as a question to an operator is open
+	Once             bool              // leaves before the next iteration
 	Watches          *dirwatch.Watches // shared by the loops of a process; nil: the loop makes its own
 	Hurry            <-chan struct{}   // closed: running processes end at once, without their grace
 	// Observer gets every event after it is in the journal, and the output of agents. nil is no observer.
@@ -132,6 +133,8 @@ type driver struct {
 	answered <-chan struct{} // fires when a new answer may be there
 
 	cancel *control.Intent // the cancellation that takeIntents has found
+	pause  *control.Intent // the pause that takeIntents has found
+	first  int             // the iteration in which this supervisor began
 }
 
 // Run runs a loop to its end. It returns earlier when shutdown is done, or when an operator is needed and
@@ -150,6 +153,7 @@ func Run(shutdown context.Context, o Options) (loop.State, error) {
 	if err := d.takeUp(shutdown); err != nil {
 		return d.state, d.cause(err)
 	}
+	d.first = d.state.Iteration
 	err = d.cause(d.drive(shutdown))
 	if err == nil {
 		err = d.tellMoved()
@@ -185,8 +189,13 @@ func (d *driver) drive(shutdown context.Context) error {
 		if d.cancel != nil {
 			return d.stopCancelled()
 		}
-		if shutdown.Err() != nil {
-			return d.stopPaused(shutdown)
+		switch {
+		case shutdown.Err() != nil:
+			return d.stopPaused(shutdown, leaving(shutdown))
+		case d.pause != nil:
+			return d.stopPaused(shutdown, loop.Stopped{Reason: loop.ReasonPaused, By: d.pause.By, Note: d.pause.Note, IntentID: d.pause.ID})
+		case d.o.Once && d.state.Iteration > d.first:
+			return d.stopPaused(shutdown, loop.Stopped{Reason: loop.ReasonOnce})
 		}
 		if leave, err := d.exitsOnEscalation(); leave || err != nil {
 			return err
@@ -239,9 +248,18 @@ func (d *driver) carryOut(shutdown context.Context, e loop.Effect, do loop.Do) (
 	return d.perform(shutdown, p, e)
 }
 
+// leaving says why the supervisor has to leave.
+func leaving(shutdown context.Context) loop.Stopped {
+	reason := loop.ReasonInterrupted
+	if cause := context.Cause(shutdown); cause != nil && !errors.Is(cause, context.Canceled) {
+		reason = loop.ReasonInterrupted + ": " + cause.Error()
+	}
+	return loop.Stopped{Reason: reason}
+}
+
 // stopPaused pauses the loop. If the loop waits for an operator, stopPaused first opens the question, so that the operator
 // can read it and answer it without a supervisor.
-func (d *driver) stopPaused(shutdown context.Context) error {
+func (d *driver) stopPaused(shutdown context.Context, f loop.Stopped) error {
 	if p := d.state.Pending; p != nil && p.Kind == loop.AskHuman && d.state.Human != nil {
 		life := context.WithoutCancel(d.life)
 		if !d.state.Begun {
@@ -257,11 +275,12 @@ func (d *driver) stopPaused(shutdown context.Context) error {
 			return err
 		}
 	}
-	reason := loop.ReasonInterrupted
-	if cause := context.Cause(shutdown); cause != nil && !errors.Is(cause, context.Canceled) {
-		reason = loop.ReasonInterrupted + ": " + cause.Error()
+	f.Status = loop.Paused
+	if err := d.step(f); err != nil || d.pause == nil {
+		return err
 	}
-	return d.step(loop.Stopped{Status: loop.Paused, Reason: reason})
+	d.intents[d.pause.ID] = true
+	return d.host.Full(d.o.Disk.Remove("control", d.pause.File))
 }
 
 // end writes the final reports, tells people that the loop has ended, and settles the loop.

@@ -20,9 +20,9 @@ import (
 // supervisor must be gone within five seconds.
 const leaveGrace = 3 * time.Second
 
-// takeIntents reads the control directory. It keeps a cancellation in d.cancel and leaves a superloop kick that ends
-// the present wait to retryNow. It removes an intent that the journal already holds. It records every other intent as
-// ignored and removes it.
+// takeIntents reads the control directory. It keeps a cancellation in d.cancel and a pause in d.pause, records a note,
+// and leaves a superloop kick that ends the present wait to retryNow. It removes an intent that the journal already
+// holds. It records every other intent as ignored and removes it.
 func (d *driver) takeIntents() error {
 	for _, in := range d.submitted() {
 		if !d.intents[in.ID] {
@@ -33,7 +33,23 @@ func (d *driver) takeIntents() error {
 			if d.endsWait(in) {
 				continue
 			}
+			if in.Kind == control.IntentPause && in.RunID == d.state.RunID {
+				d.pause = &in
+				continue
+			}
+			if in.Kind == control.IntentNote && d.state.Status.Ended() {
+				continue
+			}
 			d.intents[in.ID] = true
+			if in.Kind == control.IntentNote {
+				if err := d.step(loop.OperatorNote{Text: in.Note, By: in.By, IntentID: in.ID}); err != nil {
+					return err
+				}
+				if err := d.o.Disk.Remove("control", in.File); err != nil {
+					return d.host.Full(err)
+				}
+				continue
+			}
 			f := control.Ignored{Kind: in.Kind, By: in.By, IntentID: in.ID, Reason: "nothing was waiting for it"}
 			if err := d.record(f.Event(), f); err != nil {
 				return err
@@ -274,6 +290,9 @@ func (d *driver) settle() error {
 		return err
 	}
 	for _, in := range ins {
+		if in.Kind == control.IntentNote && d.state.Status != loop.Completed {
+			continue // for the next run
+		}
 		if err := d.o.Disk.Remove("control", in.File); err != nil && !os.IsNotExist(err) {
 			return d.host.Full(err)
 		}

@@ -134,6 +134,7 @@ var sentences = []struct {
 	{"recovery_invalid", `{"role":"tester","problems":[{"pointer":"/recovery/command","line":3,"column":2,"message":"missing"},{"pointer":"","message":"b"}]}`,
 		"what the tester proposes is not usable: /recovery/command: missing (and 1 more)"},
 	{"recovery_skipped", `{"role":"tester","command":"npm ci","rule":"nothing_failed","reason":"the tests pass"}`, "what the tester proposes is kept and not judged: npm ci; the tests pass"},
+	{"operator_note", `{"text":"use the v2 API","by":"eve"}`, "note by eve for the roles: use the v2 API"},
 	{"role_skipped", `{"role":"tester","reason":"unchanged","since":2}`, "tester is not started: the tests fail as in iteration 2, when it looked at them, and nothing has changed"},
 	{"recovery_invalid", `{"reason":"it is a link"}`, "the proposal is not usable: it is a link"},
 	{"recovery_escalated", `{"type":"recovery_approval_required","reason":"no list names it","rule":"on_unknown","awaiting":"human","escalation_id":"e","command":"npm ci","n":1}`,
