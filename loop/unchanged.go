@@ -59,17 +59,22 @@ func (t *turn) looked(role string) {
 	t.s.Looked[role] = Sight{key, t.s.Iteration}
 }
 
-// skips leaves out a role that could only repeat itself, and reports whether it did. A recovery in this iteration is
-// something new to look at.
+// skips leaves out a role that could only repeat itself, and reports whether it did.
 func (t *turn) skips(role string) bool {
 	was, key := t.s.Looked[role], t.s.red()
 	if t.s.Plan.SameRed == 0 || key == "" || was.Key != key || was.Iteration == t.s.Iteration || !t.s.Plan.looks(role) ||
-		len(t.s.Recoveries.Handled)+len(t.s.Recoveries.Ran) > 0 {
+		t.s.tried() {
 		return false
 	}
 	t.note("role_skipped", skippedFields{role, "unchanged", was.Iteration})
 	t.advance()
 	return true
+}
+
+// tried reports whether the iteration had a recovery, or a proposal, or the next tester has to hear what was wrong with its
+// last one. Then there is something new to look at.
+func (s State) tried() bool {
+	return len(s.Recoveries.Handled)+len(s.Recoveries.Ran)+len(s.Recoveries.Problems) > 0
 }
 
 // countRed counts the iteration that ends.
@@ -79,7 +84,7 @@ func (t *turn) countRed() {
 	case r.Iteration == t.s.Iteration: // the gates run again
 	case key == "":
 		t.s.SameRed = SameRed{}
-	case key == r.Key && r.Iteration == t.s.Iteration-1:
+	case key == r.Key && !t.s.tried() && r.Iteration == t.s.Iteration-1:
 		t.s.SameRed = SameRed{key, r.Count + 1, t.s.Iteration}
 	default:
 		t.s.SameRed = SameRed{key, 1, t.s.Iteration}

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -174,6 +175,9 @@ func TestWebhookAlone(t *testing.T) {
 	if m := receive(t, posts, "message"); m["event"] != "escalation_resolved" || !strings.Contains(fmt.Sprint(m["by"]), "eve") {
 		t.Errorf("told %v", m)
 	}
+	if m := receive(t, posts, "message"); m["event"] != "loop_ended" || m["status"] != "completed" || !strings.Contains(fmt.Sprint(m["facts"]), "1 answered") {
+		t.Errorf("told %v", m)
+	}
 	if len(posts) > 0 {
 		t.Errorf("told once more: %v", <-posts)
 	}
@@ -182,7 +186,7 @@ func TestWebhookAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	items, err := notify.List(paths.Outbox())
-	if err != nil || len(items) != 2 || items[0].State != notify.Delivered || items[1].State != notify.Delivered {
+	if err != nil || len(items) != 3 || slices.ContainsFunc(items, func(i notify.Item) bool { return i.State != notify.Delivered }) {
 		t.Errorf("the outbox is %+v (%v)", items, err)
 	}
 	run(exitOK, "events", "--loop", "l")
@@ -212,7 +216,7 @@ func TestChannelsByKind(t *testing.T) {
 		t.Fatalf("%d channels, %v", len(set.All), problems)
 	}
 	got := fmt.Sprint(set.First, set.Second)
-	want := "map[alert:[on_escalation b] config_change_held:[on_escalation b] escalation_opened:[on_escalation a] escalation_resolved:[on_escalation] reminder:[on_escalation a]]" +
+	want := "map[alert:[on_escalation b] config_change_held:[on_escalation b] escalation_opened:[on_escalation a] escalation_resolved:[on_escalation] loop_ended:[on_escalation] reminder:[on_escalation a]]" +
 		" map[aged:[c] escalation_resolved:[c] reminder:[c]]"
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

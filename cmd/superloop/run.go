@@ -221,6 +221,9 @@ func (a *app) verdict(c *cli.Context, s loop.State, repo string) error {
 			return err
 		}
 		view := loop.ViewOf(s, 0, 0)
+		if _, err := os.Lstat(p[0].OwnTree()); err == nil && s.Status == loop.Completed {
+			what += "; the work is on branch " + p[0].OwnBranch()
+		}
 		_ = form.Print(a.stdout, render.StatusTone(s.Status), s.LoopID+": "+what, 2)
 		if s.Status.Ended() {
 			_ = form.Print(a.stdout, screen.Normal, "result: "+relTo(repo, loopFile(repo, s.LoopID, "result.md")), 8)

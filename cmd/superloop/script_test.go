@@ -76,6 +76,7 @@ func playScripts(t *testing.T, dir string) {
 			"event":     event,
 			"inorder":   inOrder,
 			"json":      jsonFile,
+			"next":      typesNext,
 		},
 	})
 }
