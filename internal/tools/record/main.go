@@ -271,7 +271,8 @@ func (p place) scrub(text, top string) string {
 		pairs = append(pairs, p.tools, "/home/dev/tools")
 		text = regexp.MustCompile(`(\.\./)+`+regexp.QuoteMeta(filepath.Base(p.tools))+`/`).ReplaceAllString(text, "../tools/")
 	}
-	pairs = append(pairs, filepath.Join(top, "repo"), "/repo", top, "/home/dev/case", p.work, "/home/dev/work",
+	pairs = append(pairs, filepath.Join(top, "repo"), "/repo", strings.TrimPrefix(filepath.Join(top, "repo"), "/"), "repo", top, "/home/dev/case", // ctest leaves out the first slash
+		p.work, "/home/dev/work",
 		p.home+"/", "/home/dev/", p.home+`"`, `/home/dev"`, p.home+"'", "/home/dev'")
 	for up := filepath.Dir(p.work); filepath.Dir(up) != "/" && up != "/"; up = filepath.Dir(up) {
 		pairs = append(pairs, up, "/home/dev")
