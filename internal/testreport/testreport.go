@@ -86,6 +86,8 @@ func mayOpen(l string) bool {
 		return false
 	}
 	switch c := t[0]; {
+	case strings.Contains(t, ".py:"): // pytest --tb=line
+		return true
 	case c >= '0' && c <= '9': // a number and a bracket, or a test of ctest
 		return strings.Contains(t[:min(len(t), 8)], ") ") || strings.Contains(t, " Test ") || strings.Contains(t, " FAIL ")
 	case c == '[':

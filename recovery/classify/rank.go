@@ -210,8 +210,14 @@ func (j *judgement) guards() {
 	j.order = append(j.order, guards...)
 }
 
-// dominates reports whether the failures of the other matches are consequences of this match's failure.
-func (m *match) dominates() bool { return (m.rule.h.Dominates || m.promoted) && !m.byTest() }
+// finding matches a line in which a checker says what is wrong at a place of the file that it named before.
+var finding = pattern.Lazy(`^\s*\d+:\d+\s+(?:error|warning|info|✖|⚠|×)\s`)
+
+// dominates reports whether the failures of the other matches are consequences of this match's failure. What a checker
+// says about the code is no failure of the machine.
+func (m *match) dominates() bool {
+	return (m.rule.h.Dominates || m.promoted) && !m.byTest() && (m.hit == nil || !finding().MatchString(m.hit.text))
+}
 
 // byTest reports whether a test is the only one that says what the match is about.
 func (m *match) byTest() bool { return !m.voice.own() || m.hit != nil && m.hit.of != nil }
