@@ -201,9 +201,21 @@ var gtest = format{
 	},
 }
 
+var gradleOpens = pattern.Lazy(`^\S.* > \S.* FAILED$`)
+
+// gradle is what Gradle prints about a test while it runs.
+var gradle = format{
+	runner: "gradle",
+	opens: func(l []string, i int) bool {
+		return strings.HasSuffix(l[i], " FAILED") && gradleOpens().MatchString(l[i])
+	},
+	closes: func(l []string, _, i int) bool { return strings.TrimSpace(l[i]) == "" || l[i][0] != ' ' },
+	read:   junit.read,
+}
+
 // formats holds the formats in the order in which they are tried.
 var formats = sync.OnceValue(func() []format {
-	return []format{exunit, busted, tcltest, eunit, nim, mesonTest, pytest, pytestLine, unittest, jest, vitest, nodeSpec, tap, goVerbose, goTest, goPanic, jasmine, uvu, deno, bun, cargo, junit, minitest, rspec, phpunit, mocha, dotnet, gtest, testdox, ctest, nodeLoad}
+	return []format{exunit, busted, tcltest, eunit, nim, mesonTest, pytest, pytestLine, unittest, jest, vitest, nodeSpec, tap, goVerbose, goTest, goPanic, jasmine, uvu, deno, bun, cargo, junit, gradle, minitest, rspec, phpunit, mocha, dotnet, gtest, testdox, ctest, nodeLoad}
 })
 
 var (
@@ -244,7 +256,7 @@ var minitest = format{
 func readRuby(f *Failure, lines []string, asserts *regexp.Regexp) {
 	for i, l := range lines {
 		m := rubyError().FindStringSubmatch(l)
-		if _, code, ok := strings.Cut(l, "Failure/Error: "); ok && strings.Contains(code, "raise") && !strings.Contains(code, "ENV") {
+		if _, code, ok := strings.Cut(l, "Failure/Error: "); ok && strings.Contains(code, "raise") && !hasAny(code, "ENV", "stderr", "#{err", "#{out", "success?") {
 			f.Asserted = true // the code of the test, or a double, threw it
 		}
 		switch {
