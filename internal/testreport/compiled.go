@@ -16,6 +16,8 @@ var (
 	goSystem = pattern.Lazy(`\b(?:open|write|read|mkdir|stat|lstat|unlink|unlinkat|rename|remove|chmod|chdir|close|sync|truncate|fork/exec|symlink|link|readlink|fsync|fdatasync|mkdirtemp|createtemp|flock|mmap) (?:[^\s:]*[/|][^\s:]*|"[^"]+"): |\b(?:dial|listen|read|write|accept) (?:tcp|udp|unix)[46]? |\blookup \S+(?: on \S+)?: |\b(?:Get|Post|Head|Put) "[^"]+": |exec: "|executable file not found|\bunknown time zone |\bpq: |\bx509: |\bsql: unknown driver`)
 	// goNoError matches the words with which a test says that it wants no error: what follows them is the error.
 	goNoError = pattern.Lazy(`(?i),? *\b(?:want(?:ed)? (?:nil|no error|<nil>)|unexpected err(?:or)?|expected (?:nil|no error)|got (?:unexpected )?err(?:or)?|should not fail)\b:?`)
+	// goWrapped matches a message that says what the test did, and after a colon the error that it got.
+	goWrapped = pattern.Lazy(`^(?:failed to|could not|couldn't|cannot|can't|unable to|[a-z]+ing) [^:"'%=]*: \S`)
 	goPrints  = pattern.Lazy(`(?i)\b(?:environment variable|env(?:ironment)? var)\b|\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b.*\b(?:not set|unset|must be set|required|missing|empty)|\b(?:is not|not) installed\b`)
 )
 
@@ -67,7 +69,7 @@ var goTest = format{
 			switch {
 			case goCompare().MatchString(whole):
 				f.Asserted = true
-			case goSystem().MatchString(whole), goPrints().MatchString(whole):
+			case goSystem().MatchString(whole), goPrints().MatchString(whole), goWrapped().MatchString(m[1]):
 				f.say(i, m[1])
 				for k := i + 1; k < end; k++ {
 					f.say(k, lines[k])
@@ -199,9 +201,21 @@ var gtest = format{
 	},
 }
 
+var gradleOpens = pattern.Lazy(`^\S.* > \S.* FAILED$`)
+
+// gradle is what Gradle prints about a test while it runs.
+var gradle = format{
+	runner: "gradle",
+	opens: func(l []string, i int) bool {
+		return strings.HasSuffix(l[i], " FAILED") && gradleOpens().MatchString(l[i])
+	},
+	closes: func(l []string, _, i int) bool { return strings.TrimSpace(l[i]) == "" || l[i][0] != ' ' },
+	read:   junit.read,
+}
+
 // formats holds the formats in the order in which they are tried.
 var formats = sync.OnceValue(func() []format {
-	return []format{exunit, busted, tcltest, eunit, nim, mesonTest, pytest, unittest, jest, vitest, nodeSpec, tap, goVerbose, goTest, goPanic, jasmine, uvu, deno, bun, cargo, junit, minitest, rspec, phpunit, mocha, dotnet, gtest, testdox, ctest, nodeLoad}
+	return []format{exunit, busted, tcltest, eunit, nim, mesonTest, pytest, pytestLine, unittest, jest, vitest, nodeSpec, tap, goVerbose, goTest, goPanic, jasmine, uvu, deno, bun, cargo, junit, gradle, minitest, rspec, phpunit, mocha, dotnet, gtest, testdox, ctest, nodeLoad}
 })
 
 var (
@@ -242,7 +256,7 @@ var minitest = format{
 func readRuby(f *Failure, lines []string, asserts *regexp.Regexp) {
 	for i, l := range lines {
 		m := rubyError().FindStringSubmatch(l)
-		if _, code, ok := strings.Cut(l, "Failure/Error: "); ok && strings.Contains(code, "raise") && !strings.Contains(code, "ENV") {
+		if _, code, ok := strings.Cut(l, "Failure/Error: "); ok && strings.Contains(code, "raise") && !hasAny(code, "ENV", "stderr", "#{err", "#{out", "success?") {
 			f.Asserted = true // the code of the test, or a double, threw it
 		}
 		switch {

@@ -1,6 +1,7 @@
 package testreport
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/superloop/superloop/internal/pattern"
@@ -13,6 +14,7 @@ var (
 	pythonError = pattern.Lazy(`^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Warning|Exit|Interrupt|Timeout|Failed|NotFound|Expired|Refused|Denied|Unavailable)?(?::| *$)`)
 	testFile    = pattern.Lazy(`(?:^|/)(?:test_\w+|\w+_tests?|tests?|conftest|\w+[._-](?:test|spec))\.\w+$|(?:^|/)(?:tests?|specs?|__tests__)/`)
 	pytestIn    = pattern.Lazy(`^(\S+?):\d+: in \S`)
+	lineFails   = pattern.Lazy(`^\S+\.py:\d+: (.+)$`)
 	pytestAt    = pattern.Lazy(`^(\S+?):\d+: (?:[\w.]+)?$`)
 )
 
@@ -78,6 +80,33 @@ func envStatement(t string) bool {
 		return false // a comparison of two texts
 	}
 	return hasAny(t, "environment variable", "is not set", "not installed", "must be installed", "please install", "Please install")
+}
+
+// pytestLine is what pytest --tb=line prints of a failure: one line, with the place of the exception.
+var pytestLine = format{
+	runner: "pytest",
+	opens: func(l []string, i int) bool {
+		return (l[i][0] == '/' || strings.Contains(l[i], ".py:")) && lineFails().MatchString(l[i]) && afterHead(l[:i])
+	},
+	closes: func([]string, int, int) bool { return true },
+	read: func(f *Failure, lines []string) {
+		text := lineFails().FindStringSubmatch(lines[0])[1]
+		f.Asserted = prefixAny(text, "assert ", "AssertionError", "Failed: ") && !envStatement(text)
+		f.say(0, text)
+	},
+}
+
+// afterHead reports whether the lines before a line are such failures below the head of the report.
+func afterHead(before []string) bool {
+	for _, l := range slices.Backward(before) {
+		if strings.HasPrefix(l, "=====") {
+			return strings.Contains(l, " FAILURES ") || strings.Contains(l, " ERRORS ")
+		}
+		if !lineFails().MatchString(l) {
+			return false
+		}
+	}
+	return false
 }
 
 var unittest = format{

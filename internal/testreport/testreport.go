@@ -1,5 +1,5 @@
 // Package testreport finds the failures in what test runners print: pytest, unittest, node:test and other TAP, jest,
-// vitest, mocha, go test, cargo test, JUnit and surefire, rspec, minitest, phpunit, dotnet test, GoogleTest, ctest,
+// vitest, mocha, go test, cargo test, JUnit, surefire and Gradle, rspec, minitest, phpunit, dotnet test, GoogleTest, ctest,
 // jasmine, uvu, deno test, bun test, ExUnit, EUnit, busted, tcltest, meson test, the unittest of Nim.
 //
 // A report quotes much that is no event: source lines, expected values, the logs of tests. What ended a test is one
@@ -86,6 +86,8 @@ func mayOpen(l string) bool {
 		return false
 	}
 	switch c := t[0]; {
+	case strings.Contains(t, ".py:"), strings.HasSuffix(t, " FAILED"): // pytest --tb=line, Gradle
+		return true
 	case c >= '0' && c <= '9': // a number and a bracket, or a test of ctest
 		return strings.Contains(t[:min(len(t), 8)], ") ") || strings.Contains(t, " Test ") || strings.Contains(t, " FAIL ")
 	case c == '[':

@@ -36,6 +36,9 @@ func TestParse(t *testing.T) {
 		{"cargo test", "---- tests::a stdout ----\n\nthread 'tests::a' (654) panicked at src/lib.rs:6:73:\nconnect: Os { code: 111, kind: ConnectionRefused, message: \"Connection refused\" }\n\nfailures:", "connect: Os { code: 111, kind: ConnectionRefused, message: \"Connection refused\" }"},
 		{"cargo test, a check", "---- tests::a stdout ----\n\nthread 'tests::a' (654) panicked at src/lib.rs:6:73:\nassertion `left == right` failed\n  left: \"Connection refused\"\n\nfailures:", ""},
 		{"JUnit", "  JUnit Jupiter:PdfTest:renders()\n    MethodSource [className = 'PdfTest']\n    => java.io.IOException: Cannot run program \"x\": error=2\n       java.base/java.lang.ProcessBuilder.start(ProcessBuilder.java:1143)\n", "java.io.IOException: Cannot run program \"x\": error=2"},
+		{"Gradle", "CfgTest > reads() FAILED\n    java.lang.IllegalStateException: connect timed out\n        at CfgTest.reads(CfgTest.java:9)\n\n1 test completed, 1 failed", "java.lang.IllegalStateException: connect timed out"},
+		{"Gradle, a check", "NetTest > retries() FAILED\n    org.opentest4j.AssertionFailedError: expected: <Connection refused> but was: <null>\n        at NetTest.retries(NetTest.java:9)\n\n1 test completed, 1 failed", ""},
+		{"rspec, what another program said", "  1) History lists\n     Failure/Error: raise \"git log failed: #{err}\" unless st.success?\n\n     RuntimeError:\n       git log failed: fatal: detected dubious ownership\n     # ./spec/a_spec.rb:6\n", "RuntimeError: git log failed: fatal: detected dubious ownership"},
 		{"surefire, a check", "[ERROR] a.AppTest.add -- Time elapsed: 0.01 s <<< FAILURE!\norg.opentest4j.AssertionFailedError: expected: <Connection refused> but was: <1>\n", ""},
 		{"rspec", "  1) Store connects\n     Failure/Error: TCPSocket.new(host, port)\n\n     Errno::ECONNREFUSED:\n       Connection refused - connect(2) for \"127.0.0.1\" port 1\n     # ./lib/store.rb:3:in `initialize'\n", "Errno::ECONNREFUSED: Connection refused - connect(2) for \"127.0.0.1\" port 1"},
 		{"rspec, a double", "  1) Store connects\n     Failure/Error: def call = raise(Errno::ECONNREFUSED)\n\n     Errno::ECONNREFUSED:\n       Connection refused\n     # ./spec/a_spec.rb:3\n", ""},
@@ -66,6 +69,8 @@ func TestParse(t *testing.T) {
 		{"deno test, thrown by the test", "denied is 403 => ./a_test.ts:2:6\nerror: Error: status 500 for Permission denied (os error 13), want 403\n    at file:///repo/a_test.ts:2:167\n\n FAILURES", ""},
 		{"bun test", "SQLiteError: unable to open database file\n      at new Database (bun:sqlite:268:28)\n(fail) postcodes > knows Zurich [4.85ms]\n(pass) postcodes > four digits [6.07ms]\n\n 1 pass\n 1 fail", "SQLiteError: unable to open database file"},
 		{"bun test, a check", "error: expect(received).toBe(expected)\n\nExpected: \"Connection refused\"\nReceived: \"x\"\n\n      at <anonymous> (/repo/a.test.ts:3:5)\n(fail) says why [1.00ms]\n\n 0 pass\n 1 fail", ""},
+		{"go test, an error behind what the test did", "--- FAIL: TestOpen (0.00s)\n    store_test.go:14: opening the store: this build has no driver\nFAIL", "opening the store: this build has no driver"},
+		{"go test, a comparison behind what the test did", "--- FAIL: TestOpen (0.00s)\n    store_test.go:14: opening the store: got 3 rows, want 4\nFAIL", ""},
 		{"go test, a panic", "panic: create container: dial unix /var/run/docker.sock: connect: no such file or directory\n\ngoroutine 1 [running]:\nFAIL\texample.com/app/it\t0.006s\nFAIL", "create container: dial unix /var/run/docker.sock: connect: no such file or directory"},
 		{"go test, a panic of the code", "panic: index out of range [3] with length 3\n\ngoroutine 1 [running]:\nFAIL\texample.com/app/it\t0.006s\nFAIL", ""},
 		{"pytest, what another program said", "____ test_items ____\n>       if p.returncode: raise RuntimeError(p.stderr.strip())\nE       RuntimeError: Can't connect to local server through socket '/run/x.sock' (2)\n\ntest_shop.py:4: RuntimeError\n=====", "RuntimeError: Can't connect to local server through socket '/run/x.sock' (2)"},
@@ -90,6 +95,19 @@ func TestParse(t *testing.T) {
 		if f.Asserted != (tc.says == "") || got != tc.says {
 			t.Errorf("%s: asserted %v, says %q, want %q", tc.name, f.Asserted, got, tc.says)
 		}
+	}
+}
+
+// pytest --tb=line prints one line for each failed test, and only below the head of its report.
+func TestPytestLine(t *testing.T) {
+	t.Parallel()
+	lines := strings.Split("net.py:3: ReadTimeout: before the report\n===== FAILURES =====\n/usr/lib/python3/dist-packages/requests/adapters.py:578: ReadTimeout: read timed out\nt.py:9: AssertionError: assert 1 == 2\n===== short test summary info =====\nnet.py:3: ReadTimeout: after it", "\n")
+	list := testreport.Parse(lines)
+	if len(list) != 2 || list[0].First != 2 || list[1].First != 3 {
+		t.Fatalf("%+v", list)
+	}
+	if list[0].Asserted || list[0].Says[0].Text != "ReadTimeout: read timed out" || !list[1].Asserted {
+		t.Errorf("%+v", list)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/superloop/superloop/internal/pattern"
 	"github.com/superloop/superloop/internal/wordmodel"
 	"github.com/superloop/superloop/recovery/catalog"
 )
@@ -101,20 +102,40 @@ func (j *judgement) guarded() bool {
 	})
 }
 
-// ends returns the last lines of both streams.
-func (j *judgement) ends() (out []hit) {
+// ends returns the last lines of both streams. If npm alone speaks, what it says is the failure; else it only tells that
+// the program that it ran has failed.
+func (j *judgement) ends() []hit {
+	if out := j.lastLines(false); len(out) > 0 {
+		return out
+	}
+	for _, o := range []*output{j.stderr, j.stdout} {
+		if slices.ContainsFunc(o.tail, npmCode().MatchString) {
+			return j.lastLines(true)
+		}
+	}
+	return nil
+}
+
+func (j *judgement) lastLines(npm bool) (out []hit) {
 	for _, o := range []*output{j.stderr, j.stdout} {
 		n := len(out)
 		for i := len(o.tail) - 1; i >= 0 && len(out)-n < guessedLines; i-- {
 			l := o.tail[i]
 			quoted := diffHead().MatchString(l) || inDiff(o.tail[max(0, i-lookFirst):i], l)
-			if strings.TrimSpace(l) != "" && !quoted && !framing().MatchString(l) && !died().MatchString(l) && !foreignPlace(l) {
+			frames := framing().MatchString(l) && !(npm && strings.HasPrefix(l, "npm ") && !npmLog().MatchString(l))
+			if strings.TrimSpace(l) != "" && !quoted && !frames && !died().MatchString(l) && !foreignPlace(l) {
 				out = append(out, o.at(i))
 			}
 		}
 	}
 	return out
 }
+
+// npmCode matches the line with which npm tells the code of a failure of its own, and npmLog what says nothing of it.
+var (
+	npmCode = pattern.Lazy(`^npm (?:ERR!|error) code E(?:[A-KM-Z]|L[A-HJ-Z])`)
+	npmLog  = pattern.Lazy(`^npm (?:ERR!|error) (?:A complete log|errno|path|\s*/)`)
+)
 
 // foreignPlace reports whether a line is a diagnostic about a file that is not the project's.
 func foreignPlace(l string) bool {

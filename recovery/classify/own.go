@@ -54,7 +54,7 @@ var (
 	// made matches the paths of directories and files that an installation or a build makes.
 	made = pattern.Lazy(`(?:^|/)(?:node_modules|dist|build|out|target|vendor|\.venv|venv|\.next|\.nuxt|coverage|tmp|\.cache|bin|obj|\.env\b|__pycache__|generated)(?:/|$)|\.lock$|\.pid$|\.sock$|\.env`)
 	// framing matches the lines that a runner such as make or npm adds after the failure of the command that it ran.
-	framing = pattern.Lazy(`^make(?:\[\d+\])?: \*\*\* |^npm (?:ERR!|error)|^exit status \d+$|^> |^ ?ELIFECYCLE|^error Command failed|^info Visit|^\s*(?:Compiling|Finished|Running|Blocking) `)
+	framing = pattern.Lazy(`^make(?:\[\d+\])?: \*\*\* |^npm (?:ERR!|error)|^exit status \d+$|^> (?:[^A-Z]|[A-Z][A-Z0-9_]|$)|^ ?ELIFECYCLE|^error Command failed|^info Visit|^\s*(?:Compiling|Finished|Running|Blocking) `)
 )
 
 // ownFault finds the message of a program of the project about its own end. It returns nil if there is no such message,
@@ -325,6 +325,11 @@ var judges = []string{
 	"tsc", "eslint", "biome", "oxlint", "stylelint", "prettier", "vue-tsc", "svelte-check", "astro", "ng", "esbuild", "rollup", "vite", "webpack",
 	"mypy", "pyright", "ruff", "flake8", "pylint", "black", "isort", "bandit", "shellcheck", "hadolint", "yamllint", "markdownlint", "actionlint", "luacheck", "luac",
 	"rubocop", "phpstan", "psalm", "phpcs", "swiftc", "swift build", "ghc", "hlint", "terraform", "tofu", "tflint", "sqlfluff", "buf", "protoc", "zig", "dart", "flutter", "elixirc", "mix",
+	"commitlint", "gitlint", "markdownlint-cli2", "remark", "textlint", "vale", "codespell", "cspell", "typos", "lychee", "knip", "ts-prune", "depcruise", "madge",
+	"size-limit", "bundlesize", "xo", "standard", "tslint", "jshint", "htmlhint", "html-validate", "djlint", "spectral", "redocly", "ajv", "taplo", "dprint", "shfmt",
+	"pydocstyle", "pycodestyle", "vulture", "deptry", "lint-imports", "interrogate", "pytype", "pyre", "cppcheck", "cpplint", "checkstyle", "ktlint", "detekt",
+	"scalafmt", "scalafix", "swiftlint", "swiftformat", "credo", "standardrb", "reek", "brakeman", "erblint", "haml-lint", "perlcritic", "perltidy", "ansible-lint",
+	"kubeconform", "kube-linter", "conftest", "cfn-lint", "statix", "nixfmt", "xmllint", "msgfmt",
 }
 
 // compares reports whether the last call of the command compares files and reports a difference by its exit code.

@@ -93,7 +93,28 @@ func (j *judgement) ownUse(m *match) bool {
 	if !j.calls.script || m.hit == nil || h.Category != "invalid_arguments" || h.Confidence == 0 || h.Confidence > maxGeneral {
 		return false
 	}
-	return !slices.ContainsFunc(j.calls.words, func(call []string) bool { return strings.HasPrefix(m.hit.text, call[0]+": ") })
+	return !slices.ContainsFunc(j.calls.words, func(call []string) bool { return strings.HasPrefix(m.hit.text, call[0]+": ") }) && !j.namesProgram(m.hit)
+}
+
+// speaks matches a line in which a program names itself: before a message, or in a hint at its help.
+var speaks = pattern.Lazy(`^(?:/\S+/)?([a-z][\w+-]*): |(?i:^usage:|\b(?:see|try)) *['"‘` + "`" + `]?(?:/\S+/)?([a-z][\w+-]*)\b`)
+
+// namesProgram reports whether a program that the catalog knows refuses an argument: the line of the hit, or a hint near
+// it, names the program.
+func (j *judgement) namesProgram(h *hit) bool {
+	o := j.of(*h)
+	i := int(h.line-o.lines) + len(o.tail) - 1
+	if i < 0 || i >= len(o.tail) {
+		return false
+	}
+	return slices.ContainsFunc(o.tail[max(0, i-8):min(len(o.tail), i+4)], func(l string) bool {
+		m := speaks().FindStringSubmatch(l)
+		if m == nil {
+			return false
+		}
+		_, known := j.c.cat.Names.Programs[m[1]+m[2]]
+		return known
+	})
 }
 
 // onlyTests drops matches that do not explain why a test failed. It drops lines that the program survived, such as a
@@ -210,8 +231,14 @@ func (j *judgement) guards() {
 	j.order = append(j.order, guards...)
 }
 
-// dominates reports whether the failures of the other matches are consequences of this match's failure.
-func (m *match) dominates() bool { return (m.rule.h.Dominates || m.promoted) && !m.byTest() }
+// finding matches a line in which a checker says what is wrong at a place of the file that it named before.
+var finding = pattern.Lazy(`^\s*\d+:\d+\s+(?:error|warning|info|✖|⚠|×)\s`)
+
+// dominates reports whether the failures of the other matches are consequences of this match's failure. What a checker
+// says about the code is no failure of the machine.
+func (m *match) dominates() bool {
+	return (m.rule.h.Dominates || m.promoted) && !m.byTest() && (m.hit == nil || !finding().MatchString(m.hit.text))
+}
 
 // byTest reports whether a test is the only one that says what the match is about.
 func (m *match) byTest() bool { return !m.voice.own() || m.hit != nil && m.hit.of != nil }

@@ -48,9 +48,11 @@ type realCase struct {
 // by authors who did not know the rules, was judged first by rules alone: 83, 73
 // and 78 %. Then the model of words was made, which has not learned from it: the
 // half of blind that nobody had looked at was at 91, 90 and 88 % the first time. It
-// was looked at afterwards.
+// was looked at afterwards. dawn, by other authors who did not know the rules, was
+// at 90, 85 and 86 % the first time, and was looked at afterwards, too; the
+// model has not learned from it.
 var bars = map[string][3]float64{"dev": {0.99, 0.98, 0.98}, "held": {0.98, 0.94, 0.96}, "fresh": {0.97, 0.92, 0.88}, "last": {0.97, 0.92, 0.88},
-	"wide": {0.98, 0.96, 0.97}, "final": {0.98, 0.97, 0.97}, "blind": {0.93, 0.91, 0.90}}
+	"wide": {0.98, 0.96, 0.97}, "final": {0.98, 0.97, 0.97}, "blind": {0.97, 0.94, 0.95}, "dawn": {0.98, 0.97, 0.98}}
 
 // score counts what was judged rightly.
 type score struct{ cases, code, side, category, cure, dangerous int }
@@ -92,7 +94,7 @@ func TestRealFailures(t *testing.T) {
 	cat, c := embedded(t)
 	policy := suggestedPolicy(t)
 	profile := remedy.Presets()["debian12"]
-	for _, name := range []string{"dev", "held", "fresh", "last", "wide", "final", "blind"} {
+	for _, name := range []string{"dev", "held", "fresh", "last", "wide", "final", "blind", "dawn"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var total score

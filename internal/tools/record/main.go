@@ -1,6 +1,7 @@
 // Command record runs the failures that are listed under cases/ with the real tools of this machine. It writes their
 // output and the expected answers to the corpora of recovery/classify. The catalog may be tuned on all of them but
-// held.jsonl. The model of words learns from all of them but held.jsonl and blind.jsonl.
+// held.jsonl. The model of words learns from all of them but held.jsonl,
+// blind.jsonl and dawn.jsonl.
 //
 //	go run ./internal/tools/record -work DIR -tools DIR [-only REGEXP] [-jobs N]
 //
@@ -271,7 +272,8 @@ func (p place) scrub(text, top string) string {
 		pairs = append(pairs, p.tools, "/home/dev/tools")
 		text = regexp.MustCompile(`(\.\./)+`+regexp.QuoteMeta(filepath.Base(p.tools))+`/`).ReplaceAllString(text, "../tools/")
 	}
-	pairs = append(pairs, filepath.Join(top, "repo"), "/repo", top, "/home/dev/case", p.work, "/home/dev/work",
+	pairs = append(pairs, filepath.Join(top, "repo"), "/repo", strings.TrimPrefix(filepath.Join(top, "repo"), "/"), "repo", top, "/home/dev/case", // ctest leaves out the first slash
+		p.work, "/home/dev/work",
 		p.home+"/", "/home/dev/", p.home+`"`, `/home/dev"`, p.home+"'", "/home/dev'")
 	for up := filepath.Dir(p.work); filepath.Dir(up) != "/" && up != "/"; up = filepath.Dir(up) {
 		pairs = append(pairs, up, "/home/dev")
