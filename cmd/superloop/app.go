@@ -23,7 +23,6 @@ import (
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/internal/durable"
-	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/loop/local"
@@ -269,17 +268,9 @@ func (a *app) loopIDs(repo string) ([]string, error) {
 	if err != nil {
 		return nil, failf(exitConfig, "superloop validate", "%w", err)
 	}
-	var cfg struct {
-		Loops []struct {
-			ID string `json:"id"`
-		} `json:"loops"`
-	}
-	if err := text.Decode(data, &cfg); err != nil {
-		return nil, failf(exitConfig, "superloop validate", "reading %s: %w", path, err)
-	}
-	var ids []string
-	for _, l := range cfg.Loops {
-		ids = append(ids, l.ID)
+	ids, err := config.LoopIDs(path, data)
+	if err != nil {
+		return nil, failf(exitConfig, "superloop validate", "%w", err)
 	}
 	if len(ids) == 0 {
 		return nil, failf(exitConfig, "superloop validate", "%s has no loops", path)

@@ -2,6 +2,9 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,32 +13,23 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/escalation"
+	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/loop/config/edit"
 	"github.com/superloop/superloop/loop/config/trust"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/schemas"
 )
 
-// remembering is the change that --remember makes to the configuration after the answer has been recorded.
-type remembering struct {
-	config  string // the path of the file
-	was     []byte // the content from which next was made
-	next    []byte // the content with the new entry
-	mode    os.FileMode
-	section trust.Section
-	store   trust.Store
-}
-
 // rememberable prepares the change that adds the approved command to auto_approve, byte for byte. It returns nil if the
 // command is listed already. Nothing but the list changes: rememberable refuses a file that differs from the pin, and
 // it refuses a command that looseEntry objects to.
-func (a *app) rememberable(c *cli.Context, rec escalation.Record, req escalation.AnswerRequest) (*remembering, error) {
+func (a *app) rememberable(c *cli.Context, rec escalation.Record, req escalation.AnswerRequest) (*rewrite, error) {
 	if rec.Question.Command == nil {
 		return nil, failf(exitUsage, "", "--remember: there is no command to remember")
 	}
@@ -57,44 +51,41 @@ func (a *app) rememberable(c *cli.Context, rec escalation.Record, req escalation
 	if _, listed := policy.Listed(command); listed {
 		return nil, nil
 	}
-	r := remembering{config: configFile(t.repo), store: t.store}
-	info, err := os.Stat(r.config)
+	r, err := t.rewrite()
 	if err != nil {
-		return nil, err
-	}
-	r.mode = info.Mode().Perm()
-	if r.was, err = config.Read(r.config); err != nil {
 		return nil, err
 	}
 	own := fmt.Sprintf("/loops/%d/recovery", slices.IndexFunc(t.file.Loops, func(l config.Loop) bool { return l.ID == rec.Question.Loop }))
 	if r.next, err = insertEntry(r.was, policy, command, own); err != nil {
 		return nil, err
 	}
-	cfg, err := config.LoadBytes(r.config, r.next)
+	cfg, err := config.LoadBytes(r.path, r.next)
 	if err != nil {
 		return nil, err
 	}
 	if why := looseEntry(cfg, rec.Question.Loop, command); why != "" {
 		return nil, failf(exitFailed, "superloop approve-recovery --loop "+rec.Question.Loop, "--remember: %s; approve it once instead", why)
 	}
-	r.section, err = trust.Of(cfg)
-	return &r, err
+	section, err := trust.Of(cfg)
+	r.pin = &trust.Pin{Section: section, At: time.Now(), How: trust.Trusted, By: req.By.User, Config: r.path}
+	return r, err
 }
 
-// remember trusts the longer list first, and then writes it to the file. A supervisor that reads the file between the
-// two steps finds fewer rights than the trusted ones, which it accepts. It never finds more.
-func (a *app) remember(r *remembering, by string) error {
-	now, err := config.Read(r.config)
+// rewrite begins a change of the configuration file. It returns errMoved if the file is not the one that t has judged.
+func (t trusted) rewrite() (*rewrite, error) {
+	r := rewrite{path: configFile(t.repo), store: t.store}
+	info, err := os.Stat(r.path)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if !bytes.Equal(now, r.was) {
-		return errors.New("the file was changed in this moment")
+	r.mode = info.Mode().Perm()
+	if r.was, err = config.Read(r.path); err != nil {
+		return nil, err
 	}
-	if _, err := r.store.Save(trust.Pin{Section: r.section, At: time.Now(), How: trust.Trusted, By: by, Config: r.config}); err != nil {
-		return err
+	if sum := sha256.Sum256(r.was); hex.EncodeToString(sum[:]) != t.file.Digest {
+		return nil, errMoved
 	}
-	return a.disk.WriteFile("config", r.config, r.next, r.mode)
+	return &r, nil
 }
 
 // looseEntry says why a command must not get into auto_approve by a flag, which an operator gives in a hurry. It
@@ -149,47 +140,66 @@ func insertEntry(data []byte, p *recovery.Policy, command, own string) ([]byte, 
 	if err := enc.Encode(command); err != nil {
 		return nil, err
 	}
-	entry := bytes.TrimRight(b.Bytes(), "\n")
-	doc, _ := schemas.Read(schemas.Config, data)
-	if doc == nil {
-		return nil, failf(exitConfig, "superloop validate", "--remember: the configuration cannot be read")
-	}
-	at := p.Pointer("auto_approve")
-	text := entry
-	open := byte('[')
-	if _, _, ok := doc.Position(at); !ok {
-		at = strings.TrimSuffix(at, "/auto_approve")
-		if _, _, ok := doc.Position(at); !ok {
-			at = own // only the loop has a recovery section
-		}
-		text, open = []byte(`"auto_approve": [`+string(entry)+`]`), '{'
-	}
-	line, col, ok := doc.Position(at)
-	if !ok {
-		return nil, failf(exitConfig, "superloop validate", "--remember: there is no place for the entry at %s", at)
-	}
-	offset := offsetOf(data, line, col)
-	if offset < 0 || data[offset] != open {
-		return nil, failf(exitConfig, "superloop validate", "--remember: %s is not what it should be", at)
-	}
-	rest := bytes.TrimLeft(data[offset+1:], " \t\r\n")
-	if len(rest) > 0 && rest[0] != ']' && rest[0] != '}' {
-		text = append(text, ", "...)
-	}
-	return slices.Concat(data[:offset+1], text, data[offset+1:]), nil
+	entry := strings.TrimRight(b.String(), "\n")
+	if at := p.Pointer("auto_approve"); at != "" && has(data, at) {
+		return edit.Insert(data, at, edit.First, entry)
+	} else if at = strings.TrimSuffix(at, "/auto_approve"); has(data, at) {
+		own = at
+	} // else only the loop has a recovery section
+	return edit.Insert(data, own, edit.First, `"auto_approve": [`+entry+`]`)
 }
 
-// offsetOf returns the byte offset of a line and column, -1 if there is no such place. It counts as schemas.Document
-// does: from 1, columns in characters.
-func offsetOf(data []byte, line, col int) int {
-	lines := bytes.SplitAfterN(data, []byte("\n"), line)
-	at := len(data) - len(lines[len(lines)-1])
-	for ; col > 1 && at < len(data); col-- {
-		_, size := utf8.DecodeRune(data[at:])
-		at += size
+// has reports whether the configuration states a value at a JSON pointer.
+func has(data []byte, pointer string) bool {
+	doc, _ := schemas.Parse(schemas.Config, data)
+	if doc == nil {
+		return false
 	}
-	if len(lines) < line || at >= len(data) {
-		return -1
-	}
-	return at
+	_, _, there := doc.Position(pointer)
+	return there
 }
+
+// rewrite is a change of the configuration file that superloop makes itself. Two of them never mix.
+type rewrite struct {
+	path string
+	was  []byte      // the content from which next was made
+	next []byte      // the content to write
+	mode os.FileMode // of the file
+	// pin is trusted before the file is written, if it is not nil. A supervisor that reads the file between the two steps
+	// finds fewer rights than the trusted ones, which it accepts. It never finds more.
+	pin   *trust.Pin
+	store trust.Store
+}
+
+// errMoved says that somebody else has changed the configuration since it was read.
+var errMoved = errors.New("the file was changed in this moment")
+
+// write writes the file while no other process of superloop does. It returns errMoved, and changes nothing, if the file
+// is not what it was.
+func (r *rewrite) write(ctx context.Context, disk durable.Disk) error {
+	dir := filepath.Dir(r.store.Path)
+	if err := disk.MkdirAll("config", dir, 0o700); err != nil {
+		return err
+	}
+	lock, err := disk.LockWait(ctx, filepath.Join(dir, "config.lock"), nil, rewritePatience)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = lock.Unlock() }() // the kernel releases the lock when the process ends
+	now, err := config.Read(r.path)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(now, r.was) {
+		return errMoved
+	}
+	if r.pin != nil {
+		if _, err := r.store.Save(*r.pin); err != nil {
+			return err
+		}
+	}
+	return disk.WriteFile("config", r.path, r.next, r.mode)
+}
+
+// rewritePatience bounds the wait for another process that is writing the configuration, which takes milliseconds.
+const rewritePatience = 10 * time.Second
