@@ -103,12 +103,16 @@ func (a *app) told(c *cli.Context, facts any, format string, args ...any) error 
 	return a.write(c, facts, func(w io.Writer) { fmt.Fprintf(w, format, args...) })
 }
 
-// signals returns a context that the first SIGINT, SIGTERM or SIGHUP ends, with an errSignal as its cause. The second
-// signal closes hurry. The function that signals returns stops the handling of signals.
+// signals returns a context that the first SIGINT, SIGTERM or SIGHUP ends, with an errSignal as its cause. A SIGHUP that
+// was ignored when superloop was started, as nohup does, stays ignored. The second signal closes hurry. The function that signals returns stops the handling of signals.
 func (a *app) signals() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	ch := make(chan os.Signal, 2)
-	signal.Notify(ch, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	ends := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		ends = append(ends, syscall.SIGHUP)
+	}
+	signal.Notify(ch, ends...)
 	go func() {
 		hurry := sync.OnceFunc(func() { close(a.hurry) })
 		for sig := range ch {
