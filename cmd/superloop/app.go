@@ -169,7 +169,7 @@ var meant = map[string]string{
 	"ls": "list", "loops": "list", "ps": "status", "state": "status", "show": "status", "log": "logs", "tail": "logs --follow", "output": "logs", "history": "events", "journal": "events",
 	"cost": "stats", "costs": "stats", "usage": "stats", "changes": "diff", "result": "report", "html": "report", "take": "merge", "land": "merge", "pull-request": "pr", "mr": "pr", "agents": "runners", "questions": "inbox", "pending": "inbox", "todo": "inbox", "ask": "inbox",
 	"yes": "approve-recovery", "accept": "approve-recovery", "allow": "approve-recovery", "no": "reject-recovery", "deny": "reject-recovery", "refuse": "reject-recovery", "done": "resolve-recovery",
-	"setup": "init", "new": "init", "create": "init", "configure": "init", "lint": "validate", "check": "validate", "health": "doctor", "diagnose": "classify", "why": "classify", "explain": "classify",
+	"setup": "init", "new": "add", "create": "init", "configure": "init", "lint": "validate", "check": "validate", "health": "doctor", "diagnose": "classify", "why": "classify", "explain": "classify",
 	"repair": "fix", "heal": "fix", "cure": "fix", "recover": "fix", "rollback": "undo", "revert": "undo", "restore": "undo", "retry": "kick", "nudge": "kick", "settings": "config show", "teach": "learn",
 }
 

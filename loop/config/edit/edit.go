@@ -1,9 +1,10 @@
-// Package edit changes a configuration file as an operator would: it puts one text in, and every other byte, the comments
+// Package edit changes a configuration file as an operator would: it puts one value in, and every other byte, the comments
 // and the layout, stays. It is pure.
 package edit
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 
 	"github.com/tailscale/hujson"
@@ -44,6 +45,20 @@ func Insert(data []byte, pointer string, where Place, text string) ([]byte, erro
 	return out, nil
 }
 
+// Set gives the member key of the object at a JSON pointer the value text. A new member comes last.
+func Set(data []byte, pointer, key, text string) ([]byte, error) {
+	in, err := find(data, pointer)
+	if err != nil {
+		return nil, err
+	}
+	at, ok := in.values[key]
+	if !ok {
+		name, _ := json.Marshal(key) // every string can be encoded as JSON
+		return Insert(data, pointer, Last, string(name)+": "+text)
+	}
+	return append(append(bytes.Clone(data[:at.begin]), text...), data[at.end:]...), nil
+}
+
 // Indent returns the white space before the values of the object or array at a JSON pointer, if each has a line of its
 // own, and the white space by which one level is deeper than the level around it. Both are "" for a container on one line.
 func Indent(data []byte, pointer string) (before, level string) {
@@ -67,6 +82,8 @@ type container struct {
 	close int // its closing bracket
 	kids  []span
 	comma bool // whether a comma stands behind the last value
+	// values are the ranges of the values of an object, without their keys.
+	values map[string]span
 }
 
 // span is the byte range of a value, with its key.
@@ -85,12 +102,17 @@ func find(data []byte, pointer string) (container, error) {
 	if v == nil {
 		return container{}, fmt.Errorf("the configuration has no %s", pointer)
 	}
-	c := container{data: data, open: v.StartOffset + 1, close: v.EndOffset - 1}
+	c := container{data: data, open: v.StartOffset + 1, close: v.EndOffset - 1, values: map[string]span{}}
 	switch t := v.Value.(type) {
 	case *hujson.Object:
 		for _, m := range t.Members {
 			c.kids = append(c.kids, span{m.Name.StartOffset, m.Value.EndOffset})
 			c.comma = m.Value.AfterExtra != nil
+			var key string
+			if err := json.Unmarshal(m.Name.Value.(hujson.Literal), &key); err != nil {
+				return container{}, err
+			}
+			c.values[key] = span{m.Value.StartOffset, m.Value.EndOffset}
 		}
 	case *hujson.Array:
 		for _, e := range t.Elements {

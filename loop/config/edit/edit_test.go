@@ -50,6 +50,19 @@ func TestInsertRefuses(t *testing.T) {
 	}
 }
 
+// Set replaces a value and nothing around it, or adds the member.
+func TestSet(t *testing.T) {
+	t.Parallel()
+	for _, c := range [][4]string{
+		{`{"a": /* c */ 1, "b": 2}`, "", "a", `{"a": /* c */ 9, "b": 2}`}, {`{"a": {"b~/": [1]}}`, "/a", "b~/", `{"a": {"b~/": 9}}`},
+		{`{"a": {}}`, "/a", "ä\"", `{"a": {"ä\"": 9}}`}, {"{\n \"a\": 1 // one\n}", "", "b", "{\n \"a\": 1, // one\n \"b\": 9\n}"},
+	} {
+		if got, err := Set([]byte(c[0]), c[1], c[2], "9"); err != nil || string(got) != c[3] {
+			t.Errorf("%s: %v\n%s\nwant:\n%s", c[0], err, got, c[3])
+		}
+	}
+}
+
 func TestIndent(t *testing.T) {
 	t.Parallel()
 	for data, want := range map[string][2]string{

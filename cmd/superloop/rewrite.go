@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,9 +18,12 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/superloop/superloop/cmd/superloop/internal/add"
 	"github.com/superloop/superloop/escalation"
+	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/internal/text"
+	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/config/edit"
 	"github.com/superloop/superloop/loop/config/trust"
@@ -169,6 +174,8 @@ type rewrite struct {
 	// finds fewer rights than the trusted ones, which it accepts. It never finds more.
 	pin   *trust.Pin
 	store trust.Store
+	// before writes what the new content refers to, if it is not nil. It runs first, when the file is what it was.
+	before func() error
 }
 
 // errMoved says that somebody else has changed the configuration since it was read.
@@ -193,6 +200,11 @@ func (r *rewrite) write(ctx context.Context, disk durable.Disk) error {
 	if !bytes.Equal(now, r.was) {
 		return errMoved
 	}
+	if r.before != nil {
+		if err := r.before(); err != nil {
+			return err
+		}
+	}
 	if r.pin != nil {
 		if _, err := r.store.Save(*r.pin); err != nil {
 			return err
@@ -203,3 +215,161 @@ func (r *rewrite) write(ctx context.Context, disk durable.Disk) error {
 
 // rewritePatience bounds the wait for another process that is writing the configuration, which takes milliseconds.
 const rewritePatience = 10 * time.Second
+
+// maxSpec bounds a spec that add reads, in bytes.
+const maxSpec = 1 << 20
+
+// adding is a loop that add is about to write.
+type adding struct {
+	t       trusted
+	id      string
+	spec    string // the spec's file in the repository
+	text    string // the loop as it will stand in the file
+	change  *rewrite
+	content []byte // of the spec, nil if it lies in the repository already
+}
+
+// add adds a loop beside the first one. Adds that come at the same time take turns: each is made from the file that the
+// one before it has written.
+func (a *app) add(c *cli.Context) error {
+	spec, err := a.specOf(c)
+	if err != nil {
+		return err
+	}
+	for {
+		p, err := a.planAdd(c, spec)
+		if errors.Is(err, errMoved) && c.Context.Err() == nil {
+			continue // another add has just written the file
+		}
+		if err != nil {
+			return err
+		}
+		said := fmt.Sprintf("loop %s, like the first one, in a git work tree of its own:\n%s\nspec: %s\n", p.id, p.text, p.spec)
+		next := a.here("superloop run --loop " + p.id)
+		if c.Bool("dry-run") {
+			return a.told(c, p.facts(false), "would add %sno file is written: superloop add without --dry-run writes\n", said)
+		}
+		in := ttyOf(a.stdin)
+		asks := in != nil && ttyOf(a.stdout) != nil && !c.Bool("yes") && !c.Bool("json")
+		if asks {
+			fmt.Fprintf(a.stdout, "will add %s", said)
+			switch yes, err := a.ask(c.Context, in, "add it to "+p.t.name()); {
+			case err != nil:
+				return err
+			case !yes:
+				return failf(exitFailed, "superloop add --yes", "nothing is written")
+			}
+		}
+		err = p.change.write(c.Context, a.disk)
+		if errors.Is(err, errMoved) && !asks && c.Context.Err() == nil {
+			continue // another add was faster; the loop is added to what it has written
+		}
+		if err != nil {
+			return fmt.Errorf("adding the loop %s: %w", p.id, err)
+		}
+		if p.change.pin == nil && p.t.pinErr == nil {
+			next = a.here("superloop config diff   (other changes of the file are not trusted yet, and so the new loop is not)")
+		}
+		return a.told(c, p.facts(true), "added %snext: %s\n", said, next)
+	}
+}
+
+// specText is a spec that the operator has given, and where it comes from.
+type specText struct {
+	file string // an absolute path, "" for standard input
+	data []byte
+}
+
+func (a *app) specOf(c *cli.Context) (s specText, err error) {
+	switch name := c.String("spec"); name {
+	case "":
+		return s, failf(exitUsage, "superloop add --spec FILE", "--spec says what the loop is to build: a file, or - for standard input")
+	case "-":
+		s.data, err = io.ReadAll(io.LimitReader(reading{c.Context, a.stdin}, maxSpec+1))
+	default:
+		if s.file, err = filepath.Abs(name); err == nil {
+			s.data, err = door.ReadOwn(s.file, maxSpec+1)
+		}
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return s, failf(exitNotFound, "superloop add --spec -   (reads it from standard input)", "there is no spec %s", text.Paste(s.file))
+	case err != nil:
+		return s, fmt.Errorf("reading the spec: %w", err)
+	case len(s.data) > maxSpec:
+		return s, failf(exitConfig, "superloop add --help", "the spec has more than %d MiB", maxSpec>>20)
+	case len(bytes.TrimSpace(s.data)) == 0:
+		return s, failf(exitConfig, "superloop add --help", "the spec is empty")
+	}
+	return s, nil
+}
+
+// planAdd says what add would write. It writes nothing.
+func (a *app) planAdd(c *cli.Context, spec specText) (p adding, err error) {
+	if p.t, err = a.trusted(c); err != nil {
+		return p, err
+	}
+	if p.change, err = p.t.rewrite(); err != nil {
+		return p, err
+	}
+	taken := add.Taken(loop.Map(p.t.file.Loops, func(l config.Loop) string { return l.ID }))
+	if p.id = c.String("loop"); p.id == "" {
+		if p.id = add.Name(spec.file, spec.data); p.id == "" {
+			return p, failf(exitUsage, "superloop add --spec "+text.Paste(c.String("spec"))+" --loop ID", "neither the spec's name nor its title gives an id for the loop")
+		}
+		p.id = add.Free(p.id, taken)
+	} else if taken(p.id) {
+		return p, failf(exitFailed, "superloop list", "there is a loop %s already; nothing is changed", p.id)
+	}
+	if p.spec = inside(p.t.repo, spec.file); p.spec == "" {
+		p.spec, p.content = ".superloop/specs/"+p.id+".md", spec.data
+	}
+	if p.change.next, p.text, err = add.Loop(p.change.was, p.id, p.spec); err != nil {
+		return p, err
+	}
+	cfg, err := config.LoadBytes(p.change.path, p.change.next)
+	if err != nil {
+		return p, err // for instance because the id is invalid
+	}
+	if p.t.pinErr == nil && trust.Compare(p.t.pin.Section, p.t.section).Empty() {
+		section, err := trust.Of(cfg)
+		if err != nil {
+			return p, err
+		}
+		p.change.pin = &trust.Pin{Section: section, At: time.Now(), How: trust.Trusted, By: a.who(c), Config: p.change.path}
+	}
+	if full := filepath.Join(p.t.repo, p.spec); p.content != nil {
+		if old, err := door.ReadOwn(full, maxSpec); err == nil && !bytes.Equal(old, p.content) {
+			return p, failf(exitFailed, "superloop add --spec "+text.Paste(p.spec), "%s exists already and says something else; nothing is changed", p.spec)
+		}
+		p.change.before = func() error {
+			if err := a.disk.MkdirAll("add", filepath.Dir(full), 0o755); err != nil {
+				return err
+			}
+			return a.disk.WriteFile("add", full, p.content, 0o644)
+		}
+	}
+	return p, nil
+}
+
+func (p adding) facts(written bool) map[string]any {
+	files := []string{relTo(p.t.repo, p.change.path)}
+	if p.content != nil {
+		files = append(files, p.spec)
+	}
+	return map[string]any{"loop": p.id, "spec_file": p.spec, "added": json.RawMessage(p.text), "files": files, "written": written, "trusted": written && p.change.pin != nil}
+}
+
+// inside returns an existing file as a path in the repository, "" if it is elsewhere or among what superloop writes.
+func inside(repo, file string) string {
+	real, err := filepath.EvalSymlinks(file)
+	root, rootErr := filepath.EvalSymlinks(repo)
+	if file == "" || err != nil || rootErr != nil {
+		return ""
+	}
+	rel, err := filepath.Rel(root, real)
+	if err != nil || !filepath.IsLocal(rel) || strings.HasPrefix(rel, ".superloop/loops/") || strings.HasPrefix(rel, ".superloop/worktrees/") {
+		return ""
+	}
+	return filepath.ToSlash(rel)
+}
