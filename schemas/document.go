@@ -23,8 +23,9 @@ type Document struct {
 	root node
 }
 
-// Read reads data as a file of the given kind. It returns the document and the problems, sorted (see Sort). Without a
-// problem, data is valid. The document is nil if data is not JSON; otherwise its methods return values and places even
+// Read reads data as a file of the given kind. A Config may have comments (// and /* */) and a comma behind the last value
+// of an object or an array, every other kind is plain JSON. It returns the document and the problems, sorted (see Sort). Without a
+// problem, data is valid. The document is nil if data cannot be read; otherwise its methods return values and places even
 // if there are problems. Read does not copy data, so the caller must not change it.
 func Read(kind Kind, data []byte) (*Document, []Problem) {
 	if !kind.Known() {
@@ -34,13 +35,26 @@ func Read(kind Kind, data []byte) (*Document, []Problem) {
 		return nil, []Problem{{Line: 1, Column: 1, Code: CodeTooLarge, Found: size(len(data)), Allowed: "at most " + size(limit),
 			Message: fmt.Sprintf("the file has %s; a %s file has at most %s", size(len(data)), kind, size(limit))}}
 	}
+	d, notes := syntax(kind, data)
+	if d != nil {
+		notes = append(notes, d.check()...)
+	}
+	return d, place(data, notes)
+}
+
+// Parse is Read without the schema: its problems are those of the syntax only. It is for who reads a few values, and must
+// be quick.
+func Parse(kind Kind, data []byte) (*Document, []Problem) {
+	d, notes := syntax(kind, data)
+	return d, place(data, notes)
+}
+
+func syntax(kind Kind, data []byte) (*Document, []found) {
 	root, notes, ok := scan(data, kind)
 	if !ok {
-		return nil, place(data, notes)
+		return nil, notes
 	}
-	d := &Document{kind: kind, src: data, root: root}
-	notes = append(notes, d.check()...)
-	return d, place(data, notes)
+	return &Document{kind: kind, src: data, root: root}, notes
 }
 
 // Validate returns the problems of data as a file of the given kind. It returns none if data is valid.

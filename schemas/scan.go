@@ -34,7 +34,7 @@ type scanner struct {
 	pos      int
 	problems []found
 	path     []string
-	comments bool // whether keys may be comments; the error about other comments says so
+	comments bool // whether the file may have comments and trailing commas
 	left     int  // how many more values the file may have
 }
 
@@ -96,12 +96,6 @@ func (s *scanner) note(off int, code, message, what, allowed string) bool {
 
 func (s *scanner) syntax(off int, message, what, allowed string) bool {
 	return s.note(off, CodeSyntax, message, what, allowed)
-}
-
-func (s *scanner) space() {
-	for s.pos < len(s.src) && strings.IndexByte(" \t\n\r", s.src[s.pos]) >= 0 {
-		s.pos++
-	}
 }
 
 // here describes the character at the position.
@@ -171,7 +165,7 @@ func (s *scanner) container(depth int) (node, bool) {
 	s.pos++
 	for first := true; ; first = false {
 		s.space()
-		if s.at(end) && first {
+		if s.at(end) && (first || s.comments) {
 			break
 		}
 		if s.at(end) {
@@ -209,6 +203,9 @@ func (s *scanner) container(depth int) (node, bool) {
 		s.space()
 		if s.at(end) {
 			break
+		}
+		if s.at('/') {
+			return node{}, s.comment(fmt.Sprintf(`"," or %q`, string(end)))
 		}
 		if !s.at(',') {
 			return node{}, s.syntax(s.pos, fmt.Sprintf("expected \",\" or %q, found %s", string(end), s.here()), s.here(), fmt.Sprintf(`"," or %q`, string(end)))
@@ -259,14 +256,6 @@ func (s *scanner) duplicate(key string, first, second int) {
 	}
 	line, col := position(s.src, first)
 	s.note(second, CodeDuplicateKey, fmt.Sprintf("the key %s stands here twice; first at %d:%d", quote(key), line, col), quote(key), "each key once")
-}
-
-func (s *scanner) comment(allowed string) bool {
-	message := "JSON has no comments"
-	if s.comments {
-		message += `; a key that starts with "//" or "_comment" is one here`
-	}
-	return s.syntax(s.pos, message, s.here(), allowed)
 }
 
 // pointer joins reference tokens to a JSON pointer.

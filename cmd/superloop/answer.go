@@ -39,7 +39,7 @@ func (a *app) answer(c *cli.Context, method escalation.Method) error {
 			return err
 		}
 	}
-	var list *remembering
+	var list *rewrite
 	if c.Bool("remember") && open {
 		if list, err = a.rememberable(c, q.rec, req); err != nil {
 			return err
@@ -88,13 +88,13 @@ func byProcess(user string) escalation.By {
 }
 
 // submit records an answer, then adds the command of list (nil: none) to auto_approve, and prints what the answer does.
-func (a *app) submit(c *cli.Context, q asked, req escalation.AnswerRequest, list *remembering) error {
+func (a *app) submit(c *cli.Context, q asked, req escalation.AnswerRequest, list *rewrite) error {
 	rec, said, err := a.record(c.Context, q, req)
 	if err != nil {
 		return err
 	}
 	if list != nil {
-		if err := a.remember(list, req.By.User); err != nil {
+		if err := list.write(c.Context, a.disk); err != nil {
 			return failf(exitFailed, "", "the command is approved and runs once; it was not remembered: %w", err)
 		}
 	}

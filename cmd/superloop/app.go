@@ -23,7 +23,6 @@ import (
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/internal/durable"
-	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/loop/local"
@@ -104,12 +103,16 @@ func (a *app) told(c *cli.Context, facts any, format string, args ...any) error 
 	return a.write(c, facts, func(w io.Writer) { fmt.Fprintf(w, format, args...) })
 }
 
-// signals returns a context that the first SIGINT, SIGTERM or SIGHUP ends, with an errSignal as its cause. The second
-// signal closes hurry. The function that signals returns stops the handling of signals.
+// signals returns a context that the first SIGINT, SIGTERM or SIGHUP ends, with an errSignal as its cause. A SIGHUP that
+// was ignored when superloop was started, as nohup does, stays ignored. The second signal closes hurry. The function that signals returns stops the handling of signals.
 func (a *app) signals() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	ch := make(chan os.Signal, 2)
-	signal.Notify(ch, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	ends := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		ends = append(ends, syscall.SIGHUP)
+	}
+	signal.Notify(ch, ends...)
 	go func() {
 		hurry := sync.OnceFunc(func() { close(a.hurry) })
 		for sig := range ch {
@@ -166,7 +169,7 @@ var meant = map[string]string{
 	"ls": "list", "loops": "list", "ps": "status", "state": "status", "show": "status", "log": "logs", "tail": "logs --follow", "output": "logs", "history": "events", "journal": "events",
 	"cost": "stats", "costs": "stats", "usage": "stats", "changes": "diff", "result": "report", "html": "report", "take": "merge", "land": "merge", "pull-request": "pr", "mr": "pr", "agents": "runners", "questions": "inbox", "pending": "inbox", "todo": "inbox", "ask": "inbox",
 	"yes": "approve-recovery", "accept": "approve-recovery", "allow": "approve-recovery", "no": "reject-recovery", "deny": "reject-recovery", "refuse": "reject-recovery", "done": "resolve-recovery",
-	"setup": "init", "new": "init", "create": "init", "configure": "init", "lint": "validate", "check": "validate", "health": "doctor", "diagnose": "classify", "why": "classify", "explain": "classify",
+	"setup": "init", "new": "add", "create": "init", "configure": "init", "lint": "validate", "check": "validate", "health": "doctor", "diagnose": "classify", "why": "classify", "explain": "classify",
 	"repair": "fix", "heal": "fix", "cure": "fix", "recover": "fix", "rollback": "undo", "revert": "undo", "restore": "undo", "retry": "kick", "nudge": "kick", "settings": "config show", "teach": "learn",
 }
 
@@ -269,17 +272,9 @@ func (a *app) loopIDs(repo string) ([]string, error) {
 	if err != nil {
 		return nil, failf(exitConfig, "superloop validate", "%w", err)
 	}
-	var cfg struct {
-		Loops []struct {
-			ID string `json:"id"`
-		} `json:"loops"`
-	}
-	if err := text.Decode(data, &cfg); err != nil {
-		return nil, failf(exitConfig, "superloop validate", "reading %s: %w", path, err)
-	}
-	var ids []string
-	for _, l := range cfg.Loops {
-		ids = append(ids, l.ID)
+	ids, err := config.LoopIDs(path, data)
+	if err != nil {
+		return nil, failf(exitConfig, "superloop validate", "%w", err)
 	}
 	if len(ids) == 0 {
 		return nil, failf(exitConfig, "superloop validate", "%s has no loops", path)

@@ -47,7 +47,7 @@ func (a *app) commands() []*cli.Command {
 	actions := map[string]cli.ActionFunc{
 		"demo": a.demo, "doctor": a.doctor, "preflight": a.checks, "runner-smoke": a.smokeRunners, "selftest": a.selftest,
 		"__agent": a.playAgent, "__complete": a.complete,
-		"init": a.init, "run": a.run, "status": a.status, "list": a.list, "events": a.events, "logs": a.logs, "watch": a.watch, "stats": a.stats,
+		"init": a.init, "add": a.byOperator(a.add), "run": a.run, "status": a.status, "list": a.list, "events": a.events, "logs": a.logs, "watch": a.watch, "stats": a.stats,
 		"runners": a.runners, "validate": a.validate, "classify": a.classifyFailure, "fix": a.byOperator(a.fix), "learn": a.byOperator(a.learn), "verify": a.verifyTool,
 		"diff": a.diff, "report": a.reportPage, "merge": a.byOperator(a.merge), "pr": a.byOperator(a.pullRequest),
 		"inbox": a.inbox, "undo": a.undo, "kick": a.byOperator(a.kick), "cancel": a.byOperator(a.cancel), "pause": a.byOperator(a.pause), "note": a.byOperator(a.note),

@@ -85,7 +85,7 @@ Its build is broken by what is installed. No agent is allowed to mend that.
 	case c.Bool("json"):
 		return nil
 	}
-	return a.tellDemo(dir, s, c.Bool("auto-answer"))
+	return a.tellDemo(dir, exe, s, c.Bool("auto-answer"))
 }
 
 // playAgent is the scripted agent: `superloop __agent SCENARIO` plays a scenario file as the child process of a role.
@@ -157,13 +157,18 @@ func (d *demoDesk) answer(event json.RawMessage) error {
 	return err
 }
 
-// typed returns the text that says how to answer the demo's question from another terminal. It names the program by its
-// full path if PATH does not find it. The program has that path at least until the demo ends.
-func (d *demoDesk) typed() string {
-	self := "superloop"
-	if _, err := lookPath(d.app.env)(self); err != nil {
-		self = text.Paste(d.exe)
+// self returns how an operator types this program: by its full path if PATH does not find it. The program has that path
+// at least until the demo ends.
+func (a *app) self(exe string) string {
+	if _, err := lookPath(a.env)("superloop"); err != nil {
+		return text.Paste(exe)
 	}
+	return "superloop"
+}
+
+// typed returns the text that says how to answer the demo's question from another terminal.
+func (d *demoDesk) typed() string {
+	self := d.app.self(d.exe)
 	dir := text.Paste(d.dir)
 	flags := fmt.Sprintf("--repo %s --loop %s", dir, demo.LoopID)
 	return fmt.Sprintf(`
@@ -216,45 +221,48 @@ func (p *played) add(ev journal.Event) error {
 }
 
 // tellDemo prints what happened in the demo according to its journal, where to look, and which commands to type next.
-func (a *app) tellDemo(dir string, s loop.State, auto bool) error {
+func (a *app) tellDemo(dir, exe string, s loop.State, auto bool) error {
 	p := played{auto: auto}
 	if err := journal.Read(loopFile(dir, demo.LoopID, "events.jsonl"), 0, p.add); err != nil {
 		return err
 	}
+	self, there := a.self(exe), text.Paste(dir)
 	recoveries, question, inbox := fmt.Sprintf("%d recoveries", p.recoveries), "", ""
 	if p.recoveries == 1 {
 		recoveries = "1 recovery"
 	}
 	if p.answered != nil { // without an answer there was no question
 		question = "    escalation.json    the question, and its answer\n"
-		inbox = "  superloop inbox       whatever waits for you on this machine\n"
+		inbox = "  " + self + " inbox\n"
 	}
 	fmt.Fprintf(a.stdout, `
-The loop completed in %s: %s, the check was red %d time(s), %s, %s of work.
+The loop completed in %[1]s: %[2]s, the check was red %[3]d time(s), %[4]s, %[5]s of work.
 What happened:
   1. Somebody had taken an update back, and nobody had installed again. The implementer's code was right.
-  2. superloop ran the check itself. It was red: %s
+  2. superloop ran the check itself. It was red: %[6]s
      An agent that may not touch deps/ would have met that again in every iteration.
   3. The tester found the cause. It changed nothing: it wrote down which command would fix it, in recovery.json.
-%s  5. The check was green, the reviewer gave the promise, the evidence was there: completed, and committed. Red, the
+%[7]s  5. The check was green, the reviewer gave the promise, the evidence was there: completed, and committed. Red, the
      promise would have counted for nothing.
 
 Where to look:
-  %s/.superloop/loops/%s/
+  %[8]s/.superloop/loops/%[9]s
     events.jsonl       everything that happened, one JSON object a line
     proposals/         what was proposed, and what was decided about it
-%s    test-output.txt    what the check printed
+%[14]s    test-output.txt    what the check printed
     logs/iter-1/       what each role was asked and what it said, and what the command printed
     run-summary.json   each iteration and its gates
 
 What to type next:
-  superloop events --repo %s --event 'recovery_*'
-  superloop policy check --repo %s --command '%s'
-  superloop stats --repo %s
-  superloop undo --repo %s --list
-%s  superloop init        in your own repository, with your own agents
+  %[10]s events --repo %[11]s --event 'recovery_*'
+  %[10]s policy check --repo %[11]s --command '%[12]s'
+  %[10]s stats --repo %[11]s
+  %[10]s undo --repo %[11]s --list
+%[13]s
+And in a repository of your own, with your own agents:
+  %[10]s init
 `, render.Number(s.Iteration, "iteration"), render.Number(p.roles, "role run"), p.red, recoveries, render.Duration(msec(s.ActiveMS)),
-		demo.Failure, p.remedied(), dir, demo.LoopID, question, text.Paste(dir), text.Paste(dir), demo.Remedy, text.Paste(dir), text.Paste(dir), inbox)
+		demo.Failure, p.remedied(), dir, demo.LoopID+"/", self, there, demo.Remedy, inbox, question)
 	return nil
 }
 

@@ -112,6 +112,7 @@ func classify(err error) *fault {
 	}
 	held, isHeld := errors.AsType[*local.HeldError](err)
 	cfg, isConfig := errors.AsType[*config.Error](err)
+	original, isOriginal := errors.AsType[*local.OriginalError](err)
 	_, corrupt := errors.AsType[*journal.CorruptError](err)
 	_, tampered := errors.AsType[*journal.TamperedError](err)
 	_, changed := errors.AsType[*durable.ChangedError](err)
@@ -129,6 +130,8 @@ func classify(err error) *fault {
 		}
 	case errors.Is(err, worktree.ErrNotRepo):
 		f.code, f.hint = exitConfig, "git init"
+	case isOriginal:
+		f.hint = fmt.Sprintf("superloop run --fresh --loop %s", original.LoopID)
 	case tampered:
 		f.hint = "superloop events --verify   (superloop run --fresh begins anew and keeps what is there)"
 	case corrupt:

@@ -12,6 +12,7 @@ import (
 	"github.com/superloop/superloop/cmd/superloop/internal/project"
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/internal/gitcmd"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/roles"
@@ -22,8 +23,13 @@ func (a *app) init(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := gitcmd.Top(repo); err != nil {
+	top, err := gitcmd.Top(repo)
+	if err != nil {
 		return err
+	}
+	if real, err := filepath.EvalSymlinks(repo); err == nil && real != top && !c.IsSet("repo") {
+		fmt.Fprintf(a.stderr, "the repository is %s; for this folder alone: superloop init --repo .\n", text.Display(top))
+		repo = top
 	}
 	path := configFile(repo)
 	if _, err := os.Lstat(path); err == nil && !c.Bool("force") {
@@ -53,7 +59,7 @@ func (a *app) init(c *cli.Context) error {
 			return failf(exitFailed, "superloop init --yes", "nothing is written")
 		}
 	}
-	facts, text := p.facts(repo, false), p.text("wrote", repo) // which files exist already is known only before
+	facts, said := p.facts(repo, false), p.text("wrote", repo) // which files exist already is known only before
 	for _, f := range p.missing(repo) {
 		full := filepath.Join(repo, f.path)
 		if err := a.disk.MkdirAll("init", filepath.Dir(full), 0o755); err != nil {
@@ -66,9 +72,29 @@ func (a *app) init(c *cli.Context) error {
 	if asJSON {
 		return render.JSON(a.stdout, facts)
 	}
-	_, err = fmt.Fprintf(a.stdout, "%snext: %s\n", text, a.here(fmt.Sprintf(
-		"write what the loop is to build into .superloop/specs/%[1]s.md, then: superloop doctor && superloop run --loop %[1]s", p.choice.LoopID)))
+	_, err = fmt.Fprintf(a.stdout, "%snext: %s\n", said, a.here(fmt.Sprintf(
+		"write what the loop is to build into %[2]s, then: superloop doctor && superloop run --loop %[1]s", p.choice.LoopID,
+		fromHere(repo, ".superloop/specs/"+p.choice.LoopID+".md"))))
 	return err
+}
+
+// fromHere returns a path of the repository as it is typed in the current folder.
+func fromHere(repo, path string) string {
+	full := filepath.Join(repo, path)
+	wd, err := os.Getwd()
+	if err != nil {
+		return full
+	}
+	if wd == repo {
+		return path
+	}
+	if wd, err = filepath.EvalSymlinks(wd); err != nil {
+		return full
+	}
+	if rel, err := filepath.Rel(wd, full); err == nil && (wd == repo || strings.HasPrefix(wd, repo+string(filepath.Separator))) {
+		return rel
+	}
+	return full
 }
 
 // initPlan is what init has found, and what it is going to write.

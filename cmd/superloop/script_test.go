@@ -203,8 +203,8 @@ func started(ts *testscript.TestScript, name string) *process {
 
 // sendSignal sends INT, TERM or KILL to what was started.
 func sendSignal(ts *testscript.TestScript, neg bool, args []string) {
-	sig := map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "KILL": syscall.SIGKILL}
-	usage(ts, !neg && len(args) == 2 && sig[args[1]] != 0, "signal NAME INT|TERM|KILL")
+	sig := map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "KILL": syscall.SIGKILL, "HUP": syscall.SIGHUP}
+	usage(ts, !neg && len(args) == 2 && sig[args[1]] != 0, "signal NAME INT|TERM|KILL|HUP")
 	ts.Check(started(ts, args[0]).cmd.Process.Signal(sig[args[1]]))
 }
 

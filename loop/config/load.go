@@ -1,4 +1,5 @@
-// Package config reads .superloop/config.json, the settings that an operator gives superloop. Load checks the whole
+// Package config reads .superloop/config.json, the settings that an operator gives superloop: JSON that may have comments
+// and trailing commas. Load checks the whole
 // file. It returns a complete configuration, or an error with every problem in the file, and never a part of a wrong
 // file.
 //
@@ -76,6 +77,25 @@ func load(path string, data []byte, tested bool) (*Config, error) {
 	}
 	c.Warnings = schemas.Sort(append(doc.Ignored(), b.warnings...))
 	return c, nil
+}
+
+// LoopIDs returns the ids of the loops in data, the content of the file at path, in their order. It checks the syntax of
+// the file and nothing else. The error is an *Error.
+func LoopIDs(path string, data []byte) ([]string, error) {
+	doc, problems := schemas.Parse(schemas.Config, data)
+	if doc == nil {
+		return nil, &Error{Path: path, Problems: problems}
+	}
+	var ids []string
+	for i := 0; ; i++ {
+		if _, _, there := doc.Position(Pointer("loops", i)); !there {
+			return ids, nil
+		}
+		var id string
+		if raw := doc.Raw(Pointer("loops", i, "id"), nil); text.Decode(raw, &id) == nil && id != "" {
+			ids = append(ids, id)
+		}
+	}
 }
 
 // isComment reports whether a key is a comment, which superloop does not read.

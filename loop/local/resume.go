@@ -98,13 +98,7 @@ func open(ctx context.Context, o Options) (_ *driver, err error) {
 			return nil, d.host.Full(err)
 		}
 	}
-	d.journal, err = journal.Open(o.Disk, paths.Events(), journal.Options{Head: paths.Head()})
-	if _, tampered := errors.AsType[*journal.TamperedError](err); tampered && o.Fresh {
-		if err := d.setAside(); err != nil {
-			return nil, d.host.Full(err)
-		}
-		d.journal, err = journal.Open(o.Disk, paths.Events(), journal.Options{Head: paths.Head()})
-	}
+	d.journal, err = d.openJournal()
 	if err != nil {
 		return nil, d.host.Full(err)
 	}
