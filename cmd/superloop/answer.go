@@ -270,7 +270,9 @@ func (a *app) takenUp(p place, what string) string {
 func (a *app) judgeEdit(c *cli.Context, rec escalation.Record, text string) (recovery.Verdict, error) {
 	policy, _ := recovery.Compile(recovery.Settings{}) // empty settings always compile
 	// The supervisor reports a configuration that cannot be read. Here the empty policy judges then.
-	if _, cfg, err := a.configured(c); err == nil {
+	if repo, err := a.repo(c); err != nil {
+		return recovery.Verdict{}, err
+	} else if cfg, err := a.config(repo, rec.Question.Loop); err == nil {
 		if p, problems := cfg.Policy(rec.Question.Loop); p != nil && len(problems) == 0 {
 			policy = p
 		}
@@ -311,10 +313,10 @@ func (a *app) cancelLoop(c *cli.Context, p place) (in control.Intent, said strin
 	}
 	if _, alive := a.supervisor(p.Paths); alive {
 		err = awaitCancel(c.Context, p, in.ID)
-	} else if repo, cfg, wrong := a.configured(c); wrong != nil {
+	} else if cfg, wrong := a.config(p.Repo, p.id); wrong != nil {
 		err = wrong
 	} else { // no supervisor runs the loop: this process supervises it until it is cancelled
-		err = local.Cancel(c.Context, a.options(c, repo, cfg, p.id))
+		err = local.Cancel(c.Context, a.options(c, p.Repo, cfg, p.id))
 	}
 	return in, fmt.Sprintf("%[1]s: cancelled by %[2]s\nnext: superloop run --loop %[1]s   (goes on where it stood; --fresh starts anew)\n", p.id, in.By), err
 }
