@@ -3,6 +3,7 @@ package project
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -85,12 +86,8 @@ func PromptConfig(p Prompted) (data []byte, runner string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
-	all, err := plainJSON(file)
-	var out bytes.Buffer
-	if err == nil {
-		err = json.Indent(&out, append(all, '\n'), "", "  ")
-	}
-	return out.Bytes(), runner, err
+	data, err = indented(file)
+	return data, runner, err
 }
 
 func (p Prompted) loop(runner string) promptLoop {
@@ -181,4 +178,50 @@ func RunnerFor(words []string) Runner {
 		r.PromptMode = "file"
 	}
 	return r
+}
+
+// FromPrompt returns the configuration of the repository that does what one of PromptConfig does: own with its loop's
+// spec in another file, behind the loops of base if that is not empty.
+func FromPrompt(own, base []byte, spec string) ([]byte, error) {
+	file, under := map[string]json.RawMessage{}, struct {
+		Loops []json.RawMessage `json:"loops"`
+	}{}
+	var mine struct {
+		Loops []map[string]json.RawMessage `json:"loops"`
+	}
+	if err := errors.Join(text.Decode(own, &file), text.Decode(own, &mine)); err != nil {
+		return nil, fmt.Errorf("reading the configuration of the loop: %w", err)
+	}
+	if len(base) > 0 {
+		if err := text.Decode(base, &under); err != nil {
+			return nil, fmt.Errorf("reading the repository's configuration: %w", err)
+		}
+	}
+	for _, l := range mine.Loops {
+		raw, err := plainJSON(spec)
+		if err != nil {
+			return nil, err
+		}
+		l["spec_file"] = raw
+		if raw, err = plainJSON(l); err != nil {
+			return nil, err
+		}
+		under.Loops = append(under.Loops, raw)
+	}
+	loops, err := plainJSON(under.Loops)
+	if err != nil {
+		return nil, err
+	}
+	file["loops"] = loops
+	return indented(file)
+}
+
+// indented returns a file of JSON as people read it.
+func indented(file map[string]json.RawMessage) ([]byte, error) {
+	all, err := plainJSON(file)
+	var out bytes.Buffer
+	if err == nil {
+		err = json.Indent(&out, append(all, '\n'), "", "  ")
+	}
+	return out.Bytes(), err
 }
