@@ -221,7 +221,8 @@ func (a *app) tellPrompt(c *cli.Context, repo string, cfg *config.Config, anew b
 		return
 	}
 	l := cfg.Loops[0]
-	fmt.Fprintf(a.stderr, "loop %s: %s, again and again, at most %s; its files are in .superloop/loops/%[1]s\n", l.ID, text.Display(strings.Join(cfg.Runners[l.Roles[0].Runner].Command, " ")), render.Number(l.MaxIterations, "run"))
+	r := cfg.Runners[l.Roles[0].Runner]
+	fmt.Fprintf(a.stderr, "loop %s: %s, again and again, at most %s; its files are in .superloop/loops/%[1]s\n", l.ID, text.Display(strings.Join(slices.Concat(r.Command, r.Args), " ")), render.Number(l.MaxIterations, "run"))
 	if anew {
 		fmt.Fprintf(a.stderr, "loop %s is complete for another prompt, so it begins anew; what the last run wrote is in archive/ there\n", l.ID)
 	}

@@ -100,3 +100,44 @@ func TestPromptConfig(t *testing.T) {
 		}
 	}
 }
+
+// A loop of one prompt that is taken over keeps all of its settings but the place of its spec, and the loops of the
+// configuration that is there stay in front of it.
+func TestFromPrompt(t *testing.T) {
+	t.Parallel()
+	own, _, err := PromptConfig(Prompted{LoopID: "prompt", SpecFile: "P.md", Words: []string{"claude"}, Tests: []string{"make test"}, MaxIterations: 7, MaxCostUSD: 3,
+		MaxTime: time.Hour, MaxSilence: time.Minute, Promise: "OK"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := config.LoadBytes("/repo/.superloop/loops/prompt/config.json", own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, base := range []string{"", `{"loops": [{"id": "one", "spec_file": "s", "max_iterations": 1, "completion_promise": "P", "roles": {"planner": {"runner": "claude"}}}]}`} {
+		data, err := FromPrompt(own, []byte(base), ".superloop/specs/prompt.md")
+		if err != nil {
+			t.Fatal(err)
+		}
+		after, err := config.LoadBytes("/repo/.superloop/config.json", data)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, data)
+		}
+		if len(after.Loops) != 1+min(1, len(base)) || base != "" && after.Loops[0].ID != "one" {
+			t.Errorf("the loops are %+v", after.Loops)
+		}
+		want, got := before.Loops[0], after.Loops[len(after.Loops)-1]
+		want.SpecFile = ".superloop/specs/prompt.md"
+		if !reflect.DeepEqual(got, want) || !reflect.DeepEqual(after.Runners, before.Runners) {
+			t.Errorf("the loop is\n%+v\nwant\n%+v", got, want)
+		}
+	}
+	for _, bad := range []string{"[", `{"loops": 1}`} {
+		if _, err := FromPrompt(own, []byte(bad), "s"); err == nil {
+			t.Errorf("%s is taken for a configuration", bad)
+		}
+		if _, err := FromPrompt([]byte(bad), nil, "s"); err == nil {
+			t.Errorf("%s is taken for a configuration of a loop", bad)
+		}
+	}
+}
