@@ -27,6 +27,9 @@ func Render(in Input) (string, error) {
 		return "", fmt.Errorf("rendering the prompt of %s for loop %s: %w", line(in.Role, maxWord), line(in.Loop, maxWord), err)
 	}
 	text := joined(in.Template, rules, stateSection(in), contextSection(in.Context), phaseSection(in.Phases), leaveSection(in))
+	if in.Notes != "" {
+		text = joined(in.Template, besideSection(in))
+	}
 	if len(text) > MaxPrompt {
 		return "", fmt.Errorf("rendering the prompt of %s: %d bytes are over the bound of %d", in.Role, len(text), MaxPrompt)
 	}
@@ -75,7 +78,7 @@ func leaveSection(in Input) string {
 }
 
 func promiseText(in Input) string {
-	if in.Role != Reviewer {
+	if in.Role != Reviewer && !in.Promises {
 		return "Never write an XML-style element named `promise` in your last message. Only the reviewer decides about completion.\n"
 	}
 	if strings.TrimSpace(in.Promise) == "" {
@@ -109,7 +112,12 @@ func joined(sections ...string) string {
 // may be foreign and of any length; Render cleans, fences and cuts them.
 type Input struct {
 	Role     string // one of the role constants
-	Template string // the role's part of the prompt, as Load returned it
+	Template string // the role's part of the prompt, as Load returned it; with Notes it is the operator's whole prompt
+	// Promises says that this role's last message may hold the promise although it is no reviewer.
+	Promises bool
+	// Notes is the absolute path of the file in which the role keeps notes for its next run. If it is not "", the prompt
+	// is Template with a few lines behind it, and nothing of the rules and the context files.
+	Notes string
 
 	Loop                     string
 	Iteration, MaxIterations int // Iteration counts from 1; MaxIterations 0 means no bound

@@ -87,6 +87,15 @@ func Load(dir, role string) (string, error) {
 	return text, nil
 }
 
+// LoadPrompt returns the text of a file that is the whole prompt of a loop's only role. It refuses what Load refuses.
+func LoadPrompt(path string) (string, error) {
+	text, err := readTemplate(path)
+	if err != nil {
+		return "", fmt.Errorf("the prompt %s %w; put it back, then start the loop again", path, err)
+	}
+	return text, nil
+}
+
 // Embedded returns the built-in part of the prompt of a role.
 func Embedded(role string) (string, error) {
 	if _, ok := Deliverable(role); !ok {

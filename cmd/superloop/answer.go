@@ -266,7 +266,9 @@ func (a *app) takenUp(p place, what string) string {
 func (a *app) judgeEdit(c *cli.Context, rec escalation.Record, text string) (recovery.Verdict, error) {
 	policy, _ := recovery.Compile(recovery.Settings{}) // empty settings always compile
 	// The supervisor reports a configuration that cannot be read. Here the empty policy judges then.
-	if _, cfg, err := a.configured(c); err == nil {
+	if repo, err := a.repo(c); err != nil {
+		return recovery.Verdict{}, err
+	} else if cfg, err := a.config(repo, rec.Question.Loop); err == nil {
 		if p, problems := cfg.Policy(rec.Question.Loop); p != nil && len(problems) == 0 {
 			policy = p
 		}

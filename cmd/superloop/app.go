@@ -6,10 +6,8 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -244,42 +242,6 @@ func (a *app) repo(c *cli.Context) (string, error) {
 			return dir, nil
 		}
 	}
-}
-
-// configFile returns the path of the repository's configuration.
-func configFile(repo string) string { return filepath.Join(repo, ".superloop", "config.json") }
-
-func (a *app) config(repo string) (*config.Config, error) { return config.Load(configFile(repo)) }
-
-// configured returns the repository that a verb works on, and its configuration.
-func (a *app) configured(c *cli.Context) (string, *config.Config, error) {
-	repo, err := a.repo(c)
-	if err != nil {
-		return "", nil, err
-	}
-	cfg, err := a.config(repo)
-	return repo, cfg, err
-}
-
-// loopIDs returns the ids of the repository's loops, in the configuration's order. It does not check the rest of the
-// configuration: verbs that only show something must be quick, and must work while somebody edits the file.
-func (a *app) loopIDs(repo string) ([]string, error) {
-	path := configFile(repo)
-	data, err := config.Read(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, failf(exitConfig, "superloop init", "there is no %s", path)
-	}
-	if err != nil {
-		return nil, failf(exitConfig, "superloop validate", "%w", err)
-	}
-	ids, err := config.LoopIDs(path, data)
-	if err != nil {
-		return nil, failf(exitConfig, "superloop validate", "%w", err)
-	}
-	if len(ids) == 0 {
-		return nil, failf(exitConfig, "superloop validate", "%s has no loops", path)
-	}
-	return ids, nil
 }
 
 // pick returns the loop that a verb is about: the loop of --loop, which must be one of ids, or the only one of ids.

@@ -136,6 +136,8 @@ func readFlag(line string) cli.Flag {
 	case "int":
 		n, _ := strconv.Atoi(value) // 0 without a default
 		return &cli.IntFlag{Name: names[0], Aliases: names[1:], Value: n, Usage: usage}
+	case "float":
+		return &cli.Float64Flag{Name: names[0], Aliases: names[1:], Usage: usage}
 	case "int64":
 		return &cli.Int64Flag{Name: names[0], Aliases: names[1:], Usage: usage}
 	case "duration":

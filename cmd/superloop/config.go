@@ -1,9 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,18 +38,28 @@ type trusted struct {
 }
 
 func (a *app) trusted(c *cli.Context) (t trusted, err error) {
-	if t.repo, t.file, err = a.configured(c); err != nil {
+	repo, file, err := a.configured(c)
+	if err != nil {
 		return t, err
+	}
+	return a.trustedFile(repo, file, cmp.Or(c.String("loop"), "any"))
+}
+
+// trustedFile returns the inputs for a configuration that the caller has read. id is the loop whose own one it may be.
+func (a *app) trustedFile(repo string, file *config.Config, id string) (t trusted, err error) {
+	t.repo, t.file = repo, file
+	if len(file.Loops) == 1 && file.Path != configFile(repo) {
+		id = file.Loops[0].ID // --loop may be missing where there is no other loop
 	}
 	if t.section, err = trust.Of(t.file); err != nil {
 		return t, failf(exitConfig, "superloop validate", "%w", err)
 	}
 	t.digest = t.section.Digest()
-	paths, err := a.paths(t.repo, "any")
+	paths, err := a.paths(t.repo, id)
 	if err != nil {
 		return t, err
 	}
-	t.store = trust.Store{Disk: a.disk, Path: paths.Trust()}
+	t.store = trust.Store{Disk: a.disk, Path: paths.Trust(t.file.Path)}
 	t.pin, t.pinErr = t.store.Load()
 	t.ledger = inputs.Ledger{Disk: a.disk, Dir: paths.Common(), Repo: paths.Repo}
 	return t, nil
@@ -118,7 +133,11 @@ func (t trusted) report(d trust.Diff, done bool) map[string]any {
 // trustLine returns the command that trusts exactly this version of the file, and of what listed commands read. Half of the digest is enough: nobody can
 // make another file with the same half.
 func (t trusted) trustLine() string {
-	return "superloop config trust --digest " + t.asked()[:32]
+	loop := ""
+	if t.file.Path != configFile(t.repo) {
+		loop = " --loop " + t.file.Loops[0].ID
+	}
+	return "superloop config trust" + loop + " --digest " + t.asked()[:32]
 }
 
 // pinnedBy says when, how and by whom the section was pinned.
@@ -180,6 +199,89 @@ func asciiText(s string) string {
 		}
 	}
 	return b.String()
+}
+
+// configFile returns the path of the repository's configuration.
+func configFile(repo string) string { return filepath.Join(repo, ".superloop", "config.json") }
+
+// configPath returns the path of the configuration that a loop has: that of the repository, or the own one of a loop
+// that run --prompt made. Without an id, and without a configuration of the repository, it is that of the only loop.
+func (a *app) configPath(repo, id string) string {
+	path := configFile(repo)
+	ids, err := fileLoops(path)
+	if id == "" && errors.Is(err, fs.ErrNotExist) {
+		if own := ownLoops(repo); len(own) == 1 {
+			id = own[0]
+		}
+	}
+	if id != "" && !slices.Contains(ids, id) && slices.Contains(ownLoops(repo), id) {
+		return loopFile(repo, id, "config.json")
+	}
+	return path
+}
+
+// config returns the configuration of a loop, or with "" that of the repository; see configPath.
+func (a *app) config(repo, id string) (*config.Config, error) {
+	return config.Load(a.configPath(repo, id))
+}
+
+// configured returns the repository that a verb works on, and the configuration of --loop or of the repository.
+func (a *app) configured(c *cli.Context) (string, *config.Config, error) {
+	repo, err := a.repo(c)
+	if err != nil {
+		return "", nil, err
+	}
+	cfg, err := a.config(repo, c.String("loop"))
+	return repo, cfg, err
+}
+
+// loopIDs returns the ids of the repository's loops, in the configuration's order, and behind them those of loops that
+// run --prompt made. It does not check the rest of the configuration: verbs that only show something must be quick, and
+// must work while somebody edits the file.
+func (a *app) loopIDs(repo string) ([]string, error) {
+	path := configFile(repo)
+	ids, err := fileLoops(path)
+	own := ownLoops(repo)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && len(own) > 0:
+		return own, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, failf(exitConfig, "superloop init", "there is no %s", path)
+	case err != nil:
+		return nil, failf(exitConfig, "superloop validate", "%w", err)
+	}
+	for _, id := range own {
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	if len(ids) == 0 {
+		return nil, failf(exitConfig, "superloop validate", "%s has no loops", path)
+	}
+	return ids, nil
+}
+
+// fileLoops returns the ids of the loops in a configuration file. A file that does not exist is fs.ErrNotExist.
+func fileLoops(path string) (ids []string, err error) {
+	data, err := config.Read(path)
+	if err != nil {
+		return nil, err
+	}
+	return config.LoopIDs(path, data)
+}
+
+// ownLoops returns the ids of the loops that have a configuration of their own, sorted.
+func ownLoops(repo string) (ids []string) {
+	entries, err := os.ReadDir(filepath.Join(repo, ".superloop", "loops"))
+	if err != nil {
+		return nil // there is none before the first run
+	}
+	for _, e := range entries {
+		if info, err := os.Lstat(loopFile(repo, e.Name(), "config.json")); err == nil && info.Mode().IsRegular() {
+			ids = append(ids, e.Name())
+		}
+	}
+	return ids
 }
 
 func (a *app) validate(c *cli.Context) error {

@@ -57,7 +57,7 @@ Its build is broken by what is installed. No agent is allowed to mend that.
 		return err
 	}
 	a.repoFlag = dir // the commands that are hinted at name it: the operator is elsewhere
-	cfg, err := a.config(dir)
+	cfg, err := a.config(dir, "")
 	if err != nil {
 		return err
 	}

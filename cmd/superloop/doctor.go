@@ -35,7 +35,7 @@ func part(c *cli.Context, flag string) string {
 // configuration are among them, because their journals can still be checked.
 func (a *app) target(repo string) doctor.Target {
 	p := doctor.Target{Repo: repo, ConfigPath: configFile(repo), Path: a.env("PATH"), Now: time.Now}
-	p.Config, p.ConfigErr = a.config(repo)
+	p.Config, p.ConfigErr = a.config(repo, "")
 	ids, _ := a.loopIDs(repo) // ConfigErr says what is wrong
 	ids = slices.DeleteFunc(ids, func(id string) bool { return id != filepath.Base(id) || !filepath.IsLocal(id) })
 	loops, err := a.places(repo, ids...)

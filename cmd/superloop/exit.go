@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,9 +11,11 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/internal/pattern"
 	"github.com/superloop/superloop/internal/text"
+	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/journal"
 	"github.com/superloop/superloop/loop/local"
@@ -53,6 +56,45 @@ func failf(code int, hint, format string, args ...any) *fault {
 
 // silent returns a fault that prints nothing and only gives the exit code: the verb has printed its result already.
 func silent(code int) *fault { return &fault{code: code, err: errors.New("exit"), quiet: true} }
+
+// outcome returns the exit code of a run that has left the loop in this state, and says the state in words.
+func outcome(ctx context.Context, s loop.State) (code int, what string) {
+	detail := cmp.Or(s.Detail, s.Reason)
+	if sig, ok := errors.AsType[errSignal](context.Cause(ctx)); ok && !s.Status.Ended() {
+		what, still := "paused by "+sig.Error()+", the state is kept", map[loop.Status]string{loop.AwaitingApproval: "waiting for approval",
+			loop.AwaitingHuman: "waiting for an operator: " + detail, loop.RateLimited: "limited: " + detail}[s.Status]
+		if still != "" {
+			what = "left by " + sig.Error() + ", still " + still
+		}
+		return sig.code(), what
+	}
+	switch s.Status {
+	case loop.Paused:
+		if s.Reason == loop.ReasonOnce {
+			return exitLimit, fmt.Sprintf("paused, one iteration has ended (--once); %s", render.Number(s.Iteration-1, "iteration"))
+		}
+		return exitInterrupted, "paused by an operator, the state is kept"
+	case loop.Completed:
+		what = fmt.Sprintf("completed in %s, %s of work", render.Number(s.Iteration, "iteration"), render.Duration(msec(s.ActiveMS)))
+		if s.Detail != "" {
+			what += "; " + s.Detail
+		}
+		return exitOK, what
+	case loop.AwaitingHuman:
+		return exitHuman, "waiting for an operator: " + detail
+	case loop.AwaitingApproval:
+		return exitHuman, "waiting for an operator"
+	case loop.LimitReached:
+		return exitLimit, "limit reached: " + detail
+	case loop.StuckEnd:
+		return exitStuck, "stuck: " + detail
+	case loop.Failed:
+		return exitFailed, "failed: " + detail
+	case loop.Cancelled:
+		return exitFailed, "cancelled"
+	}
+	return exitFailed, string(s.Status) + ": " + detail
+}
 
 // failedUnless returns the result of a verb that has printed its findings: err if it is not nil, otherwise exit code 1
 // unless well is true.

@@ -128,7 +128,7 @@ func (w *walker) ready() (err error) {
 
 // nobodyAtWork fails while a supervisor of one of the repository's loops has agents or commands at work.
 func (a *app) nobodyAtWork(repo string) error {
-	if _, err := os.Lstat(configFile(repo)); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(configFile(repo)); errors.Is(err, fs.ErrNotExist) && len(ownLoops(repo)) == 0 {
 		return nil
 	}
 	ids, err := a.loopIDs(repo)

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/superloop/superloop/cmd/superloop/internal/bare"
 	"github.com/superloop/superloop/cmd/superloop/internal/project"
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/internal/gitcmd"
@@ -35,7 +37,11 @@ func (a *app) init(c *cli.Context) error {
 	if _, err := os.Lstat(path); err == nil && !c.Bool("force") {
 		return failf(exitFailed, "superloop validate   (or superloop init --force)", "%s exists already; nothing is changed", path)
 	}
-	p, err := a.planInit(c, repo)
+	plan := a.planInit
+	if c.Bool("from-run") {
+		plan = a.planFromRun
+	}
+	p, err := plan(c, repo)
 	if err != nil {
 		return err
 	}
@@ -72,9 +78,12 @@ func (a *app) init(c *cli.Context) error {
 	if asJSON {
 		return render.JSON(a.stdout, facts)
 	}
-	_, err = fmt.Fprintf(a.stdout, "%snext: %s\n", said, a.here(fmt.Sprintf(
-		"write what the loop is to build into %[2]s, then: superloop doctor && superloop run --loop %[1]s", p.choice.LoopID,
-		fromHere(repo, ".superloop/specs/"+p.choice.LoopID+".md"))))
+	run := "superloop run --loop " + p.choice.LoopID
+	next := "write what the loop is to build into " + fromHere(repo, ".superloop/specs/"+p.choice.LoopID+".md") + ", then: superloop doctor && " + run
+	if c.Bool("from-run") {
+		next = run + "   (goes on where it stood; superloop doctor checks the rest)"
+	}
+	_, err = fmt.Fprintf(a.stdout, "%snext: %s\n", said, a.here(next))
 	return err
 }
 
@@ -103,6 +112,8 @@ type initPlan struct {
 	choice  project.Choice
 	guessed bool // no agent CLI was found
 	given   bool // the operator has named the tests
+	bounded bool // the money has a bound
+	told    bool // a channel tells people
 	force   bool
 	config  []byte
 	files   []initFile
@@ -153,6 +164,35 @@ func (a *app) planInit(c *cli.Context, repo string) (initPlan, error) {
 	return p, nil
 }
 
+// planFromRun makes the files of a configuration that does what the last run --prompt did. It writes nothing.
+func (a *app) planFromRun(c *cli.Context, repo string) (initPlan, error) {
+	for _, f := range []string{"runner", "test", "roles"} {
+		if c.IsSet(f) {
+			return initPlan{}, failf(exitUsage, "superloop init --from-run", "--%s does not go with --from-run, which takes it from the run", f)
+		}
+	}
+	id := c.String("loop")
+	if !c.IsSet("loop") {
+		id = bare.Last(repo)
+	}
+	if !slices.Contains(ownLoops(repo), id) {
+		return initPlan{}, failf(exitNotFound, "superloop run --prompt PROMPT.md", "this repository has had no run --prompt to take over")
+	}
+	spec := ".superloop/specs/" + id + ".md"
+	taken, err := bare.Take(repo, id, spec, configFile(repo))
+	if err != nil {
+		return initPlan{}, err
+	}
+	l := taken.Loop
+	p := initPlan{found: project.Facts{Notes: []string{}}, given: true, force: c.Bool("force"), config: taken.Data, bounded: l.MaxCostUSD > 0, told: len(taken.Config.Channels()) > 0,
+		choice: project.Choice{LoopID: id, Tests: l.Tests.Commands, Runners: []string{l.Roles[0].Runner}}}
+	if policy, problems := taken.Config.Policy(id); policy != nil && len(problems) == 0 {
+		p.choice.Installs = policy.Settings.AutoApprove
+	}
+	p.files = []initFile{{".superloop/config.json", taken.Data}, {spec, taken.Spec}, {".superloop/.gitignore", []byte(layout.Gitignore)}}
+	return p, nil
+}
+
 // missing returns the files that init writes: those that do not exist, or with --force all of them.
 func (p initPlan) missing(repo string) []initFile {
 	var list []initFile
@@ -192,11 +232,19 @@ func (p initPlan) facts(repo string, dry bool) map[string]any {
 	return facts
 }
 
+// untested says who decides about the completion without tests.
+func (p initPlan) untested() string {
+	if p.given {
+		return "none, so the promise of the agent and a change are enough"
+	}
+	return "no test command found: tests are disabled, and you approve the completion"
+}
+
 // leftOut returns sentences about what the configuration leaves off, with the keys that turn it on.
 func (p initPlan) leftOut() []string {
 	list := append([]string{}, p.found.Notes...)
 	if len(p.choice.Tests) == 0 {
-		list = append(list, "tests: no test command was found, so you approve each completion; put a command into loops[0].tests.commands, with the mode every")
+		list = append(list, "tests: "+p.untested()+"; put a command into loops[0].tests.commands, with the mode every")
 	}
 	if len(p.choice.Checks) > 0 {
 		list = append(list, "validation: "+strings.Join(p.choice.Checks, "; ")+"; loops[0].validation.enabled runs them before a completion")
@@ -204,9 +252,13 @@ func (p initPlan) leftOut() []string {
 	if len(p.choice.Installs) == 0 {
 		list = append(list, "recovery.auto_approve: no install was found that superloop knows, so nothing runs without you")
 	}
-	return append(list,
-		"max_cost_usd: nothing bounds the money; loops[0].max_cost_usd does",
-		"webhooks: nobody is told when the loop needs you; webhooks.on_escalation takes a URL")
+	if !p.bounded {
+		list = append(list, "max_cost_usd: nothing bounds the money; loops[0].max_cost_usd does")
+	}
+	if !p.told {
+		list = append(list, "webhooks: nobody is told when the loop needs you; webhooks.on_escalation takes a URL")
+	}
+	return list
 }
 
 // text says what was found, what the configuration leaves off, and which files are written. verb stands before these
@@ -232,7 +284,7 @@ func (p initPlan) text(verb, repo string) string {
 		}
 	}
 	if len(p.choice.Tests) == 0 {
-		say("tests", "no test command found: tests are disabled, and you approve the completion")
+		say("tests", "%s", p.untested())
 	}
 	for _, command := range p.choice.Installs {
 		say("recovery", "%s   (runs without asking)", command)

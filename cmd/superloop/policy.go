@@ -326,7 +326,7 @@ func (a *app) policySuggest(c *cli.Context) error {
 		m.Entries = orEmpty(m.Entries)
 		return render.JSON(a.stdout, m)
 	}
-	cfg, err := a.config(repo)
+	cfg, err := a.config(repo, "")
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,20 +9,26 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/superloop/superloop/cmd/superloop/internal/bare"
 	"github.com/superloop/superloop/cmd/superloop/internal/doctor"
 	"github.com/superloop/superloop/cmd/superloop/internal/dryrun"
 	"github.com/superloop/superloop/cmd/superloop/internal/metrics"
+	"github.com/superloop/superloop/cmd/superloop/internal/project"
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/cmd/superloop/internal/screen"
 	"github.com/superloop/superloop/escalation"
+	"github.com/superloop/superloop/internal/gitcmd"
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/loop/config/trust"
 	"github.com/superloop/superloop/loop/local"
 	"github.com/superloop/superloop/roles/agent"
 )
@@ -47,7 +52,17 @@ func (a *app) run(c *cli.Context) error {
 	if err := a.notByAgent(repo); err != nil {
 		return err
 	}
-	cfg, err := a.config(repo)
+	prompted, err := a.prompted(c)
+	if err != nil {
+		return err
+	}
+	var cfg *config.Config
+	fresh := c.Bool("fresh")
+	if prompted {
+		repo, cfg, fresh, err = a.promptLoop(c, repo)
+	} else {
+		cfg, err = a.config(repo, c.String("loop"))
+	}
 	if err != nil {
 		return err
 	}
@@ -56,12 +71,18 @@ func (a *app) run(c *cli.Context) error {
 		defer debug.SetGCPercent(debug.SetGCPercent(50))
 	}
 	todo := cfg.Loops
-	if id, err := pickOf(c, cfg); err != nil {
+	if prompted {
+		a.tellPrompt(c, repo, cfg, fresh && !c.Bool("fresh"))
+	} else if id, err := pickOf(c, cfg); err != nil {
 		return err
 	} else if l, ok := cfg.Loop(id); ok {
 		todo = []config.Loop{l}
 	}
-	if problems := cfg.Check(repo, lookPath(a.env)); len(problems) > 0 {
+	problems := cfg.Check(repo, lookPath(a.env))
+	if prompted && c.Bool("dry-run") { // the prompt may be among the arguments, and no file is written
+		problems = slices.DeleteFunc(problems, func(p config.Problem) bool { return p.Pointer == "/loops/0/spec_file" })
+	}
+	if len(problems) > 0 {
 		return &config.Error{Path: cfg.Path, Problems: problems}
 	}
 	ids := loop.Map(todo, func(l config.Loop) string { return l.ID })
@@ -77,7 +98,9 @@ func (a *app) run(c *cli.Context) error {
 	}
 	if !c.Bool("json") {
 		for _, o := range doctor.SwitchedOff(cfg, todo, c.Bool("unprotected")) {
-			fmt.Fprintf(a.stderr, "off: %s\n", o)
+			if !prompted || o.What != "gates" { // tellPrompt has said it in the terms of the command
+				fmt.Fprintf(a.stderr, "off: %s\n", o)
+			}
 		}
 	}
 	if c.Bool("dry-run") {
@@ -94,11 +117,123 @@ func (a *app) run(c *cli.Context) error {
 	desk := &clickDesk{app: a, repo: repo, log: a.logger(c.Bool("verbose"))}
 	defer desk.close()
 	for _, l := range todo {
-		if err := a.runLoop(c, desk, repo, cfg, l.ID); err != nil {
+		if err := a.runLoop(c, desk, repo, cfg, l.ID, fresh, prompted); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// promptFlags are the flags that say something about the loop of a prompt.
+var promptFlags = []string{"test", "max-iterations", "max-cost", "max-time", "max-silence", "promise"}
+
+// prompted reports whether the operator asks for a loop of one prompt and one agent. Without a prompt it refuses what
+// only such a loop has.
+func (a *app) prompted(c *cli.Context) (bool, error) {
+	switch file, task := c.IsSet("prompt"), c.IsSet("task"); {
+	case file && task:
+		return false, failf(exitUsage, "superloop run --prompt PROMPT.md", "--prompt and -p name two prompts; take one of them away")
+	case file || task:
+		return true, nil
+	case c.NArg() > 0:
+		return false, failf(exitUsage, a.asFlag(c), "run takes no argument, but got %q", c.Args().First())
+	}
+	for _, f := range promptFlags {
+		if c.IsSet(f) {
+			return false, failf(exitUsage, "superloop run --prompt PROMPT.md", "--%s goes with --prompt or -p; a loop of the configuration has it there", f)
+		}
+	}
+	return false, nil
+}
+
+// promptLoop makes and writes the configuration of the loop that --prompt or -p asks for. fresh says that the run begins
+// anew. With --dry-run nothing is written.
+func (a *app) promptLoop(c *cli.Context, repo string) (_ string, cfg *config.Config, fresh bool, err error) {
+	top, err := gitcmd.Top(repo)
+	if err != nil {
+		return repo, nil, false, err
+	}
+	if _, err := os.Lstat(filepath.Join(repo, ".superloop")); err != nil && !c.IsSet("repo") {
+		repo = top // without a folder .superloop the loop is the repository's
+	}
+	p := bare.Loop{ID: cmp.Or(c.String("loop"), "prompt"), Repo: repo, Text: c.String("task"), File: c.String("prompt"),
+		Words: c.Args().Slice(), Tests: c.StringSlice("test"), MaxIterations: c.Int("max-iterations"), MaxCostUSD: c.Float64("max-cost"),
+		MaxTime: c.Duration("max-time"), MaxSilence: c.Duration("max-silence"), Promise: c.String("promise"), Disk: a.disk, LookPath: lookPath(a.env)}
+	if p.Paths, err = a.paths(repo, p.ID); err != nil {
+		return repo, nil, false, err
+	}
+	if holder, alive := a.supervisor(p.Paths); alive {
+		return repo, nil, false, &local.HeldError{LoopID: p.ID, Holder: *holder}
+	}
+	p.Base, err = a.baseConfig(c, repo, p.ID)
+	if err != nil {
+		return repo, nil, false, err
+	}
+	made, err := p.Make()
+	if err != nil {
+		if bad, ok := errors.AsType[*bare.UsageError](err); ok {
+			return repo, nil, false, failf(exitUsage, bad.Next, "%w", bad)
+		}
+		return repo, nil, false, err
+	}
+	if !c.Bool("dry-run") {
+		err = p.Write(made)
+	}
+	return repo, made.Config, c.Bool("fresh") || made.Anew, err
+}
+
+// baseConfig returns the bytes of the repository's configuration, nil if there is none. It refuses a loop of the same
+// name, and a configuration that is looser than what an operator has trusted: the loop of a prompt has its own pin, and
+// the change would pass unseen.
+func (a *app) baseConfig(c *cli.Context, repo, id string) ([]byte, error) {
+	path := configFile(repo)
+	data, err := config.Read(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := config.LoadBytes(path, slices.Clone(data))
+	if err != nil {
+		return nil, err
+	}
+	if _, taken := cfg.Loop(id); taken {
+		return nil, failf(exitUsage, "superloop run --loop "+id+"   (or another --loop beside --prompt)", "%s has a loop %q already, with a prompt of its own", relTo(repo, path), id)
+	}
+	t, err := a.trustedFile(repo, cfg, "any")
+	if err != nil || errors.Is(t.pinErr, trust.ErrNoPin) || c.Bool("trust-config") {
+		return data, err
+	}
+	if err := t.unpinned(); err != nil {
+		return nil, err
+	}
+	if d := trust.Compare(t.pin.Section, t.section); len(d.Loosening) > 0 {
+		return nil, failf(exitConfig, t.trustLine(), "%s has %s that no operator has trusted, and the loop of --prompt would take them over", relTo(repo, path), render.Number(len(d.Loosening), "change"))
+	}
+	return data, nil
+}
+
+// tellPrompt says what the operator may not expect of a loop without a configuration. anew says that the last run of the
+// loop was complete and had another prompt.
+func (a *app) tellPrompt(c *cli.Context, repo string, cfg *config.Config, anew bool) {
+	if c.Bool("json") {
+		return
+	}
+	l := cfg.Loops[0]
+	r := cfg.Runners[l.Roles[0].Runner]
+	fmt.Fprintf(a.stderr, "loop %s: %s, again and again, at most %s; its files are in .superloop/loops/%[1]s\n", l.ID, text.Display(strings.Join(slices.Concat(r.Command, r.Args), " ")), render.Number(l.MaxIterations, "run"))
+	if anew {
+		fmt.Fprintf(a.stderr, "loop %s is complete for another prompt, so it begins anew; what the last run wrote is in archive/ there\n", l.ID)
+	}
+	if l.Gated() {
+		return
+	}
+	hint := "--test 'COMMAND' makes superloop check"
+	if found, err := project.Look(repo, lookPath(a.env)); err == nil && len(found.Tests) > 0 {
+		hint = fmt.Sprintf("--test %s makes superloop check", text.Word(found.Tests[0].Command))
+	}
+	fmt.Fprintf(a.stderr, "no test: the loop ends when the agent says that it is done and something has changed; %s\n", hint)
 }
 
 // notByAgent refuses to start a loop for an agent while a supervisor runs a loop of this repository, because the new
@@ -153,7 +288,7 @@ func lookPath(env func(string) string) func(string) (string, error) {
 	}
 }
 
-func (a *app) runLoop(c *cli.Context, desk *clickDesk, repo string, cfg *config.Config, id string) error {
+func (a *app) runLoop(c *cli.Context, desk *clickDesk, repo string, cfg *config.Config, id string, fresh, prompted bool) error {
 	progress, err := a.progress(c)
 	if err != nil {
 		return err
@@ -165,8 +300,8 @@ func (a *app) runLoop(c *cli.Context, desk *clickDesk, repo string, cfg *config.
 	}
 	o := a.options(c, repo, cfg, id)
 	o.Observer, o.Channels, o.Environ = progress, desk.channels, without(cfg.SecretNames())
-	o.Fast, o.Fresh, o.Containment = c.Bool("fast"), c.Bool("fresh"), proc.Level(c.String("containment"))
-	o.TrustConfig, o.AcceptLoose, o.Unprotected = c.Bool("trust-config"), c.Bool("i-accept"), c.Bool("unprotected")
+	o.Fast, o.Fresh, o.Containment = c.Bool("fast"), fresh, proc.Level(c.String("containment"))
+	o.TrustConfig, o.AcceptLoose, o.Unprotected = c.Bool("trust-config") || prompted, c.Bool("i-accept"), c.Bool("unprotected")
 	s, err := local.Run(c.Context, o)
 	progress.Close()
 	if err != nil {
@@ -234,45 +369,6 @@ func (a *app) verdict(c *cli.Context, s loop.State, repo string) error {
 		return nil
 	}
 	return silent(code)
-}
-
-// outcome returns the exit code of a run that has left the loop in this state, and says the state in words.
-func outcome(ctx context.Context, s loop.State) (code int, what string) {
-	detail := cmp.Or(s.Detail, s.Reason)
-	if sig, ok := errors.AsType[errSignal](context.Cause(ctx)); ok && !s.Status.Ended() {
-		what, still := "paused by "+sig.Error()+", the state is kept", map[loop.Status]string{loop.AwaitingApproval: "waiting for approval",
-			loop.AwaitingHuman: "waiting for an operator: " + detail, loop.RateLimited: "limited: " + detail}[s.Status]
-		if still != "" {
-			what = "left by " + sig.Error() + ", still " + still
-		}
-		return sig.code(), what
-	}
-	switch s.Status {
-	case loop.Paused:
-		if s.Reason == loop.ReasonOnce {
-			return exitLimit, fmt.Sprintf("paused, one iteration has ended (--once); %s", render.Number(s.Iteration-1, "iteration"))
-		}
-		return exitInterrupted, "paused by an operator, the state is kept"
-	case loop.Completed:
-		what = fmt.Sprintf("completed in %s, %s of work", render.Number(s.Iteration, "iteration"), render.Duration(msec(s.ActiveMS)))
-		if s.Detail != "" {
-			what += "; " + s.Detail
-		}
-		return exitOK, what
-	case loop.AwaitingHuman:
-		return exitHuman, "waiting for an operator: " + detail
-	case loop.AwaitingApproval:
-		return exitHuman, "waiting for an operator"
-	case loop.LimitReached:
-		return exitLimit, "limit reached: " + detail
-	case loop.StuckEnd:
-		return exitStuck, "stuck: " + detail
-	case loop.Failed:
-		return exitFailed, "failed: " + detail
-	case loop.Cancelled:
-		return exitFailed, "cancelled"
-	}
-	return exitFailed, string(s.Status) + ": " + detail
 }
 
 // serveMetrics serves the metrics of these loops until the caller calls stop. It fails before a loop begins if the port

@@ -107,7 +107,7 @@ func (a *app) runners(c *cli.Context) error {
 func (a *app) configuredLoops(c *cli.Context) (paths layout.Paths, cfg *config.Config, loops []config.Loop, err error) {
 	repo, chosen, err := a.chosenLoops(c, false)
 	if err == nil {
-		cfg, err = a.config(repo)
+		cfg, err = a.config(repo, c.String("loop"))
 	}
 	if err != nil {
 		return paths, nil, nil, err

@@ -99,7 +99,7 @@ func (d *clickDesk) may(user string) bool {
 	d.mu.Lock()
 	listed := slices.Contains(d.force.Users, user)
 	d.mu.Unlock()
-	file, err := d.app.config(d.repo)
+	file, err := d.app.config(d.repo, "")
 	return listed && (err != nil || slices.Contains(file.Escalation.Slack.Users, user))
 }
 

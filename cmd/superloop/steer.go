@@ -49,10 +49,10 @@ func (a *app) cancelLoop(c *cli.Context, p place) (in control.Intent, said strin
 	}
 	if _, alive := a.supervisor(p.Paths); alive {
 		err = awaitCancel(c.Context, p, in.ID)
-	} else if repo, cfg, wrong := a.configured(c); wrong != nil {
+	} else if cfg, wrong := a.config(p.Repo, p.id); wrong != nil {
 		err = wrong
 	} else { // no supervisor runs the loop: this process supervises it until it is cancelled
-		err = local.Cancel(c.Context, a.options(c, repo, cfg, p.id))
+		err = local.Cancel(c.Context, a.options(c, p.Repo, cfg, p.id))
 	}
 	return in, fmt.Sprintf("%[1]s: cancelled by %[2]s\nnext: superloop run --loop %[1]s   (goes on where it stood; --fresh starts anew)\n", p.id, in.By), err
 }

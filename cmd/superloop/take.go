@@ -31,7 +31,7 @@ func (a *app) taking(c *cli.Context) (*take.Work, place, error) {
 // work opens the work of a loop.
 func (a *app) work(ctx context.Context, p place) (*take.Work, error) {
 	var own *bool
-	if cfg, err := a.config(p.Repo); err == nil { // else the work tree that is there decides
+	if cfg, err := a.config(p.Repo, p.id); err == nil { // else the work tree that is there decides
 		if l, ok := cfg.Loop(p.id); ok {
 			own = &l.Git.Worktree
 		}

@@ -53,7 +53,7 @@ func (a *app) watched(p place) func() (watch.Loop, string, error) {
 	var loop watch.Loop
 	return func() (watch.Loop, string, error) {
 		now := ""
-		for _, file := range []string{p.File("state.json"), filepath.Join(p.Questions(), escalation.File), p.Control(), configFile(p.Repo)} {
+		for _, file := range []string{p.File("state.json"), filepath.Join(p.Questions(), escalation.File), p.Control(), a.configPath(p.Repo, p.id)} {
 			if info, err := os.Stat(file); err == nil {
 				now += fmt.Sprint(info.ModTime().UnixNano(), " ", info.Size(), " ")
 			}
@@ -85,7 +85,7 @@ func (a *app) watched(p place) func() (watch.Loop, string, error) {
 // budget says how much a loop may spend, "" if there is no bound. A configuration that is invalid has no budgets:
 // validate says why.
 func (a *app) budget(p place) string {
-	cfg, err := a.config(p.Repo)
+	cfg, err := a.config(p.Repo, p.id)
 	if err != nil {
 		return ""
 	}

@@ -162,6 +162,7 @@ func (b *builder) loop(in any, at string) Loop {
 	}
 	b.finalGates(out, at+"/gates")
 	out.Roles = b.roles(&l, at)
+	b.promptOnly(out, at)
 	out.Respond = b.respond(&l, at)
 	b.ends(out, at)
 	return *out

@@ -103,15 +103,19 @@ func isComment(key string) bool {
 	return strings.HasPrefix(key, "//") || strings.HasPrefix(key, "_comment") || strings.HasPrefix(key, "$schema")
 }
 
-// repoOf returns the repository of a configuration file: the directory that holds .superloop. For a file elsewhere it
-// is the file's own directory.
+// repoOf returns the repository of a configuration file: the directory whose .superloop holds the file. For a file
+// elsewhere it is the file's own directory.
 func repoOf(path string) string {
-	dir := filepath.Dir(path)
-	if filepath.Base(dir) == ".superloop" {
-		return filepath.Dir(dir)
+	for dir := filepath.Dir(path); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if filepath.Base(dir) == ".superloop" {
+			return filepath.Dir(dir)
+		}
 	}
-	return dir
+	return filepath.Dir(path)
 }
+
+// Repo returns the repository that the configuration is of.
+func (c *Config) Repo() string { return repoOf(c.Path) }
 
 // Read returns the bytes of the file at path. Of a file that is too large it returns one byte more than a configuration
 // may have. Its error is an *Error.

@@ -130,6 +130,14 @@ func (c Check) expression() string {
 	return "(?" + flags + ")" + c.Pattern
 }
 
+// promptOnly checks that a loop whose spec is the prompt has one role: the same prompt would start each of several.
+func (b *builder) promptOnly(l *Loop, at string) {
+	if l.PromptOnly && len(l.Roles) != 1 {
+		b.wrong(at+"/prompt_only", Problem{Code: schemas.CodeCombination, Found: fmt.Sprintf("%d roles", len(l.Roles)), Allowed: `one role, such as "roles": ["implementer"]`,
+			Message: fmt.Sprintf(`prompt_only makes the spec the prompt of the only role, but this loop has %d roles; write "roles": ["implementer"], or take prompt_only away`, len(l.Roles))})
+	}
+}
+
 // ends warns of a loop without a bound and of a loop that can never complete. A promise that holds </promise> is a
 // problem.
 func (b *builder) ends(l *Loop, at string) {

@@ -63,6 +63,7 @@ type Rate struct {
 type Loop struct {
 	ID            string `json:"id"`
 	SpecFile      string `json:"spec_file"`      // a cleaned path relative to the repository, inside it
+	PromptOnly    bool   `json:"prompt_only"`    // the text of SpecFile is the prompt of the only role
 	MaxIterations int    `json:"max_iterations"` // the maximum number of iterations; 0 is no bound
 	// MaxWallTime bounds the time in which the loop is active. Waiting for an operator does not count. 0 is no bound.
 	MaxWallTime time.Duration `json:"max_wall_time"`

@@ -230,7 +230,11 @@ func (o *Outbox) Ended(rec escalation.Record) {
 
 // Held announces a change of the configuration that waits until the operator trusts it.
 func (o *Outbox) Held(s loop.State, digest string, loosening int) {
-	next := "superloop config trust --repo " + text.Paste(o.Paths.Repo) + " --digest " + digest[:min(8, len(digest))]
+	loop := ""
+	if o.Paths.Owns(o.Settings().Config.Path) {
+		loop = " --loop " + o.LoopID
+	}
+	next := "superloop config trust --repo " + text.Paste(o.Paths.Repo) + loop + " --digest " + digest[:min(8, len(digest))]
 	o.announce(notify.Message{ID: "held/" + digest, Kind: notify.ConfigChangeHeld, Loop: o.LoopID, Repo: o.Paths.Repo,
 		Iteration: s.Iteration, Type: string(escalation.PolicyChange), Status: "held", Digest: digest, Created: o.Clock().UTC(),
 		Reason:  fmt.Sprintf("config.json would allow more than was trusted (%d changes); that is not in force", loosening),

@@ -9,6 +9,7 @@ import (
 	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/gate"
+	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/failures"
 	"github.com/superloop/superloop/recovery/plan"
@@ -36,17 +37,32 @@ func (p *Prompts) Make(ctx context.Context, e loop.Effect, s loop.State, files R
 			return err
 		}
 	}
-	own, err := roles.Load(filepath.Join(p.Paths.Super, "roles"), e.Role)
+	own, err := p.own(e.Role)
 	if err != nil {
 		return err
 	}
 	in := p.input(ctx, e, s)
-	in.Template = own
+	in.Template, in.Promises = own, e.Role == s.Plan.PromiseRole()
+	if p.Settings().Loop.PromptOnly {
+		in.Notes = p.Paths.File(layout.Notes)
+	}
 	text, err := roles.Render(in)
 	if err != nil {
 		return fmt.Errorf("making the prompt of the %s: %w", e.Role, err)
 	}
 	return p.Create("prompt", files.Prompt, text)
+}
+
+// own returns the part of the prompt that is the operator's or the role's own.
+func (p *Prompts) own(role string) (string, error) {
+	if !p.Settings().Loop.PromptOnly {
+		return roles.Load(filepath.Join(p.Paths.Super, "roles"), role)
+	}
+	path := p.specFile()
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(p.Repo.Top, path)
+	}
+	return roles.LoadPrompt(path)
 }
 
 // input collects the facts about the loop that the prompt of a role states.

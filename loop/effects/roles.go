@@ -137,7 +137,7 @@ func (r *Roles) Perform(ctx context.Context, e loop.Effect, s loop.State) (loop.
 		return nil, err
 	}
 	f.LogFile, f.LastFile = r.Paths.Rel(files.Log), r.Paths.Rel(files.Last)
-	if out := roles.Check(r.Paths.Loop, e.Role, stamp); out.File != "" {
+	if out := roles.Check(r.Paths.Loop, e.Role, stamp); out.File != "" && !r.Settings().Loop.PromptOnly { // it keeps notes, and owes no report
 		f.OutputFile, f.Output = out.File, string(out.Status)
 		if out.Status == roles.Fresh {
 			f.Digest = reportDigest(r.Paths.File(out.File))

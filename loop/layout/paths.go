@@ -110,6 +110,8 @@ func (p Paths) File(name string) string { return filepath.Join(p.Loop, name) }
 func (p Paths) Logs(iteration int) string {
 	return p.File(filepath.Join("logs", "iter-"+strconv.Itoa(iteration)))
 }
+func (p Paths) OwnConfig() string { return p.File(ownConfig) }      // of a loop that is not in config.json: run --prompt writes it
+func (p Paths) OwnPrompt() string { return p.File(ownPrompt) }      // the prompt with which such a loop was started last
 func (p Paths) Events() string    { return p.File("events.jsonl") } // the journal
 func (p Paths) Result() string    { return p.File("result.md") }    // what people read about a run that has ended
 func (p Paths) Proposals() string { return p.File("proposals") }
@@ -151,8 +153,29 @@ func (p Paths) Watched() string     { return p.shared("watched.json") }
 // Cooldowns is the directory in which all loops of this user keep the limits of their accounts.
 func (p Paths) Cooldowns() string { return filepath.Join(p.State, "cooldowns") }
 
-// Trust is the file with the pin of the repository's configuration.
-func (p Paths) Trust() string {
+// The files of a loop that run --prompt made. Notes is what its role keeps for its next run.
+const (
+	ownConfig = "config.json"
+	ownPrompt = "prompt.md"
+	Notes     = "notes.md"
+)
+
+// OwnFiles are the names of the files in a loop's directory that an operator's command wrote. Agents do not write them,
+// and a fresh run keeps them.
+func OwnFiles() []string { return []string{ownConfig, ownPrompt} }
+
+// Owns reports whether a configuration file is the loop's own one, and not that of the repository. The path may lead to
+// the repository through links.
+func (p Paths) Owns(config string) bool {
+	dir := filepath.Dir(config)
+	return filepath.Base(dir) == filepath.Base(p.Loop) && filepath.Base(filepath.Dir(dir)) == filepath.Base(filepath.Dir(p.Loop)) && filepath.Base(config) == ownConfig
+}
+
+// Trust is the file with the pin of a configuration: that of the repository, or the own one of the loop.
+func (p Paths) Trust(config string) string {
+	if p.Owns(config) {
+		return p.private("trust.json")
+	}
 	return filepath.Join(p.State, "trust", filepath.Base(p.shared(""))+".json")
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/superloop/superloop/loop/config/trust"
 	"github.com/superloop/superloop/loop/config/watch"
 	"github.com/superloop/superloop/loop/effects"
+	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/sandbox"
 	"github.com/superloop/superloop/recovery/steering"
@@ -23,7 +24,7 @@ func (d *driver) protect(ctx context.Context) {
 	if d.repo.Top != d.paths.Repo {
 		own.Writable = append(own.Writable, d.repo.Top) // the loop's own work tree lies in .superloop
 	}
-	for _, name := range []string{"events.jsonl", "lock", "proposals"} {
+	for _, name := range append([]string{"events.jsonl", "lock", "proposals"}, layout.OwnFiles()...) {
 		own.ReadOnly = append(own.ReadOnly, d.paths.File(name))
 	}
 	d.host.Runner, d.protection = d.spawner, sandbox.ProtectionReport{Level: sandbox.ProtectNone, Tree: d.spawner.Level(), Notes: []string{"switched off by --unprotected"}}
@@ -49,7 +50,7 @@ func (d *driver) startConfig(ctx context.Context) (watch.Outcome, error) {
 		look = func(string) (string, error) { return "", nil }
 	}
 	r, out, err := watch.New(d.o.Config, watch.Options{Repo: d.paths.Repo, Running: []string{d.o.LoopID}, LookPath: look,
-		Store:  trust.Store{Disk: d.o.Disk, Path: d.paths.Trust()},
+		Store:  trust.Store{Disk: d.o.Disk, Path: d.paths.Trust(d.o.Config.Path)},
 		Loosen: d.protection.Level != sandbox.ProtectNone, Level: d.protection.Level, Trust: d.o.TrustConfig, By: d.o.By, Now: d.o.Now})
 	if err != nil {
 		return out, d.host.Full(err)
@@ -135,7 +136,11 @@ func (d *driver) tellConfig(out watch.Outcome, during string) error {
 	}
 	if out.Kind == watch.Held {
 		d.outbox.Held(d.state, out.Digest, loosened)
-		next := "superloop config trust --digest " + out.Digest[:min(8, len(out.Digest))]
+		next := "superloop config trust "
+		if d.paths.Owns(d.o.Config.Path) {
+			next += "--loop " + d.o.LoopID + " "
+		}
+		next += "--digest " + out.Digest[:min(8, len(out.Digest))]
 		return d.record("config_change_held", heldFields{out.Changes, out.Diff, out.Digest, during, next})
 	}
 	return nil

@@ -5,9 +5,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/loop/layout"
 )
 
 // archive moves the files of the last run to archive/<run id> before a fresh start. The journal stays, and the new run
@@ -44,7 +46,7 @@ func stays(name string) bool {
 	case "archive", "lock", "state.json", "usage.jsonl":
 		return true
 	}
-	return strings.HasPrefix(name, "events.jsonl") || durable.IsTemp(name)
+	return slices.Contains(layout.OwnFiles(), name) || strings.HasPrefix(name, "events.jsonl") || durable.IsTemp(name)
 }
 
 // empty reports whether a directory holds nothing. open makes such directories.

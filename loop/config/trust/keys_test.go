@@ -181,7 +181,7 @@ func TestEveryFieldIsKnown(t *testing.T) {
 		{config.Config{}, "Runners Loops Recovery Webhooks Escalation Protect", "Path Digest Prices Warnings doc"},
 		{config.Runner{}, "Command Args FastArgs PromptMode Env Adapter Permissions PassEnv", "Name"},
 		{config.Loop{}, "Tests Gates Validation Approval Git Roles Recovery Respond",
-			"ID SpecFile MaxIterations MaxWallTime MaxCostUSD MaxTokens CompletionPromise Completion Checklists Prerequisites Evidence ReviewerPacket Stuck Retry"},
+			"ID SpecFile PromptOnly MaxIterations MaxWallTime MaxCostUSD MaxTokens CompletionPromise Completion Checklists Prerequisites Evidence ReviewerPacket Stuck Retry"},
 		{config.Role{}, "Name Runner Permissions Runners", "Model Thinking Timeout Inactivity Resume"},
 		{config.Choice{}, "Runner Permissions", "Model Tier"},
 		{config.Respond{}, "Diagnostician", "Enabled FallOver Insist SameFailure SameTests MaxRuns MaxTime AnalysisTime MaxWait Breaker Systemic Preflight"},

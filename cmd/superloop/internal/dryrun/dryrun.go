@@ -50,7 +50,7 @@ func Print(w io.Writer, cfg *config.Config, l config.Loop, fast bool) {
 // starts stands in it by the name of its placeholder.
 func command(cfg *config.Config, l config.Loop, r config.Role, choice config.Choice, fast bool) string {
 	cli := effects.CLIOf(cfg.Runners[choice.Runner])
-	repo := filepath.Dir(filepath.Dir(cfg.Path))
+	repo := cfg.Repo()
 	req := agent.Request{CLI: cli, Fast: fast, WorkDir: repo, Repo: repo, LoopDir: filepath.Join(repo, ".superloop", "loops", l.ID), Loop: l.ID, RunID: "RUN", Role: r.Name,
 		PromptPath: "/{prompt_file}", LastMessageFile: "/{last_message_file}", Iteration: 1, Attempt: 1, Model: choice.Model, Thinking: r.Thinking, Permissions: choice.Permissions,
 		MaxCostUSD: l.MaxCostUSD}

@@ -105,10 +105,7 @@ func Config(c Choice) ([]byte, error) {
 	if len(c.Tests) > 0 {
 		tests = map[string]any{"mode": "every", "commands": c.Tests}
 	}
-	recovery := policy{Enabled: true, AutoApprove: append([]string{}, c.Installs...), RequireHuman: append([]string{}, requireHuman...), OnUnknown: "escalate"}
-	for _, m := range c.Managers {
-		recovery.RequireHuman = append(recovery.RequireHuman, publish[m]...)
-	}
+	recovery := policyFor(c.Installs, c.Managers)
 	var holes []any
 	for _, v := range []any{runners, recovery, c.LoopID, ".superloop/specs/" + c.LoopID + ".md", tests, append([]string{}, c.Checks...), len(c.Tests) == 0,
 		c.Runners[0], c.Runners[min(1, len(c.Runners)-1)]} {
@@ -121,6 +118,15 @@ func Config(c Choice) ([]byte, error) {
 	var out bytes.Buffer
 	err := json.Indent(&out, fmt.Appendf(nil, configText+"\n", holes...), "", "  ")
 	return out.Bytes(), err
+}
+
+// policyFor returns the recovery section that lets the installs run without an operator.
+func policyFor(installs, managers []string) policy {
+	p := policy{Enabled: true, AutoApprove: append([]string{}, installs...), RequireHuman: append([]string{}, requireHuman...), OnUnknown: "escalate"}
+	for _, m := range managers {
+		p.RequireHuman = append(p.RequireHuman, publish[m]...)
+	}
+	return p
 }
 
 // plainJSON returns v as JSON in which "&&" reads as such.
