@@ -86,6 +86,10 @@ func (a *app) run(c *cli.Context) error {
 		}
 		return nil
 	}
+	for _, id := range a.neighbours(repo, cfg, todo) {
+		fmt.Fprintf(a.stderr, "warning: the loop %[1]s is running in the same work tree, and each loop takes the other's changes for its own; %[2]s\n", id,
+			a.here("wait until it has ended (superloop status), or give one of them git.worktree: true"))
+	}
 	stop, err := a.serveMetrics(metricsAt, repo, todo)
 	if err != nil {
 		return err
@@ -99,6 +103,26 @@ func (a *app) run(c *cli.Context) error {
 		}
 	}
 	return nil
+}
+
+// neighbours returns the loops, other than those of todo, that a supervisor runs now in the repository's own work tree, if
+// a loop of todo is going to run there, too.
+func (a *app) neighbours(repo string, cfg *config.Config, todo []config.Loop) (ids []string) {
+	shared := func(l config.Loop) bool { return !l.Git.Worktree }
+	if !slices.ContainsFunc(todo, shared) {
+		return nil
+	}
+	for _, l := range cfg.Loops {
+		if !shared(l) || slices.ContainsFunc(todo, func(t config.Loop) bool { return t.ID == l.ID }) {
+			continue
+		}
+		if paths, err := a.paths(repo, l.ID); err == nil {
+			if _, alive := a.supervisor(paths); alive {
+				ids = append(ids, l.ID)
+			}
+		}
+	}
+	return ids
 }
 
 // notByAgent refuses to start a loop for an agent while a supervisor runs a loop of this repository, because the new
