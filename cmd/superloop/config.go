@@ -304,6 +304,7 @@ func (a *app) validate(c *cli.Context) error {
 	default:
 		warned = warnings(cfg)
 		ids := loop.Map(cfg.Loops, func(l config.Loop) string { return l.ID })
+		warned = append(warned, sharedTree(cfg)...)
 		warned = append(warned, cfg.CanComplete(repo, ids...)...) // the file is valid; run refuses such a loop
 		for _, p := range cfg.Check(repo, lookPath(a.env)) {
 			// A program that this machine lacks is only a warning, because the file may be meant for another machine. The
@@ -345,6 +346,22 @@ func (a *app) validate(c *cli.Context) error {
 	}
 	_, err = fmt.Fprintf(a.stdout, "%s is valid: %s\n", path, render.Number(len(cfg.Loops), "loop"))
 	return err
+}
+
+// sharedTree returns a warning if several loops work in the repository's own work tree. One after the other they may.
+func sharedTree(cfg *config.Config) []config.Problem {
+	var ids []string
+	var last int
+	for i, l := range cfg.Loops {
+		if !l.Git.Worktree {
+			ids, last = append(ids, l.ID), i
+		}
+	}
+	if len(ids) < 2 {
+		return nil
+	}
+	return []config.Problem{{Pointer: fmt.Sprintf("/loops/%d/git/worktree", last), Code: config.CodeSuspicious,
+		Message: fmt.Sprintf("%s share one work tree: run them one after the other, or give all but one of them git.worktree: true", text.Cut(strings.Join(ids, ", "), 200))}}
 }
 
 // orEmpty returns an empty list for nil, so that JSON shows [] and not null.

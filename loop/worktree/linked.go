@@ -8,7 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
+	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/internal/gitcmd"
 	"github.com/superloop/superloop/internal/text"
 )
@@ -50,6 +52,38 @@ func (r *Repo) addWorktree(ctx context.Context, path, branch string) (*Repo, err
 	if _, err := r.read(ctx, "check-ref-format", "--branch", branch); err != nil {
 		return nil, fmt.Errorf("%q is not a name for a branch: %w", branch, err)
 	}
+	unlock, err := r.alone(ctx)
+	if err != nil {
+		return nil, err
+	}
+	known, err := r.register(ctx, path, branch)
+	unlock()
+	if err != nil || known != nil {
+		return known, err
+	}
+	return r.checkout(ctx, path)
+}
+
+// alone waits until no other superloop adds a work tree to this repository, and returns the function that lets the next
+// one begin. git fails when it lists the work trees while another git is making one. An agent may hold the lock, so after
+// addPatience alone goes on without it.
+func (r *Repo) alone(ctx context.Context) (unlock func(), err error) {
+	lock, err := durable.OS().LockWait(ctx, filepath.Join(r.git.Common, "superloop-worktrees.lock"), nil, addPatience)
+	if _, held := errors.AsType[*durable.LockedError](err); held {
+		return func() {}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return func() { _ = lock.Unlock() }, nil // the kernel releases the lock when the process ends
+}
+
+// addPatience bounds the wait of alone. Adding a work tree without its files takes some milliseconds.
+const addPatience = 30 * time.Second
+
+// register makes git know a work tree at path on branch, without its files. If there is a whole one already, register
+// returns it.
+func (r *Repo) register(ctx context.Context, path, branch string) (*Repo, error) {
 	known, err := r.linkedAt(ctx, path)
 	if err != nil {
 		return nil, err
@@ -82,10 +116,8 @@ func (r *Repo) addWorktree(ctx context.Context, path, branch string) (*Repo, err
 	} else if err != nil {
 		return nil, err
 	}
-	if _, err := r.git.Admin(ctx, args...); err != nil {
-		return nil, err
-	}
-	return r.checkout(ctx, path)
+	_, err = r.git.Admin(ctx, args...)
+	return nil, err
 }
 
 // checkout checks the files of a new linked work tree out and unlocks it.
@@ -112,6 +144,11 @@ func (r *Repo) checkout(ctx context.Context, path string) (*Repo, error) {
 	if err := w.Flush(ctx); err != nil {
 		return nil, err
 	}
+	unlock, err := r.alone(ctx) // git looks at every work tree here, too
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	_, err = r.git.Admin(ctx, "worktree", "unlock", path)
 	return w, err
 }

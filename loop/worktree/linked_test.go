@@ -2,11 +2,37 @@ package worktree
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
+
+// Loops that start together make their work trees together, each as a process of its own would.
+func TestAddWorktreeOfTenAtOnce(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	b.put("a", "1")
+	b.commitAll("one")
+	errs := make([]error, 10)
+	var all sync.WaitGroup
+	for i := range errs {
+		r := b.open()
+		all.Go(func() {
+			name := fmt.Sprint("x", i)
+			_, errs[i] = r.AddWorktree(t.Context(), filepath.Join(b.dir, ".superloop/worktrees", name), "superloop/"+name)
+		})
+	}
+	all.Wait()
+	for i, err := range errs {
+		must(t, err)
+		if _, err := os.Stat(filepath.Join(b.dir, ".superloop/worktrees", fmt.Sprint("x", i), "a")); err != nil {
+			t.Error(err)
+		}
+	}
+}
 
 func TestAddWorktree(t *testing.T) {
 	t.Parallel()

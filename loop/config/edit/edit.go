@@ -9,6 +9,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/schemas"
 )
 
@@ -109,7 +110,7 @@ func find(data []byte, pointer string) (container, error) {
 			c.kids = append(c.kids, span{m.Name.StartOffset, m.Value.EndOffset})
 			c.comma = m.Value.AfterExtra != nil
 			var key string
-			if err := json.Unmarshal(m.Name.Value.(hujson.Literal), &key); err != nil {
+			if err := text.Decode(m.Name.Value.(hujson.Literal), &key); err != nil {
 				return container{}, err
 			}
 			c.values[key] = span{m.Value.StartOffset, m.Value.EndOffset}
