@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -207,6 +209,8 @@ func condition(name string) (bool, error) {
 		return exec.Command("sh", "testdata/bare.sh", "true").Run() == nil, nil
 	case "user":
 		return exec.Command("sh", "testdata/user.sh", "unshare", "--user", "--map-current-user", "--pid", "--fork", "--mount-proc", "true").Run() == nil, nil
+	case "nohup":
+		return signal.Ignored(syscall.SIGHUP), nil
 	}
 	return false, fmt.Errorf("there is no condition %q", name)
 }
