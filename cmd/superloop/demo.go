@@ -157,13 +157,16 @@ func (d *demoDesk) answer(event json.RawMessage) error {
 	return err
 }
 
-// self returns how an operator types this program: by its full path if PATH does not find it. The program has that path
+// self returns how an operator types this program: by its full path if PATH does not find it, or by go run. The program has that path
 // at least until the demo ends.
 func (a *app) self(exe string) string {
-	if _, err := lookPath(a.env)("superloop"); err != nil {
-		return text.Paste(exe)
+	if _, err := lookPath(a.env)("superloop"); err == nil {
+		return "superloop"
 	}
-	return "superloop"
+	if strings.Contains(exe, string(filepath.Separator)+"go-build") { // go run removes it at its end
+		return "go run ./cmd/superloop"
+	}
+	return text.Paste(exe)
 }
 
 // typed returns the text that says how to answer the demo's question from another terminal.
