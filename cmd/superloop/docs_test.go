@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -106,4 +107,43 @@ func constant(t *testing.T, file, expr string) int {
 		t.Fatal(err)
 	}
 	return n
+}
+
+// The recording that README names can be played, is small, and shows no path of the machine that made it.
+func TestRecordingCanBePlayed(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile("../../docs/first-loop.cast")
+	if err != nil || len(data) > 60<<10 {
+		t.Fatal(len(data), err)
+	}
+	head, events, _ := strings.Cut(string(data), "\n")
+	var form struct{ Version, Width, Height int }
+	if err := json.Unmarshal([]byte(head), &form); err != nil || form.Version != 2 || form.Width == 0 || form.Height == 0 {
+		t.Errorf("%s: %v", head, err)
+	}
+	var shown strings.Builder
+	last := -1.0
+	for line := range strings.Lines(events) {
+		var event []any
+		if err := json.Unmarshal([]byte(line), &event); err != nil || len(event) != 3 || event[1] != "o" {
+			t.Fatalf("%s: %v", line, err)
+		}
+		at, _ := event[0].(float64)
+		if at < last {
+			t.Errorf("%s stands behind second %v", line, last)
+		}
+		last = at
+		text, _ := event[2].(string)
+		shown.WriteString(text)
+	}
+	for _, want := range []string{"superloop init", "superloop run", "loop completed", "superloop status", "+echo \"Hello, ${1:-world}!\""} {
+		if !strings.Contains(shown.String(), want) {
+			t.Errorf("it does not show %q", want)
+		}
+	}
+	for _, path := range []string{"/tmp", "/root", "/home", "/work", "/Users"} {
+		if strings.Contains(shown.String(), path) {
+			t.Errorf("it shows %s", path)
+		}
+	}
 }
