@@ -57,7 +57,8 @@ func Taken(ids []string) func(id string) bool {
 }
 
 // Loop adds a loop to the configuration in data: the first loop without its comments, with another id and spec, and in a
-// git work tree of its own. It returns the configuration, in which every other byte is as it was, and the new loop's text.
+// git work tree of its own. It returns the configuration, in which every other byte is as it was, and the new loop's text with
+// its indentation.
 func Loop(data []byte, id, spec string) (next []byte, added string, err error) {
 	doc, problems := schemas.Parse(schemas.Config, data)
 	if doc == nil {
@@ -85,7 +86,8 @@ func Loop(data []byte, id, spec string) (next []byte, added string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
-	if before, level := edit.Indent(data, "/loops"); level != "" {
+	before, level := edit.Indent(data, "/loops")
+	if level != "" {
 		var b bytes.Buffer
 		if err := json.Indent(&b, one, before, level); err != nil {
 			return nil, "", err
@@ -93,5 +95,5 @@ func Loop(data []byte, id, spec string) (next []byte, added string, err error) {
 		one = b.Bytes()
 	}
 	next, err = edit.Insert(data, "/loops", edit.Last, string(one))
-	return next, string(one), err
+	return next, before + string(one), err
 }
