@@ -67,7 +67,7 @@ const configText = `{"runners": %s, "recovery": %s, "loops": [{
 	"approval": {"enabled": %s, "require_on_completion": true},
 	"reviewer_packet": {"enabled": true},
 	"timeouts": {"default": 1800, "enabled": true, "implementer": 3600, "inactivity": 900},
-	"stuck": {"action": "report_and_stop", "enabled": true, "ignore": [], "threshold": 5},
+	"stuck": {"action": "report_and_stop", "enabled": true, "ignore": [], "threshold": 2},
 	"git": {"commit_strategy": "never"},
 	"roles": {"planner": {"runner": %[8]s}, "implementer": {"runner": %[8]s}, "tester": {"runner": %[8]s}, "reviewer": {"runner": %[9]s}}
 }]}`
