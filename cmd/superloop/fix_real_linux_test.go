@@ -37,7 +37,7 @@ type broken struct {
 func TestFixRealProjects(t *testing.T) {
 	t.Parallel()
 	for i, c := range brokenProjects() {
-		if c.network && !slow() || i%testkit.Sample(3, 1, 1) != 0 {
+		if c.network && !slow() || i%testkit.Sample(6, 1, 1) != 0 {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package effects
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,20 +17,22 @@ import (
 
 const commitTimeout = 10 * time.Minute // bounds a commit with its hooks, and each pre-commit command
 
-// While another git holds the index, a commit is tried busyTries times with busyPause between two tries.
+// While another git holds the index, a commit is tried busyTries times, over Commits.Patience.
 const (
 	busyTries = 15
-	busyPause = 2 * time.Second
+	busyTime  = 30 * time.Second
 )
 
 // Commits performs Commit.
 type Commits struct {
 	*Host
 	Tree *Tree
+	// Patience is how long a commit waits for another git that holds the index. 0 is half a minute.
+	Patience time.Duration
 }
 
 // Perform commits the work of the iteration. A failed commit is an outcome in the fact and does not end the loop,
-// because the work is still in the work tree. A commit waits for another git that holds the index, for half a minute. If ctx ends during the commit itself, Perform finishes the commit, within
+// because the work is still in the work tree. If ctx ends during the commit itself, Perform finishes the commit, within
 // ten minutes.
 func (c *Commits) Perform(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
 	git := c.Settings().Loop.Git
@@ -82,7 +85,7 @@ func (c *Commits) Perform(ctx context.Context, e loop.Effect, s loop.State) (loo
 		select {
 		case <-given.Done():
 			return nil, given.Err()
-		case <-time.After(busyPause):
+		case <-time.After(cmp.Or(c.Patience, busyTime) / busyTries):
 		}
 		res, err = c.Repo.Commit(ctx, req)
 	}

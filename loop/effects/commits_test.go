@@ -77,6 +77,7 @@ func TestCommit(t *testing.T) {
 	w.state.Iteration = 5
 	w.put("b.txt", "newest\n")
 	gateMust(t, os.WriteFile(filepath.Join(w.host.Repo.GitDir, "index.lock"), nil, 0o644))
+	c.Patience = time.Second
 	f = w.commit(c)
 	if f.Outcome != "failed" || !strings.Contains(f.Reason, "index.lock") || f.SHA+f.Subject != "" {
 		t.Errorf("%+v", f)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -11,18 +12,20 @@ import (
 
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/internal/redact"
+	"github.com/superloop/superloop/internal/testkit"
 )
 
-// 256 MB: the log is cut at its limit, the beginning and the end are kept, and
+// 256 MB (in go test 72): the log is cut at its limit, the beginning and the end are kept, and
 // the command that prints more than its limit is stopped.
 func TestMuchOutput(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, os.Getuid(), "")
 	var log countingWriter
-	spec := w.job(t, "echo first; head -c 256000000 /dev/zero | tr '\\0' x; echo; echo last").spec()
+	mb := testkit.Sample(72, 256, 256)
+	spec := w.job(t, fmt.Sprintf("echo first; head -c %d000000 /dev/zero | tr '\\0' x; echo; echo last", mb)).spec()
 	spec.Output, spec.OutputLimit, spec.Timeout = &log, 300<<20, 4*time.Minute // on a busy machine a minute is too short
 	res, err := Run(context.Background(), w.spawner, spec)
-	const total = 256_000_000 + 12
+	total := int64(mb)*1_000_000 + 12
 	if err != nil || res.Code != 0 || res.Ended != proc.Exited || res.Output.Bytes != total || log.n != total || res.Dropped != 0 {
 		t.Fatalf("%v, %d bytes logged, %d dropped: %.300s", err, log.n, res.Dropped, outcomeOf(res, nil))
 	}
