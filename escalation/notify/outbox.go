@@ -227,6 +227,24 @@ func (b *Outbox) keep(m Message, channel string) error {
 	return nil
 }
 
+// NextTry returns when the next try of a pending message is due, on any channel that is configured. ok is false if no
+// message is pending.
+func (b *Outbox) NextTry() (at time.Time, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for channel, list := range b.order {
+		if b.channels[channel] == nil {
+			continue
+		}
+		for _, e := range list {
+			if e.State == Pending && (!ok || e.NextTry.Before(at)) {
+				at, ok = e.NextTry, true
+			}
+		}
+	}
+	return at, ok
+}
+
 // Withdraw removes the pending messages that ask for an answer to the escalation. The caller calls it when the question
 // has ended. A message that is being sent may still arrive.
 func (b *Outbox) Withdraw(escalation string) {

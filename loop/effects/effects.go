@@ -69,9 +69,15 @@ type Host struct {
 	// Said receives the last line that a role, the tests or the validation printed. nil means that nobody listens.
 	Said func(who, line string)
 	Log  *zap.Logger
+	// Admit is asked before a role starts; nil admits all.
+	Admit Admit
 	// Moved is told what was in the way of a file and was moved aside. nil means that nobody listens.
 	Moved func(path, to string)
 }
+
+// Admit waits until one more role may use an account, and returns the function that gives the place back. An error
+// means that ctx has ended first.
+type Admit func(ctx context.Context, account agent.Account) (leave func(), err error)
 
 // Env returns the environment from which agents, tests and commands start.
 func (h *Host) Env() []string {

@@ -103,6 +103,14 @@ func (o *Outbox) Close() {
 	o.Warn("a delivery could not be recorded", o.TellDeliveries())
 }
 
+// NextTry returns when the next delivery is due. ok is false if every message has been delivered, or given up.
+func (o *Outbox) NextTry() (at time.Time, ok bool) {
+	if o.box == nil {
+		return at, false
+	}
+	return o.box.NextTry()
+}
+
 // take keeps the result of a delivery attempt. The goroutines of the box call it.
 func (o *Outbox) take(ev notify.Event) {
 	o.mu.Lock()

@@ -86,6 +86,13 @@ func (r *Roles) Perform(ctx context.Context, e loop.Effect, s loop.State) (loop.
 	files := r.RoleFiles(s.Iteration, e.Role, e.Attempt)
 	req := r.request(e, s, role, set.Config.Runners[role.Runner], files)
 	account := agent.AccountOf(req, r.Env())
+	if r.Admit != nil {
+		leave, err := r.Admit(ctx, account)
+		if err != nil {
+			return nil, err
+		}
+		defer leave()
+	}
 	if fact, ok := r.Runners.coolingDown(e, s, role, account); ok {
 		return fact, nil
 	}

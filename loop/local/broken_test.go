@@ -200,12 +200,13 @@ func limited(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t, `if mkdir "${0%/*}/met" 2> /dev/null; then
 	echo '{"type":"system","subtype":"init","session_id":"s-1","model":"m"}'
-	echo '{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","resetsAt":'$((1795348800 + 3600))',"rateLimitType":"five_hour"},"session_id":"s-1"}'
+	echo '{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","resetsAt":'$(($(date +%s) + 3600))',"rateLimitType":"five_hour"},"session_id":"s-1"}'
 	echo '{"type":"result","subtype":"success","is_error":true,"api_error_status":429,"result":"limit","session_id":"s-1","total_cost_usd":0,"usage":{"input_tokens":0,"output_tokens":0}}'
 	exit 1
 fi
 echo '{"type":"system","subtype":"init","session_id":"s-2","model":"m"}'
 echo '{"type":"result","subtype":"success","is_error":false,"result":"<promise>DONE</promise>","session_id":"s-2","total_cost_usd":0,"usage":{"input_tokens":1,"output_tokens":1}}'`, ``)
+	w.now = time.Now().UTC().Truncate(time.Millisecond) // the memory of limits has the clock of the machine
 	w.write("repo/.superloop/config.json", strings.Replace(w.configText(``), `"command": [`, `"adapter": "claude", "command": [`, 1))
 	w.load()
 	w.o.Environ = append(w.o.Environ, "ANTHROPIC_API_KEY=k")

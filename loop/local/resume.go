@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -19,7 +18,6 @@ import (
 	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/internal/dirwatch"
 	"github.com/superloop/superloop/internal/door"
-	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/effects"
@@ -70,7 +68,7 @@ func open(ctx context.Context, o Options) (_ *driver, err error) {
 	o.Disk = o.Disk.Clearing(d.movedAside, paths.Super, paths.State)
 	d.o.Disk = o.Disk
 	d.noteHealed(mended)
-	d.host = &effects.Host{LoopID: o.LoopID, Paths: paths, Repo: repo, Disk: o.Disk, Environ: o.Environ, Fast: o.Fast, Clock: o.Now, Random: o.Random, Log: o.Log.With(zap.String("component", "loop"))}
+	d.host = &effects.Host{LoopID: o.LoopID, Paths: paths, Repo: repo, Disk: o.Disk, Environ: o.Environ, Fast: o.Fast, Clock: o.Now, Random: o.Random, Log: o.Log.With(zap.String("component", "loop")), Admit: o.Admit}
 	if o.Observer != nil {
 		d.host.Said = o.Observer.Said
 	}
@@ -89,8 +87,12 @@ func open(ctx context.Context, o Options) (_ *driver, err error) {
 			return nil, d.host.Full(err)
 		}
 	}
-	if err := d.lock(); err != nil {
-		return nil, err
+	if o.Held == nil {
+		held, err := hold(o, paths)
+		if err != nil {
+			return nil, d.host.Full(err)
+		}
+		d.cleanup = append(d.cleanup, held.Release)
 	}
 	for _, dir := range []string{paths.Loop, paths.Private, paths.Trees()} {
 		// These are unfinished files of a killed supervisor. The lock shows that no other supervisor is writing.
@@ -121,28 +123,6 @@ func notDirectory(err error, dir string) error {
 		}
 	}
 	return err
-}
-
-// lock takes both locks of the loop. The private lock lies where agents at level L1 cannot delete it. A supervisor with
-// another XDG_STATE_HOME also sees the lock in the repository. The kernel drops both when the process dies.
-func (d *driver) lock() error {
-	holder, err := json.Marshal(Holder{Identity: proc.Self(), Since: d.o.Now().UTC()})
-	if err != nil {
-		return err
-	}
-	for _, path := range []string{d.paths.Lock(), d.paths.RepoLock()} {
-		lock, err := d.o.Disk.Lock(path, holder)
-		if held, ok := errors.AsType[*durable.LockedError](err); ok {
-			var h Holder
-			_ = json.Unmarshal(held.Holder, &h) // a holder that cannot be read holds the lock all the same
-			return &HeldError{LoopID: d.o.LoopID, Holder: h}
-		}
-		if err != nil {
-			return d.host.Full(err)
-		}
-		d.cleanup = append(d.cleanup, func() { _ = lock.Unlock() })
-	}
-	return nil
 }
 
 // takeUp computes the state from the journal, appends the records that the last write lacked, and starts or resumes the
@@ -266,7 +246,7 @@ func (d *driver) resume() error {
 	if err := d.step(f); err != nil {
 		return err
 	}
-	d.restarted = d.state.Human != nil && d.state.Human.Type == loop.EscalationRunner
+	d.restarted = !d.o.Woken && d.state.Human != nil && d.state.Human.Type == loop.EscalationRunner
 	return d.tree.Prune(d.state)
 }
 

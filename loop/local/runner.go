@@ -56,7 +56,16 @@ type Options struct {
 	ExitOnEscalation bool              // leaves as soon as a question to an operator is open
 	Once             bool              // leaves before the next iteration
 	Watches          *dirwatch.Watches // shared by the loops of a process; nil: the loop makes its own
-	Hurry            <-chan struct{}   // closed: running processes end at once, without their grace
+	Held             *Held             // the loop's locks, which the caller keeps; nil: Run takes them and lets them go
+	// Park is asked each time that the loop has to wait. True: Run leaves, and the caller runs the loop again when
+	// Waiting.Stirs says so, with Woken set. nil: Run waits itself.
+	Park  func(Waiting) bool
+	Woken bool // no operator has asked for this run: it follows on one that Park has ended
+	// Drain ends the run, when it is closed, before the next effect begins. Run then pauses the loop.
+	Drain <-chan struct{}
+	// Admit waits until a role may use an account and returns the function that gives the place back. nil admits all.
+	Admit effects.Admit
+	Hurry <-chan struct{} // closed: running processes end at once, without their grace
 	// Observer gets every event after it is in the journal, and the output of agents. nil is no observer.
 	Observer Observer
 	Log      *zap.Logger
@@ -135,6 +144,7 @@ type driver struct {
 	cancel *control.Intent // the cancellation that takeIntents has found
 	pause  *control.Intent // the pause that takeIntents has found
 	first  int             // the iteration in which this supervisor began
+	parked bool            // Park has said that Run is to leave
 }
 
 // Run runs a loop to its end. It returns earlier when shutdown is done, or when an operator is needed and
@@ -192,6 +202,8 @@ func (d *driver) drive(shutdown context.Context) error {
 		switch {
 		case shutdown.Err() != nil:
 			return d.stopPaused(shutdown, leaving(shutdown))
+		case drained(d.o.Drain):
+			return d.stopPaused(shutdown, loop.Stopped{Reason: loop.ReasonInterrupted + ": its daemon is replaced"})
 		case d.pause != nil:
 			return d.stopPaused(shutdown, loop.Stopped{Reason: loop.ReasonPaused, By: d.pause.By, Note: d.pause.Note, IntentID: d.pause.ID})
 		case d.o.Once && d.state.Iteration > d.first:
@@ -201,7 +213,7 @@ func (d *driver) drive(shutdown context.Context) error {
 			return err
 		}
 		fact, err := d.carryOut(shutdown, e, do)
-		if err != nil {
+		if err != nil || d.parked {
 			return err
 		}
 		if fact != nil {
@@ -246,6 +258,16 @@ func (d *driver) carryOut(shutdown context.Context, e loop.Effect, do loop.Do) (
 		return nil, fmt.Errorf("this build cannot perform %q; the loop was written by a newer superloop", e.Kind)
 	}
 	return d.perform(shutdown, p, e)
+}
+
+// drained reports whether drain is closed.
+func drained(drain <-chan struct{}) bool {
+	select {
+	case <-drain:
+		return true
+	default:
+		return false
+	}
 }
 
 // leaving says why the supervisor has to leave.

@@ -153,9 +153,13 @@ func (d *driver) wait(shutdown context.Context, e loop.Effect) (loop.Fact, error
 	if err := d.flushViews(); err != nil {
 		return nil, err
 	}
+	if d.park(e.Until) {
+		return nil, nil
+	}
 	select {
 	case <-time.After(e.Until.Sub(d.host.Now(d.state))):
 		return d.waited(e, loop.WaitOver{ID: e.ID}), nil
+	case <-d.o.Drain:
 	case <-shutdown.Done():
 	case <-d.look:
 	case <-d.newConfig:
@@ -223,7 +227,11 @@ func (d *driver) awaitAnswer(shutdown context.Context) (loop.Fact, error) {
 	if err := d.flushViews(); err != nil {
 		return nil, err
 	}
+	if d.park(next) {
+		return nil, nil
+	}
 	select {
+	case <-d.o.Drain:
 	case <-time.After(next.Sub(d.o.Now())):
 	case <-d.answered:
 	case <-d.outbox.News():
