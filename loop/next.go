@@ -63,7 +63,7 @@ func unsupervised(c Circumstances) Move {
 
 // Typing is where the command of a move is typed.
 type Typing struct {
-	Repo   string // the root of the repository, or "" for the directory of whoever types
+	Repo   string // the root of the repository as whoever types can name it, or "" for their directory
 	Config string // the path of the configuration
 	By     string // whose decision or answer the next run takes up, or ""
 	Branch string // the branch of a loop with a work tree of its own, or ""
