@@ -63,7 +63,7 @@ func unsupervised(c Circumstances) Move {
 
 // Typing is where the command of a move is typed.
 type Typing struct {
-	Repo   string // the root of the repository, or "" for the directory of whoever types
+	Repo   string // the root of the repository as whoever types can name it, or "" for their directory
 	Config string // the path of the configuration
 	By     string // whose decision or answer the next run takes up, or ""
 	Branch string // the branch of a loop with a work tree of its own, or ""
@@ -105,7 +105,19 @@ func (m Move) Command(v View, where Typing) string {
 	case v.Status == LimitReached:
 		return limit(v, run, flags, where.Config)
 	case v.Status == StuckEnd:
-		return fmt.Sprintf("read .superloop/loops/%s/stuck-report.md, then: %s", v.LoopID, run)
+		report := ".superloop/loops/" + v.LoopID + "/stuck-report.md"
+		if where.Repo != "" {
+			report = text.Paste(where.Repo + "/" + report)
+		}
+		return fmt.Sprintf("read %s, then: %s", report, run)
+	case v.Status == Failed && v.Reason == ReasonRefused:
+		return run // an operator has ended it, and knows why
+	case v.Status == Failed && (v.Reason == ReasonNotStarted || v.Reason == ReasonMisconfigured):
+		doctor := "superloop doctor"
+		if where.Repo != "" {
+			doctor += " --repo " + text.Paste(where.Repo)
+		}
+		return fmt.Sprintf("%s, then: %s", doctor, run)
 	case v.Status == Failed:
 		role, ok := strings.CutPrefix(v.At, "role:")
 		if !ok {
@@ -122,7 +134,7 @@ func limit(v View, run, flags, config string) string {
 	case ReasonCostUnknown:
 		return fmt.Sprintf("put the price into prices in %s, or take the bound away, and type: %s", config, run)
 	case ReasonMaxCost, ReasonMaxTokens:
-		return fmt.Sprintf("raise the limit in %s and type: %s   (superloop stats%s tells where it went)", config, run, flags)
+		return fmt.Sprintf("raise %s in %s and type: %s   (superloop stats%s tells where it went)", v.Reason, config, run, flags)
 	}
-	return fmt.Sprintf("raise the limit in %s and type: %s", config, run)
+	return fmt.Sprintf("raise %s in %s and type: %s", v.Reason, config, run)
 }

@@ -39,12 +39,8 @@ func (t *turn) environmentBroken(f EnvironmentBroken) bool {
 		return true
 	}
 	t.s.Detail = "the iteration cannot begin: " + f.Why
-	fix := "superloop doctor --checks"
-	if i := slices.IndexFunc(f.Findings, func(x failures.Finding) bool { return x.Learned }); i >= 0 {
-		fix = "superloop doctor --retire " + f.Findings[i].ID // if the check is wrong
-	}
 	t.ask(HumanState{ID: t.roleID("preflight"), About: AboutPreflight, Type: EscalationEnvironment, Class: ClassEnvironment, Role: f.Role, Text: f.Why,
-		Fix: fix})
+		Fix: "superloop doctor --checks"})
 	return true
 }
 

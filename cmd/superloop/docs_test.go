@@ -141,8 +141,30 @@ func TestRecordingCanBePlayed(t *testing.T) {
 			t.Errorf("it does not show %q", want)
 		}
 	}
+	showsNoMachine(t, shown.String())
+}
+
+// The pictures that README and docs/reference.md show are small, show watch, and no path of the machine that made them.
+func TestPicturesOfWatch(t *testing.T) {
+	t.Parallel()
+	for file, want := range map[string][]string{"watch.svg": {"checkout", "Edit: src/discount.js"}, "watch-all.svg": {"3 loops", "awaiting_human", "Edit: src/discount.js"}} {
+		data, err := os.ReadFile("../../docs/" + file)
+		if err != nil || len(data) > 100<<10 {
+			t.Fatal(file, len(data), err)
+		}
+		for _, text := range want {
+			if !strings.Contains(string(data), text) {
+				t.Errorf("%s does not show %q", file, text)
+			}
+		}
+		showsNoMachine(t, string(data))
+	}
+}
+
+func showsNoMachine(t *testing.T, shown string) {
+	t.Helper()
 	for _, path := range []string{"/tmp", "/root", "/home", "/work", "/Users"} {
-		if strings.Contains(shown.String(), path) {
+		if strings.Contains(shown, path) {
 			t.Errorf("it shows %s", path)
 		}
 	}

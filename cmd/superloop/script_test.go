@@ -37,7 +37,24 @@ const goodAgent = `{
 // in a home, a state directory and a repository of its own.
 func TestScript(t *testing.T) {
 	t.Parallel()
-	playScripts(t, "testdata/script")
+	play(t, scripts(t, "testdata/script"))
+}
+
+// TestNextAfterScript plays testdata/script and then types what status and inbox name next, in every state in which a
+// script has left a loop: what superloop tells an operator to type works.
+func TestNextAfterScript(t *testing.T) {
+	t.Parallel()
+	every := testkit.Sample(0, 4, 1)
+	if every == 0 {
+		t.Skip("set SUPERLOOP_SLOW_TESTS=1, as .ci/run does")
+	}
+	var some []string
+	for i, file := range scripts(t, "testdata/script") {
+		if i%every == 0 {
+			some = append(some, file)
+		}
+	}
+	play(t, withNext(t, some))
 }
 
 // TestLongScript plays testdata/long, each of which takes some seconds of processor time.
@@ -46,11 +63,12 @@ func TestLongScript(t *testing.T) {
 	if !slow() {
 		t.Skip("set SUPERLOOP_SLOW_TESTS=1, as .ci/run does")
 	}
-	playScripts(t, "testdata/long")
+	play(t, scripts(t, "testdata/long"))
 }
 
-func playScripts(t *testing.T, dir string) {
-	files, err := filepath.Glob(filepath.Join(dir, "*.txtar")) // sorted
+// scripts are those of a directory that are to be played, sorted.
+func scripts(t *testing.T, dir string) []string {
+	files, err := filepath.Glob(filepath.Join(dir, "*.txtar"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no scripts in %s: %v", dir, err)
 	}
@@ -58,8 +76,12 @@ func playScripts(t *testing.T, dir string) {
 	for i := 0; i < len(files); i += testkit.Every() {
 		some = append(some, files[i])
 	}
+	return some
+}
+
+func play(t *testing.T, files []string) {
 	testscript.Run(t, testscript.Params{
-		Files:               some,
+		Files:               files,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup:               setupScript,
@@ -77,6 +99,7 @@ func playScripts(t *testing.T, dir string) {
 			"inorder":   inOrder,
 			"json":      jsonFile,
 			"next":      typesNext,
+			"everynext": typesEveryNext,
 		},
 	})
 }

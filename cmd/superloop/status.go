@@ -141,7 +141,7 @@ func (a *app) next(p place, v loop.View, q *openQuestion, supervised bool) strin
 	if _, err := os.Lstat(p.OwnTree()); err == nil {
 		branch = p.OwnBranch()
 	}
-	return a.here(m.Command(v, loop.Typing{Branch: branch, Config: relTo(p.Repo, a.configPath(p.Repo, p.id)), By: by}))
+	return a.here(m.Command(v, loop.Typing{Repo: a.repoFlag, Branch: branch, Config: relTo(p.Repo, a.configPath(p.Repo, p.id)), By: by}))
 }
 
 // summary returns what an operator reads about a loop.

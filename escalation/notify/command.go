@@ -101,11 +101,15 @@ func (c *Command) env(m Message) []string {
 	if env == nil {
 		env = os.Environ()
 	}
+	next := m.Next
+	if len(m.Ways) > 0 {
+		next = m.Ways[0].Line
+	}
 	for _, field := range [][2]string{
 		{"EVENT", string(m.Kind)}, {"ID", m.ID}, {"ESCALATION", m.Escalation}, {"LOOP", m.Loop}, {"REPO", m.Repo},
 		{"ITERATION", strconv.Itoa(m.Iteration)}, {"TYPE", m.Type}, {"STATUS", m.Status}, {"REASON", m.Reason},
-		{"COMMAND", m.Command}, {"CATEGORY", m.Category}, {"SEVERITY", m.Severity}, {"CONFIDENCE", m.Confidence}, {"DIGEST", m.Digest}, {"APPROVE", m.Actions.Approve},
-		{"REJECT", m.Actions.Reject}, {"MANUAL", m.Actions.Manual}, {"BY", m.By}, {"TITLE", Title(m)},
+		{"COMMAND", m.Command}, {"CATEGORY", m.Category}, {"SEVERITY", m.Severity}, {"CONFIDENCE", m.Confidence}, {"DIGEST", m.Digest}, {"NEXT", next},
+		{"BY", m.By}, {"TITLE", Title(m)},
 	} {
 		env = append(env, "SUPERLOOP_NOTIFY_"+field[0]+"="+OneLine(field[1], envField))
 	}

@@ -35,7 +35,7 @@ func command(t *testing.T, line string, o CommandOptions) *Command {
 func TestCommandGetsTheMessage(t *testing.T) {
 	t.Parallel()
 	out := filepath.Join(t.TempDir(), "out")
-	path := program(t, `{ printf '%s|' "$@"; echo; pwd; echo "$SUPERLOOP_NOTIFY_EVENT $SUPERLOOP_NOTIFY_LOOP $SUPERLOOP_NOTIFY_ITERATION"; echo "$SUPERLOOP_NOTIFY_COMMAND"; cat; } > "$OUT"`)
+	path := program(t, `{ printf '%s|' "$@"; echo; pwd; echo "$SUPERLOOP_NOTIFY_EVENT $SUPERLOOP_NOTIFY_LOOP $SUPERLOOP_NOTIFY_ITERATION"; echo "$SUPERLOOP_NOTIFY_COMMAND"; echo "$SUPERLOOP_NOTIFY_NEXT"; cat; } > "$OUT"`)
 	m := opened("e1")
 	m.Command = "echo $(touch /tmp/x); `id` {text}\n\u202e'"
 	m.Loop = "--web"
@@ -47,12 +47,12 @@ func TestCommandGetsTheMessage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	title := "superloop: loop --web needs an operator"
+	title := "superloop: loop --web needs an operator: may a command run?"
 	body, err := Body(m)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "one word|" + title + "|--body=" + title + "|$HOME|*|{loop}|\n/\nescalation_opened --web 6\necho $(touch /tmp/x); `id` {text} <U+202E>'\n" + string(body)
+	want := "one word|" + title + "|--body=" + title + "|$HOME|*|{loop}|\n/\nescalation_opened --web 6\necho $(touch /tmp/x); `id` {text} <U+202E>'\nsuperloop approve-recovery --loop web\n" + string(body)
 	if string(data) != want {
 		t.Errorf("got\n%s\nwant\n%s", data, want)
 	}

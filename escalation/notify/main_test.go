@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/internal/redact"
 )
@@ -65,13 +66,13 @@ func child(args []string) error {
 }
 
 // opened is a usual message.
-func opened(escalation string) Message {
+func opened(question string) Message {
 	return Message{
-		ID: escalation + ":opened", Escalation: escalation, Kind: Opened, Loop: "web", Repo: "/srv/shop", Iteration: 6,
+		ID: question + ":opened", Escalation: question, Kind: Opened, Loop: "web", Repo: "/srv/shop", Iteration: 6,
 		Type: "recovery_approval_required", Status: "pending", Reason: `matches require_human "*"`, Command: "bun install",
 		WorkingDir: ".", Category: "dependency", Severity: "blocking", Confidence: "high", RootCause: "node_modules is missing", Digest: "sha256:0123456789abcdef",
 		Evidence: []string{"test-output.txt:3: no such module"},
-		Actions:  Actions{Approve: "superloop approve-recovery --loop web", Reject: "superloop reject-recovery --loop web", Manual: "superloop resolve-recovery --loop web"},
+		Ways:     []escalation.Way{{Does: "approve", Line: "superloop approve-recovery --loop web"}, {Does: "reject", Line: "superloop reject-recovery --loop web"}},
 		Created:  time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC),
 	}
 }

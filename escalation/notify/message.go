@@ -31,13 +31,6 @@ const (
 // asks reports whether the message asks for an answer, so that it is useless after its question has expired.
 func (k Kind) asks() bool { return k == Opened || k == Reminder || k == Aged }
 
-// Actions holds complete command lines that an operator can paste. "" means that there is none.
-type Actions struct {
-	Approve string `json:"approve,omitempty"`
-	Reject  string `json:"reject,omitempty"`
-	Manual  string `json:"manual,omitempty"`
-}
-
 // Message is what a channel sends to operators. Any of its strings may come from an agent, except for ID, which
 // superloop makes: the id of the escalation, the kind, and a number if the kind repeats. Two messages with the same ID
 // are one message. Command is for reading only: superloop removes secrets from it and shortens it, so it is not an
@@ -60,11 +53,11 @@ type Message struct {
 	RootCause  string   `json:"root_cause,omitempty"`
 	Evidence   []string `json:"evidence,omitempty"` // lines that support the root cause; at most maxEvidence are sent
 	Digest     string   `json:"digest,omitempty"`
-	Actions    Actions  `json:"actions,omitzero"`
-	// Ways are the ways to answer an open question, the best first.
+	// Ways are what an operator can do about it, the best first: complete command lines that can be pasted anywhere. Offer
+	// says each in words.
 	Ways    []escalation.Way `json:"ways,omitempty"`
-	Facts   []string         `json:"facts,omitempty"` // about a loop that has ended: what it did, a line each
-	Next    string           `json:"next,omitempty"`  // the command to type now
+	Facts   []string         `json:"facts,omitempty"` // what is known, a line each: what the loop did, what it cost; at most maxFacts are sent
+	Next    string           `json:"next,omitempty"`  // what to type now, if nothing is asked
 	By      string           `json:"by,omitempty"`
 	Note    string           `json:"note,omitempty"`
 	Created time.Time        `json:"created,omitzero"`
@@ -74,7 +67,7 @@ type Message struct {
 const (
 	maxID       = 512
 	maxEvidence = 5
-	maxFacts    = 12
+	maxFacts    = 24
 	maxField    = 8 << 10  // bytes
 	maxCommand  = 64 << 10 // bytes; the limit of a whole recovery.json
 	titleName   = 80       // characters of a name in a title
@@ -111,7 +104,7 @@ func (m *Message) texts() []*string {
 		evidence = append(evidence, &m.Facts[i])
 	}
 	return append(evidence, &m.Escalation, &m.Loop, &m.Repo, &m.Type, &m.Status, &m.Reason, &m.Command, &m.WorkingDir,
-		&m.Category, &m.Severity, &m.Confidence, &m.RootCause, &m.Digest, &m.Actions.Approve, &m.Actions.Reject, &m.Actions.Manual, &m.Next, &m.By, &m.Note)
+		&m.Category, &m.Severity, &m.Confidence, &m.RootCause, &m.Digest, &m.Next, &m.By, &m.Note)
 }
 
 // prepared removes known secrets from m and shortens its fields, so that an Outbox may store it and send it through any
@@ -146,6 +139,34 @@ var endings = map[string]string{
 	"completed": "is completed", "stuck": "is stuck", "limit_reached": "has reached a limit", "failed": "has failed", "cancelled": "was cancelled",
 }
 
+// subjects say what a question is about, for a title.
+var subjects = map[escalation.Type]string{
+	escalation.RecoveryApproval:     "may a command run?",
+	escalation.RecoveryFailed:       "a recovery has failed",
+	escalation.RoleFailure:          "it fails again and again",
+	escalation.RunnerUnavailable:    "an agent cannot run",
+	escalation.RemediationExhausted: "something has to be mended by hand",
+	escalation.CompletionApproval:   "is it done?",
+}
+
+// troubles say what an alert about more than one role is about, by its trigger.
+var troubles = map[string]string{"failure_rate": "many role runs fail", "same_category": "role runs fail in the same way", "no_success": "no role succeeds"}
+
+// answers say how a question was answered, or that it was not. The other states follow an approval.
+var answers = map[escalation.State]string{
+	escalation.Rejected: "answered: rejected", escalation.Resolved: "answered: mended by hand", escalation.Superseded: "withdrawn", escalation.Expired: "not answered in time",
+}
+
+// offers say what a Way does, in front of its command line.
+var offers = map[string]string{
+	"approve": "To approve", "reject": "To reject", "by hand": "To run it by hand", "repair": "To repair it", "mended": "When it is mended",
+	"go on": "To go on all the same", "end it": "To end the loop", "done": "If it is done", "not yet": "If it is not done",
+	"look": "To look at it", "trust": "To let it take effect",
+}
+
+// Offer says what w does, in words that go before its command line.
+func Offer(w escalation.Way) string { return cmp.Or(offers[w.Does], w.Does) }
+
 // Title returns one line, in superloop's own words, that says what m is about. Foreign names in it went through
 // OneLine. Title does not escape for any markup.
 func Title(m Message) string {
@@ -153,14 +174,18 @@ func Title(m Message) string {
 	if m.Loop != "" {
 		loop = "loop " + OneLine(m.Loop, titleName)
 	}
+	about := ""
+	if s := subjects[escalation.Type(m.Type)]; s != "" {
+		about = ": " + s
+	}
 	said := OneLine(string(m.Kind), titleName)
 	switch m.Kind {
 	case Opened:
-		return "superloop: " + loop + " needs an operator"
+		return "superloop: " + loop + " needs an operator" + about
 	case Reminder:
-		return "superloop: " + loop + " still waits for an operator"
+		return "superloop: " + loop + " still waits for an operator" + about
 	case Aged:
-		return "superloop: " + loop + " has waited long and nobody answered"
+		return "superloop: " + loop + " has waited long and nobody answered" + about
 	case ConfigChangeHeld:
 		return "superloop: a change of the configuration is held (" + OneLine(cmp.Or(m.Repo, loop), titleName) + ")"
 	case Test:
@@ -171,18 +196,18 @@ func Title(m Message) string {
 		}
 		said = OneLine(m.Status, titleName)
 	case Alert:
-		said = OneLine(cmp.Or(m.Status, "alert"), titleName)
+		said = OneLine(cmp.Or(troubles[m.Type], m.Status, "alert"), titleName)
 	case Resolved:
-		said = OneLine(cmp.Or(m.Status, "resolved"), titleName)
+		said = "the question is " + cmp.Or(answers[escalation.State(m.Status)], "answered: approved") // whatever came of it since
 		if m.By != "" {
-			said += " by " + OneLine(m.By, titleName)
+			said += ", by " + OneLine(m.By, titleName)
 		}
 	}
 	return "superloop: " + loop + ": " + said
 }
 
-// Text returns the content of m as plain text. Its foreign parts went through Visible. Text does not escape for any
-// markup.
+// Text returns the content of m as plain text: what happened and where, what is known of it, what to type, and at the end
+// what programs need. Its foreign parts went through Visible. Text does not escape for any markup.
 func Text(m Message) string {
 	var b strings.Builder
 	line := func(label, value string) {
@@ -195,12 +220,14 @@ func Text(m Message) string {
 		}
 	}
 	b.WriteString(Title(m) + "\n")
-	line("Type", m.Type)
+	line("Repository", m.Repo)
+	if m.Iteration > 0 {
+		fmt.Fprintf(&b, "Iteration: %d\n", m.Iteration)
+	}
 	line("Reason", m.Reason)
 	for _, f := range m.Facts {
 		line("-", f)
 	}
-	line("Next", m.Next)
 	line("Category", m.Kinds())
 	line("Root cause", m.RootCause)
 	for _, e := range m.Evidence {
@@ -213,29 +240,17 @@ func Text(m Message) string {
 			fmt.Fprintf(&b, "Note: %s\n", MarksNote(marks))
 		}
 	}
-	if m.Command == "" {
-		line("Do", m.Actions.Manual)
-	}
-	for _, way := range m.Ways {
-		line(strings.ToUpper(way.Does[:1])+way.Does[1:], way.Line)
-	}
-	if len(m.Ways) == 0 {
-		line("Approve", m.Actions.Approve)
-		line("Reject", m.Actions.Reject)
-	}
-	if m.Command != "" {
-		line("By hand", m.Actions.Manual)
-	}
 	line("Note", m.Note)
-	line("Repository", m.Repo)
-	if m.Iteration > 0 {
-		fmt.Fprintf(&b, "Iteration: %d\n", m.Iteration)
+	line("Next", m.Next)
+	for _, way := range m.Ways {
+		line(Offer(way), way.Line)
 	}
-	line("Escalation", m.Escalation)
-	line("Digest", m.Digest)
 	if !m.Expires.IsZero() && m.Kind.asks() {
 		fmt.Fprintf(&b, "Expires: %s\n", m.Expires.UTC().Format(time.RFC3339))
 	}
+	line("Type", m.Type)
+	line("Escalation", m.Escalation)
+	line("Digest", m.Digest)
 	return b.String()
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/internal/redact"
 	"github.com/superloop/superloop/internal/text"
 )
@@ -134,25 +135,13 @@ func TestBodyIsInert(t *testing.T) {
 	})
 }
 
-func TestTextOfEachKind(t *testing.T) {
-	for kind, want := range map[Kind]string{
-		Opened:           "superloop: loop web needs an operator",
-		Reminder:         "superloop: loop web still waits for an operator",
-		Aged:             "superloop: loop web has waited long and nobody answered",
-		Resolved:         "superloop: loop web: approved by anna",
-		ConfigChangeHeld: "superloop: a change of the configuration is held (/srv/shop)",
-		Test:             "superloop: this is a test message, nothing is waiting",
-	} {
-		m := opened("e1")
-		m.Kind, m.Status, m.By = kind, "approved", "anna"
-		if got := Title(m); got != want {
-			t.Errorf("%s: %q, want %q", kind, got, want)
-		}
-	}
+// loop/effects/testdata/news has the text of every real message; here is what no real one holds.
+func TestTextShowsWhatIsHidden(t *testing.T) {
 	m := opened("e1")
-	m.Command, m.Expires = "bun\u200b install", m.Created.Add(time.Hour)
-	want := `superloop: loop web needs an operator
-Type: recovery_approval_required
+	m.Command, m.Expires, m.Ways = "bun\u200b install", m.Created.Add(time.Hour), append(m.Ways, escalation.Way{Does: "later", Line: "z"}) // of which this version has no words
+	want := `superloop: loop web needs an operator: may a command run?
+Repository: /srv/shop
+Iteration: 6
 Reason: matches require_human "*"
 Category: dependency, blocking, high confidence
 Root cause: node_modules is missing
@@ -160,17 +149,21 @@ Evidence: test-output.txt:3: no such module
 Command, in .:
     bun<U+200B> install
 Note: the command has 1 hidden or repeated character, written here as <...>
-Approve: superloop approve-recovery --loop web
-Reject: superloop reject-recovery --loop web
-By hand: superloop resolve-recovery --loop web
-Repository: /srv/shop
-Iteration: 6
+To approve: superloop approve-recovery --loop web
+To reject: superloop reject-recovery --loop web
+later: z
+Expires: 2026-05-01T13:00:00Z
+Type: recovery_approval_required
 Escalation: e1
 Digest: sha256:0123456789abcdef
-Expires: 2026-05-01T13:00:00Z
 `
 	if got := Text(m); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	for kind, want := range map[Kind]string{Test: "superloop: this is a test message, nothing is waiting", "other": "superloop: loop web: other"} {
+		if m.Kind = kind; Title(m) != want {
+			t.Errorf("%s: %q", kind, Title(m))
+		}
 	}
 }
 

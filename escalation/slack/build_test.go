@@ -15,6 +15,7 @@ import (
 	"github.com/slack-go/slack"
 	"pgregory.net/rapid"
 
+	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/escalation/notify"
 )
 
@@ -31,17 +32,15 @@ func everywhere(s string) notify.Message {
 	return with(func(m *notify.Message) {
 		m.Loop, m.Repo, m.Type, m.Reason, m.Command, m.WorkingDir, m.Category, m.RootCause = s, s, s, s, s, s, s, s
 		m.Severity, m.Confidence, m.Evidence = s, s, []string{s}
-		m.Digest, m.Actions.Approve, m.Actions.Reject, m.Actions.Manual, m.By, m.Note = s, s, s, s, s, s
+		m.Digest, m.Next, m.By, m.Note, m.Facts, m.Ways = s, s, s, s, []string{s}, []escalation.Way{{Does: "approve", Line: s}}
 	})
 }
 
-// Conforms: 004-3.3-slack
+// What agents can put into a message; loop/effects/testdata/news has every usual one.
 func TestGoldenRenderings(t *testing.T) {
 	for name, m := range map[string]notify.Message{
-		"usual":    opened(),
-		"reminder": with(func(m *notify.Message) { m.Kind = notify.Reminder }),
-		"bare":     {ID: "x", Kind: notify.Opened},
-		"test":     {ID: "x", Kind: notify.Test},
+		"bare": {ID: "x", Kind: notify.Opened},
+		"test": {ID: "x", Kind: notify.Test},
 		"bidi": with(func(m *notify.Message) {
 			m.Command = "rm -rf ./cache \u202e# txt.cilbup/ mr\u202c && bun\u200b install"
 		}),
@@ -56,13 +55,6 @@ func TestGoldenRenderings(t *testing.T) {
 		"long":       with(func(m *notify.Message) { m.Command = "echo " + strings.Repeat("0123456789abcdef", 512) }),
 		"too_long":   with(func(m *notify.Message) { m.Command = strings.Repeat("a && ", 1600) + "rm -rf /" }),
 		"many_lines": with(func(m *notify.Message) { m.Command = strings.Repeat("echo one line of a script\n", 150) }),
-		"resolved": with(func(m *notify.Message) {
-			m.Kind, m.Status, m.By, m.Note, m.Actions = notify.Resolved, "approved", "slack:U012AB3CD", "looks right", notify.Actions{}
-		}),
-		"ended": {ID: "x", Kind: notify.Ended, Loop: "checkout", Repo: "/srv/shop", Iteration: 3, Status: "stuck", Reason: "the tests failed in the same way in 2 iterations <!channel>",
-			Facts: []string{"3 iterations, 41m of work", "12 role runs, $1.50"}, Next: "superloop run --repo /srv/shop --loop checkout"},
-		"config_change_held": {ID: "x", Kind: notify.ConfigChangeHeld, Repo: "/srv/shop", Reason: "recovery.auto_approve gained \"curl <x> & y\"",
-			Digest: digest, Actions: notify.Actions{Approve: "superloop config trust --digest 4f53"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			msg := Build(m, Style{Buttons: true})

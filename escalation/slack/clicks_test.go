@@ -154,7 +154,7 @@ func TestClicksAreAnswered(t *testing.T) {
 
 func resolved() *notify.Message {
 	m := opened()
-	m.Kind, m.Status, m.By, m.Actions = notify.Resolved, "approved", "slack:U2", notify.Actions{}
+	m.Kind, m.Status, m.By, m.Ways = notify.Resolved, "approved", "slack:U2", nil
 	return &m
 }
 

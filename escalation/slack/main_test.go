@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/escalation/notify"
 )
 
@@ -47,8 +48,7 @@ func opened() notify.Message {
 		Type: "recovery_approval_required", Status: "pending", Reason: `the command matches require_human "*"`, Command: "bun install",
 		WorkingDir: ".", Category: "dependency", Severity: "blocking", Confidence: "high", RootCause: "node_modules is missing", Digest: digest,
 		Evidence: []string{"test-output.txt:3: no such module"},
-		Actions: notify.Actions{Approve: "superloop approve-recovery --loop web", Reject: "superloop reject-recovery --loop web",
-			Manual: "superloop resolve-recovery --loop web --note 'done'"},
-		Created: created, Expires: created.Add(24 * time.Hour),
+		Ways:     []escalation.Way{{Does: "approve", Line: "superloop approve-recovery --loop web"}, {Does: "reject", Line: "superloop reject-recovery --loop web"}},
+		Created:  created, Expires: created.Add(24 * time.Hour),
 	}
 }

@@ -211,7 +211,6 @@ func (b *builder) status(m notify.Message) {
 	case notify.Ended:
 		b.section("*How it ended*", m.Reason)
 		b.section("*What it did*", strings.Join(m.Facts, "\n"))
-		b.section("*Next*", m.Next)
 		return
 	case notify.Resolved:
 		decided := "*Decision*: " + span(m.Status, footerField)
@@ -225,6 +224,7 @@ func (b *builder) status(m notify.Message) {
 	b.section(with("*What failed*", m.Kinds()), m.RootCause)
 	b.section("*Evidence*", strings.Join(m.Evidence, "\n"))
 	b.section(why, m.Reason)
+	b.section("*What is known*", strings.Join(m.Facts, "\n"))
 	b.section("*Note*", m.Note)
 }
 

@@ -80,7 +80,7 @@ func TestRunnerNeedsAHuman(t *testing.T) {
 			}
 			reason := map[string]string{unfit: fmt.Sprintf("%s: not logged in; another runner goes on", f.Failure.Agent), nobody: "not logged in; the tester waits until 2026-11-22T13:00:00Z"}
 			want := notify.Message{ID: "runner/run-1/e-2/claude/exit", Kind: notify.Alert, Loop: "l", Repo: "/repo", Iteration: 3, Type: loop.EscalationRunner, Status: c.status,
-				Category: "auth", Reason: reason[c.status], Created: recStart, Actions: notify.Actions{Manual: "claude /login"}}
+				Category: "auth", Reason: reason[c.status], Facts: []string{noCost}, Created: recStart, Next: "claude /login"}
 			if len(got) != 1 || !reflect.DeepEqual(got[0], want) {
 				t.Errorf("%+v\nwant %+v", got, want)
 			}
@@ -103,7 +103,7 @@ func TestFailuresAreMoreThanOneRoles(t *testing.T) {
 		f.Failure, f.Alerts = nil, []failures.Alert{a}
 		got := recAlerts(t, before, after, f, f)
 		want := notify.Message{ID: fmt.Sprintf("alert/%s/high/network/%d", trigger, recStart.UnixMilli()), Kind: notify.Alert, Loop: "l", Repo: "/repo", Iteration: 3, Type: trigger,
-			Status: "high", Category: "network", Reason: reason, RootCause: "the proxy", Created: recStart, Actions: notify.Actions{Manual: "superloop stats --loop l"}}
+			Status: "high", Category: "network", Reason: reason, RootCause: "the proxy", Facts: []string{noCost}, Created: recStart, Next: "superloop stats --repo /repo --loop l"}
 		if len(got) != 1 || !reflect.DeepEqual(got[0], want) {
 			t.Errorf("%+v\nwant %+v", got, want)
 		}

@@ -116,7 +116,7 @@ func (a *Approvals) Answer(ctx context.Context, s loop.State, mended *Mended) (f
 		fact, err = a.heard(ctx, s, rec)
 		return fact, next, err
 	}
-	next = a.Outbox.Opened(rec)
+	next = a.Outbox.Opened(rec, s)
 	if s.Human.About == loop.AboutPreflight {
 		next = earlier(next, a.Clock().Add(preflightEvery))
 	}

@@ -66,7 +66,7 @@ func TestCompletionIsAsked(t *testing.T) {
 		t.Errorf("%+v", q)
 	}
 	if want := "promise: true\ntests: ok\nchecklist: ok\nevidence: ok\napproval: pending\nread: " + dir + "review.md\nread: " + dir +
-		"gate-summary.txt\napprove ends the loop; reject goes on with another iteration, and the next planner reads the note.\n"; q.Details != want {
+		"gate-summary.txt\nIf it is not done, the next planner reads your note.\n"; q.Details != want {
 		t.Errorf("%s\nwant %s", q.Details, want)
 	}
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/layout"
@@ -95,6 +96,11 @@ func (h *Host) Now(s loop.State) time.Time {
 		at = s.UpdatedAt
 	}
 	return at
+}
+
+// typed returns a command line of superloop about the repository. It can be pasted in any directory.
+func (h *Host) typed(verb, more string) string {
+	return "superloop " + verb + " --repo " + text.Paste(h.Paths.Repo) + more
 }
 
 // Warn logs an error that does not stop the loop, with a text that says what the error means. It ignores a nil error.

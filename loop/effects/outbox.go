@@ -1,8 +1,10 @@
 package effects
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -11,9 +13,10 @@ import (
 
 	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/escalation/notify"
-	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/loop/result"
+	"github.com/superloop/superloop/loop/stats"
 	"github.com/superloop/superloop/recovery/failures"
 	"github.com/superloop/superloop/roles/agent"
 )
@@ -176,39 +179,75 @@ func (o *Outbox) announce(m notify.Message, second bool) {
 }
 
 func message(rec escalation.Record, kind notify.Kind, n int) notify.Message {
-	q, act := rec.Question, rec.Actions()
+	q := rec.Question
 	m := notify.Message{ID: q.ID + "/" + string(kind), Escalation: q.ID, Kind: kind, Loop: q.Loop, Repo: q.Repo, Iteration: q.Iteration,
-		Type: string(q.Type), Status: string(rec.State), Reason: q.Reason, Digest: rec.Digest, Created: q.Created, Expires: q.Expires,
-		Actions: notify.Actions{Approve: act.Approve, Reject: act.Reject, Manual: act.Manual}}
-	if kind != notify.Resolved {
-		m.Ways = rec.Ways()
-	}
-	if q.Command == nil && q.Type != escalation.CompletionApproval {
-		m.Actions.Approve = "" // there is nothing to approve
-	}
+		Type: string(q.Type), Status: string(rec.State), Reason: q.Reason, Digest: rec.Digest, Created: q.Created, Expires: q.Expires}
 	if n > 0 {
 		m.ID = fmt.Sprintf("%s/%d", m.ID, n)
 	}
 	if c := q.Command; c != nil {
-		m.Command, m.WorkingDir, m.Category, m.RootCause = string(c.Text), c.WorkingDir, c.Category, c.RootCause
-		m.Severity, m.Confidence, m.Evidence = c.Severity, c.Confidence, c.Evidence
+		m.Command, m.WorkingDir = string(c.Text), c.WorkingDir
 	}
 	if a := rec.Answer; a != nil {
 		m.By, m.Note = a.By.String(), a.Note
 	}
+	m.Note = cmp.Or(m.Note, rec.Why)
 	return m
+}
+
+// asking returns the message about an open question: with what is known of it, what the run has cost so far, and the ways
+// to answer, the work by hand among them.
+func (o *Outbox) asking(rec escalation.Record, s loop.State, kind notify.Kind, n int) notify.Message {
+	m, q := message(rec, kind, n), rec.Question
+	m.Facts = []string{"cost so far: " + cost(s.Spent)}
+	for _, e := range q.Errors {
+		if e != q.Reason {
+			m.Facts = append(m.Facts, "failed: "+e)
+		}
+	}
+	for line := range strings.Lines(q.Details) {
+		m.Facts = append(m.Facts, strings.TrimSpace(line))
+	}
+	m.Ways = rec.Ways()
+	own := escalation.Way{Does: "repair", Line: rec.Actions().Manual}
+	switch c := q.Command; {
+	case c != nil:
+		m.Category, m.Severity, m.Confidence, m.RootCause, m.Evidence = c.Category, c.Severity, c.Confidence, c.RootCause, c.Evidence
+		own.Does = "by hand"
+	case q.Type == escalation.CompletionApproval:
+		own = escalation.Way{Does: "look", Line: o.typed("diff", " --loop "+q.Loop)}
+	case q.Rule == loop.ClassEnvironment || q.Rule == loop.ClassCommit:
+		own.Does = "look"
+	}
+	if own.Line != "" {
+		at := slices.IndexFunc(m.Ways, func(w escalation.Way) bool { return w.Does == "mended" })
+		m.Ways = slices.Insert(m.Ways, max(at, 0), own)
+	}
+	return m
+}
+
+// cost says what a run has spent so far.
+func cost(s loop.Spent) string {
+	money, tokens := stats.Sum[float64]{Unknown: s.UnknownCost}, stats.Sum[int64]{Unknown: s.UnknownTokens}
+	if s.Runs > s.UnknownCost {
+		money.Known = &s.CostUSD
+	}
+	if s.Runs > s.UnknownTokens {
+		tokens.Known = &s.Tokens
+	}
+	return fmt.Sprintf("%s, %s in %s", result.Cost(money), result.Tokens(tokens), counted(s.Runs, "role run", "role runs"))
 }
 
 // Opened announces an open escalation, and announces it again as it ages. It returns when the caller must call it
 // again, at the latest when the escalation lapses.
-func (o *Outbox) Opened(rec escalation.Record) time.Time {
-	o.announce(message(rec, notify.Opened, 0), false)
+func (o *Outbox) Opened(rec escalation.Record, s loop.State) time.Time {
+	o.announce(o.asking(rec, s, notify.Opened, 0), false)
 	q, now, set := rec.Question, o.Clock(), o.Settings().Config.Escalation
 	next := q.Expires
 	if every := set.RemindAfter; every > 0 {
 		n := int(now.Sub(q.Created) / every)
 		if n > 0 {
-			o.announce(message(rec, notify.Reminder, n), false)
+			o.announce(o.asking(rec, s, notify.Reminder, n), false)
 		}
 		next = earlier(next, q.Created.Add(time.Duration(n+1)*every))
 	}
@@ -216,7 +255,7 @@ func (o *Outbox) Opened(rec escalation.Record) time.Time {
 		if at := q.Created.Add(after); now.Before(at) {
 			next = earlier(next, at)
 		} else {
-			o.announce(message(rec, notify.Aged, 0), true)
+			o.announce(o.asking(rec, s, notify.Aged, 0), true)
 		}
 	}
 	return next
@@ -242,11 +281,12 @@ func (o *Outbox) Held(s loop.State, digest string, loosening int) {
 	if o.Paths.Owns(o.Settings().Config.Path) {
 		loop = " --loop " + o.LoopID
 	}
-	next := "superloop config trust --repo " + text.Paste(o.Paths.Repo) + loop + " --digest " + digest[:min(8, len(digest))]
 	o.announce(notify.Message{ID: "held/" + digest, Kind: notify.ConfigChangeHeld, Loop: o.LoopID, Repo: o.Paths.Repo,
 		Iteration: s.Iteration, Type: string(escalation.PolicyChange), Status: "held", Digest: digest, Created: o.Clock().UTC(),
-		Reason:  fmt.Sprintf("config.json would allow more than was trusted (%d changes); that is not in force", loosening),
-		Actions: notify.Actions{Approve: next, Manual: "superloop config diff --repo " + text.Paste(o.Paths.Repo)}}, false)
+		Reason: fmt.Sprintf("config.json would allow more than was trusted (%s); that is not in force, and the loop goes on without it", counted(loosening, "change", "changes")),
+		Facts:  []string{"cost so far: " + cost(s.Spent)},
+		Ways: []escalation.Way{{Does: "look", Line: o.typed("config diff", loop)},
+			{Does: "trust", Line: o.typed("config trust", loop+" --digest "+digest[:min(8, len(digest))])}}}, false)
 }
 
 // LoopEnded tells the channels that the loop has ended, with facts about what it did, and keeps that for the inbox.
@@ -289,7 +329,7 @@ func (o *Outbox) Alerts(before, after loop.State, fact loop.Fact) {
 	for _, a := range f.Alerts {
 		o.announce(notify.Message{ID: fmt.Sprintf("alert/%s/%s/%s/%d", a.Trigger, a.Severity, a.Category, a.At.UnixMilli()), Kind: notify.Alert,
 			Loop: o.LoopID, Repo: o.Paths.Repo, Iteration: after.Iteration, Type: a.Trigger, Status: a.Severity, Category: a.Category,
-			Reason: says(a), RootCause: a.Cause, Created: o.Clock().UTC(), Actions: notify.Actions{Manual: "superloop stats --loop " + o.LoopID}}, false)
+			Reason: says(a), RootCause: a.Cause, Facts: []string{"cost so far: " + cost(after.Spent)}, Created: o.Clock().UTC(), Next: o.typed("stats", " --loop "+o.LoopID)}, false)
 	}
 	if f.Failure == nil || after.Human != nil || after.Pending == nil {
 		return // the escalation, or the end of the loop, tells the operator
@@ -303,7 +343,7 @@ func (o *Outbox) Alerts(before, after loop.State, fact loop.Fact) {
 	m := notify.Message{ID: fmt.Sprintf("runner/%s/%s/%s/%s", after.RunID, after.Pending.ID, f.Runner, f.Failure.Kind), Kind: notify.Alert,
 		Loop: o.LoopID, Repo: o.Paths.Repo, Iteration: after.Iteration, Type: loop.EscalationRunner, Status: "a runner needs an operator",
 		Category: f.Failure.Category, Reason: fmt.Sprintf("%s: %s; another runner goes on", f.Failure.Agent, f.Failure.Why),
-		Created: o.Clock().UTC(), Actions: notify.Actions{Manual: f.Fix}}
+		Facts: []string{"cost so far: " + cost(after.Spent)}, Created: o.Clock().UTC(), Next: cmp.Or(f.Fix, o.typed("doctor", ""))}
 	if nobody {
 		m.Status = "no runner is fit"
 		m.Reason = fmt.Sprintf("%s; the %s waits until %s", f.Failure.Why, f.Role, l.Until.UTC().Format(time.RFC3339))

@@ -4,11 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/internal/door"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/recovery/failures"
 	"github.com/superloop/superloop/recovery/plan"
@@ -20,7 +23,7 @@ func (a *Approvals) question(ctx context.Context, s loop.State) (escalation.Ques
 	h := *s.Human
 	now := a.Clock().UTC().Truncate(time.Millisecond)
 	q := escalation.Question{ID: escalation.NewID(), Loop: a.LoopID, Run: s.RunID, Iteration: s.Iteration,
-		Type: escalation.Type(h.Type), Repo: a.Paths.Repo, Reason: h.Text, Rule: h.Class, Manual: h.Fix,
+		Type: escalation.Type(h.Type), Repo: a.Paths.Repo, Reason: h.Text, Rule: h.Class, Manual: a.manual(s),
 		Created: now, Expires: now.Add(patience(a.Settings().Config))}
 	if h.Type == loop.EscalationRunner {
 		q.Reason = fmt.Sprintf("The %s cannot run: runner %s, %s.", h.Role, h.Runner, h.Class)
@@ -58,6 +61,25 @@ func (a *Approvals) question(ctx context.Context, s loop.State) (escalation.Ques
 	return q, nil
 }
 
+// manual returns the command line that repairs the cause of a question, or shows it, so that it can be pasted in any
+// directory. A repair of the repository names the directory for which the rules have made it.
+func (a *Approvals) manual(s loop.State) string {
+	h := *s.Human
+	switch {
+	case h.About == loop.AboutPreflight:
+		return a.typed("doctor", " --checks --loop "+a.LoopID)
+	case h.About != loop.AboutCommit && h.Class != loop.ClassRemedy:
+		return h.Fix
+	}
+	dir := a.Paths.Repo
+	if d := s.Diagnosis; d != nil {
+		if i := slices.IndexFunc(d.Options, func(o plan.Choice) bool { return o.Command == h.Fix }); i >= 0 {
+			dir = filepath.Join(dir, d.Options[i].WorkingDir)
+		}
+	}
+	return "cd " + text.Paste(dir) + " && " + h.Fix
+}
+
 const maxDetails = 8 << 10 // bounds the text of a question besides its reason, in bytes
 const maxTail = 2 << 10    // bounds how much of a log a question looks at, in bytes
 const maxSaid = 12         // bounds how much of it a question shows, in lines
@@ -70,20 +92,19 @@ func (a *Approvals) aboutFailure(s loop.State, q *escalation.Question) {
 	switch {
 	case h.About == loop.AboutPreflight:
 		q.Reason = "The iteration cannot begin: " + h.Text + "."
-		fmt.Fprintf(&b, "superloop doctor --checks shows what is looked at. Resolve it when it is mended; approve goes on all the same.\n")
 		for _, f := range findings(resp) {
 			if f.Learned {
-				fmt.Fprintf(&b, "Check %s was learned from a failure. If it is wrong: superloop doctor --retire %s\n", f.ID, f.ID)
+				fmt.Fprintf(&b, "Check %s was learned from a failure. If it is wrong: %s\n", f.ID, a.typed("doctor", " --retire "+f.ID))
 			}
 		}
 	case h.Class == loop.ClassUnreadable:
 		q.Reason = "The shell cannot read a configured test command: " + h.Text + "."
-		b.WriteString("Correct tests.commands in .superloop/config.json, then resolve it: the tests run again at once, and nothing was spent. Look with: superloop validate\n")
+		fmt.Fprintf(&b, "Correct tests.commands in .superloop/config.json: then the tests run again at once, and no role was paid for it. Look with: %s\n", a.typed("validate", ""))
 	case h.Class == loop.ClassRemedy:
 		a.aboutRemedy(s, q, &b)
 	case h.About == loop.AboutCommit:
 		q.Reason = "The work is done, and its commit fails: " + h.Text + "."
-		b.WriteString("Mend it, then resolve it: superloop commits again, and no role runs. reject ends the loop without a commit; the work stays in the files.\n")
+		b.WriteString("When it is mended, superloop commits again, and no role runs. Ending the loop leaves the work in the files, without a commit.\n")
 	case h.About == loop.AboutTests:
 		q.Reason = "It comes back: " + h.Text + "."
 		q.Manual = ""
@@ -116,8 +137,8 @@ func (a *Approvals) aboutFailure(s loop.State, q *escalation.Question) {
 			fmt.Fprintf(&b, "What it said last:\n%s\n", said)
 		}
 	}
-	if h.Role != "" && h.Role != loop.TestsTask {
-		fmt.Fprintf(&b, "Its log: superloop logs --loop %s --role %s\n", a.LoopID, h.Role)
+	if h.Role != "" && h.Role != loop.TestsTask && h.About != loop.AboutPreflight {
+		fmt.Fprintf(&b, "Its log: %s\n", a.typed("logs", " --loop "+a.LoopID+" --role "+h.Role))
 	}
 	q.Details = b.String()
 	if len(q.Details) > maxDetails {
@@ -154,7 +175,7 @@ func (a *Approvals) aboutRemedy(s loop.State, q *escalation.Question, b *strings
 	for _, f := range s.TestFailures {
 		q.Errors = append(q.Errors, fmt.Sprintf("%s: exit code %d", f.Command, f.ExitCode))
 	}
-	fmt.Fprintf(b, "This repairs it: %s\nRun it, then resolve the question: the tests run again, and no role was paid for it. The next time the same failure is the roles' to look at.\n", h.Fix)
+	b.WriteString("When it is mended, the tests run again, and no role was paid for it. The next time the same failure is the roles' to look at.\n")
 	entry, err := json.Marshal(h.Fix)
 	if err == nil {
 		fmt.Fprintf(b, "To have superloop run it by itself, and ask you about any other command, put this into .superloop/config.json:\n  \"recovery\": {\"auto_approve\": [%s]}\n", entry)
@@ -205,7 +226,7 @@ func (a *Approvals) aboutCompletion(s loop.State, q *escalation.Question) {
 			fmt.Fprintf(&b, "read: %s\n", a.Paths.Rel(a.Paths.File(name)))
 		}
 	}
-	b.WriteString("approve ends the loop; reject goes on with another iteration, and the next planner reads the note.\n")
+	b.WriteString("If it is not done, the next planner reads your note.\n")
 	q.Details = b.String()
 }
 

@@ -75,7 +75,7 @@ func TestQuestionAboutARole(t *testing.T) {
 	t.Parallel()
 	cause := &loop.Cause{Role: "tester", Type: "config", By: "rules", Confidence: 0.9, Sure: true, Summary: "no token", Location: "a.go:3", Fix: "person", Instruction: "set it",
 		Evidence: []string{"line 7", "line 8"}}
-	const seeLog = "Its log: superloop logs --loop l --role tester\n"
+	const seeLog = "Its log: superloop logs --repo REPO --loop l --role tester\n"
 	const aCause = "Cause (config, by rules, confidence 0.9): no token (a.go:3)\nTo do about it (person): set it\n  line 7\n  line 8\nAll of it: .superloop/loops/l/root-cause.json\n"
 	const tail = "What it said last:\nit ends\n"
 	with := func(kind string, change func(*loop.State)) loop.State {
@@ -110,13 +110,12 @@ func TestQuestionAboutARole(t *testing.T) {
 			[]string{"it said no"}, "claude /login"},
 		"no role": {with(loop.EscalationRunner, func(s *loop.State) { s.Human.Role, s.Response.Policy = "", nil }), "", "The  cannot run: runner claude, login.", "", []string{"not logged in"}, "claude /login"},
 		"the environment": {with(failures.TypeRole, func(s *loop.State) { s.Human.About, s.Response.Policy = loop.AboutPreflight, nil }), "", "The iteration cannot begin: not logged in.",
-			"superloop doctor --checks shows what is looked at. Resolve it when it is mended; approve goes on all the same.\n" + seeLog, nil, "claude /login"},
+			"", nil, "superloop doctor --repo REPO --checks --loop l"},
 		"a learned check": {with(failures.TypeRole, func(s *loop.State) {
 			s.Human.About, s.Response.Policy = loop.AboutPreflight, nil
 			s.Response.Environment = &loop.EnvironmentState{Findings: []failures.Finding{{ID: "disk-1"}, {ID: "tool-1", Learned: true}}}
 		}), "", "The iteration cannot begin: not logged in.",
-			"superloop doctor --checks shows what is looked at. Resolve it when it is mended; approve goes on all the same.\n" +
-				"Check tool-1 was learned from a failure. If it is wrong: superloop doctor --retire tool-1\n" + seeLog, nil, "claude /login"},
+			"Check tool-1 was learned from a failure. If it is wrong: superloop doctor --repo REPO --retire tool-1\n", nil, "superloop doctor --repo REPO --checks --loop l"},
 		"the same tests": {with(failures.TypeRole, func(s *loop.State) {
 			s.Human.About, s.Human.Role, s.Response.Policy = loop.AboutTests, "", nil
 			s.TestFailures = []loop.TestFailure{{Command: "make test", ExitCode: 2}}
@@ -129,6 +128,7 @@ func TestQuestionAboutARole(t *testing.T) {
 				r.put(filepath.Join(r.Paths.Logs(3), "tester.attempt-2.log"), c.log)
 			}
 			q := r.question(c.s)
+			q.Details, q.Manual = strings.ReplaceAll(q.Details, r.Paths.Repo, "REPO"), strings.ReplaceAll(q.Manual, r.Paths.Repo, "REPO")
 			if q.Reason != c.reason || q.Details != c.details || !reflect.DeepEqual(q.Errors, c.errors) || q.Manual != c.manual || q.Rule != "login" || q.Command != nil {
 				t.Errorf("%+v", q)
 			}

@@ -240,7 +240,7 @@ func (d *driver) exitsOnEscalation() (bool, error) {
 	if err != nil || another != nil || rec.State != escalation.Pending || rec.Lapsed(d.o.Now()) {
 		return false, err
 	}
-	d.outbox.Opened(rec)
+	d.outbox.Opened(rec, d.state)
 	return true, nil
 }
 
