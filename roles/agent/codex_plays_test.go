@@ -110,6 +110,10 @@ func codexPlays() []play {
 			script: always(mockapi.Reply{Text: "Half", Status: 429, InStream: true, ErrorType: "rate_limit_exceeded", ErrorMessage: "Rate limit reached for m. Please try again in 7s."}),
 		},
 		{
+			name: "limit-hour", script: always(mockapi.Reply{Status: 429, RetryAfter: time.Hour}),
+			want: told{class: class.Limit, text: "last status: 429", usage: "?", wait: time.Hour, settled: Hopeless, last: "?"},
+		},
+		{
 			name: "killed-waiting", script: always(mockapi.Reply{Status: 429, RetryAfter: time.Hour}), cut: "Reconnecting",
 			want: told{class: class.Limit, text: "last status: 429", usage: "?", wait: -1, last: "?"},
 		},
