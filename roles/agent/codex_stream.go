@@ -141,7 +141,8 @@ func disjoint(u Usage) Usage {
 	return u
 }
 
-var codexAgain = pattern.Lazy(`^Reconnecting\.\.\. (?:(\d+)/\d+)?`)
+// codexAgain matches the announcement of a retry. Its second group is why the last request failed.
+var codexAgain = pattern.Lazy(`(?s)^Reconnecting\.\.\. (?:(\d+)/\d+)?(?: \((.*)\)$)?`)
 
 // codexAttempt returns the number of the retry that an error announces; 0 if the CLI does not retry.
 func codexAttempt(text string) int64 {
@@ -174,7 +175,7 @@ func (s *codexStream) Finish(end proc.Result) Learned {
 	} else if s.continued() {
 		learned.Totals = s.resume.Totals
 	}
-	said := cmp.Or(s.error, s.pause.reason)
+	said := cmp.Or(codexAgain().ReplaceAllString(s.error, "$2"), s.error, s.pause.reason)
 	if s.failed {
 		said = cmp.Or(s.failure, s.error)
 	}
