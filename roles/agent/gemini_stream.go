@@ -207,7 +207,7 @@ func (s *geminiStream) Finish(end proc.Result) Learned {
 		}
 		text := cmp.Or(s.errorText, s.failure)
 		found := geminiError(s.errorType, text, s.stderr(), end)
-		learned.Class, learned.ErrorText = found.class, errorText(text)
+		learned.Class, learned.ErrorText = found.class, errorText(cmp.Or(found.says, text))
 		learned.limited(found.kind, waited(cmp.Or(s.at, end.LastOutput), found.wait))
 	}
 	return learned
@@ -224,11 +224,12 @@ func geminiDenied(kind, message string) bool {
 	return geminiRefusal().MatchString(kind + "\n" + message)
 }
 
-// geminiFound is the class of an error, the provider's name of the limit, and the time to wait.
+// geminiFound is the class of an error, the provider's name of the limit, the time to wait, and the provider's own words.
 type geminiFound struct {
 	class class.Class
 	kind  string
 	wait  time.Duration
+	says  string
 }
 
 // geminiError classifies the error of a result. It uses, in this order, the CLI's own type of the error, the provider's
@@ -286,7 +287,7 @@ func parseGoogleError(text string) (found geminiFound) {
 	if !ok {
 		return found
 	}
-	found.class = classOf("provider.text", e.Message)
+	found.class, found.says = classOf("provider.text", e.Message), e.Message
 	for _, d := range e.Details {
 		found.class = cmp.Or(found.class, classOf("google.reason", d.Reason))
 		for _, v := range d.Violations {
