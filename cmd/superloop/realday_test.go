@@ -20,6 +20,7 @@ import (
 
 // situation is a day with a real CLI: what its model does, what goes wrong, and how a person wants it to end.
 type situation struct {
+	name  string
 	green bool // the tests pass before anything is done
 	// does returns the command that the model runs in a role, and what it says afterwards. run counts the runs of the role
 	// that came so far, from 1. nil: good work, at once.
@@ -104,7 +105,7 @@ func leaks(d *day, role string, run int) (string, string) {
 	return command + "; " + sleep + " nohup " + sleep + " setsid " + sleep + " env -i PATH=\"$PATH\" setsid nohup " + sleep + " echo started", said
 }
 
-func situations() map[string]situation {
+func situations() []situation {
 	first := func(r mockapi.Reply) func(*day, int) *mockapi.Reply {
 		return func(_ *day, nth int) *mockapi.Reply {
 			if nth == 1 {
@@ -114,19 +115,16 @@ func situations() map[string]situation {
 		}
 	}
 	const completed = `(?i)completed`
-	return map[string]situation{
-		"happy": {runs: 1, ends: "completed", result: completed,
-			events: map[string]int{"role_failed": 0, "role_timeout": 0, "role_retry_wait": 0, "rate_limit_wait": 0}},
-		"rework": {does: reworks, runs: 2, ends: "completed", result: completed, events: map[string]int{"role_failed": 0, "role_timeout": 0}},
-		"liar, green": {green: true, does: lies, code: exitStuck, ends: "stuck", result: `(?i)stuck`,
-			events: map[string]int{"loop_completed": 0}},
-		"liar, red": {does: lies, code: exitStuck, ends: "stuck", result: `(?i)stuck`},
-		"limited": {runs: 1, ends: "completed", result: completed, trouble: limited, check: waitedOnce,
+	return []situation{
+		{name: "limited", runs: 1, ends: "completed", result: completed, trouble: limited, check: waitedOnce,
 			events: map[string]int{"rate_limit_wait": -1, "role_retry_wait": 0, "role_timeout": 0, "role_failed": 1}},
-		"hangs": {runs: 1, ends: "completed", result: completed, trouble: first(mockapi.Reply{Text: "I begin.", Hang: mockapi.HangMidStream}),
+		{name: "hangs", runs: 1, ends: "completed", result: completed, trouble: first(mockapi.Reply{Text: "I begin.", Hang: mockapi.HangMidStream}),
 			events: map[string]int{"role_timeout": 1, "role_failed": 0, "rate_limit_wait": 0}},
-		"leaves children": {does: leaks, runs: 1, ends: "completed", result: completed, check: sweptAway, events: map[string]int{"role_failed": 0}},
-		"outage": {runs: 1, ends: "completed", result: completed, check: uncounted,
+		{name: "liar, green", green: true, does: lies, code: exitStuck, ends: "stuck", result: `(?i)stuck`,
+			events: map[string]int{"loop_complete": 0}},
+		{name: "rework", does: reworks, runs: 2, ends: "completed", result: completed, events: map[string]int{"role_failed": 0, "role_timeout": 0}},
+		{name: "liar, red", does: lies, code: exitStuck, ends: "stuck", result: `(?i)stuck`, events: map[string]int{"loop_complete": 0}},
+		{name: "outage", runs: 1, ends: "completed", result: completed, check: uncounted,
 			trouble: func(d *day, _ int) *mockapi.Reply {
 				if time.Since(d.began) < 8*time.Second {
 					return &mockapi.Reply{Status: allCLIs[d.cli].overload}
@@ -134,7 +132,10 @@ func situations() map[string]situation {
 				return nil
 			},
 			events: map[string]int{"role_timeout": 0, "role_retry_wait": 0}},
-		"refused": {code: exitHuman, ends: "awaiting_human", check: askedAtOnce,
+		{name: "happy", runs: 1, ends: "completed", result: completed,
+			events: map[string]int{"role_failed": 0, "role_timeout": 0, "role_retry_wait": 0, "rate_limit_wait": 0}},
+		{name: "leaves children", does: leaks, runs: 1, ends: "completed", result: completed, check: sweptAway, events: map[string]int{"role_failed": 0}},
+		{name: "refused", code: exitHuman, ends: "awaiting_human", check: askedAtOnce,
 			trouble: func(*day, int) *mockapi.Reply { return &mockapi.Reply{Status: 401} }},
 	}
 }
@@ -157,10 +158,11 @@ func limited(d *day, _ int) *mockapi.Reply {
 
 // waitedOnce: the role that met the limit is the only one that was paid twice, after the limit, and no failure is counted.
 func waitedOnce(d *day) {
-	cli := allCLIs[d.cli]
 	var limit loop.Limited
+	var seen time.Time
 	for _, ev := range d.events() {
-		if ev.Event == "rate_limit_wait" && limit.Until.IsZero() {
+		if ev.Event == "rate_limit_wait" && seen.IsZero() {
+			seen = ev.Timestamp
 			if err := json.Unmarshal(ev.Fields, &limit); err != nil {
 				d.t.Error(err)
 			}
@@ -170,8 +172,8 @@ func waitedOnce(d *day) {
 		d.t.Errorf("it waited for %+v, and the limit ended %s", limit, d.until)
 	}
 	// It is recognised within a minute, whether the CLI tells of it or sleeps in silence.
-	if first := d.roleEnds()[0]; first.Class != "rate_limited" || first.DurationMS > (time.Minute+cli.start).Milliseconds() {
-		d.t.Errorf("the limit was recognised so: %+v", first)
+	if took := seen.Sub(d.began); limit.Class != "rate_limited" || took > time.Minute {
+		d.t.Errorf("it was recognised as %q after %s", limit.Class, took)
 	}
 	uncounted(d)
 }
@@ -206,22 +208,22 @@ func askedAtOnce(d *day) {
 // TestRealDay takes each of the real CLIs through what happens to it in a night. Its model and its provider are played;
 // the CLI, superloop, the repository and the processes are real.
 func TestRealDay(t *testing.T) {
-	for cli := range allCLIs {
-		for name, s := range situations() {
-			t.Run(cli+", "+name, func(t *testing.T) {
+	for _, s := range situations() {
+		for _, cli := range []string{"opencode", "gemini", "codex", "claude"} {
+			t.Run(s.name+" "+cli, func(t *testing.T) {
 				realCLIs(t, cli)
 				t.Parallel()
-				newDay(t, cli, name, s).pass(s)
+				newDay(t, cli, s).pass(s)
 			})
 		}
 	}
 }
 
-func newDay(t *testing.T, cli, name string, s situation) *day {
+func newDay(t *testing.T, cli string, s situation) *day {
 	d := &day{testEnv: &testEnv{t: t, root: t.TempDir()}, cli: cli, nap: fmt.Sprint(1e8 + rand.IntN(1e8)),
-		team: cli == "codex" || cli == "claude" && slices.Contains([]string{"happy", "rework", "limited"}, name)}
+		team: cli == "codex" || cli == "claude" && slices.Contains([]string{"happy", "rework", "limited"}, s.name)}
 	server := d.play(d.model(s))
-	d.at(server, name == "limited", cli)
+	d.at(server, s.name == "limited", cli)
 	d.write("repo/test.sh", "grep -q hello hello.txt\n")
 	d.write("repo/PROMPT.md", "hello.txt has to say hello.\n")
 	if s.green {
@@ -277,7 +279,7 @@ func (d *day) pass(s situation) {
 	d.t.Helper()
 	args := []string{"run", "--loop", "l", "--prompt", "PROMPT.md", "--test", "sh test.sh", "--exit-on-escalation"}
 	silence := 15 * time.Minute
-	if _, hangs := s.events["role_timeout"]; hangs && s.events["role_timeout"] > 0 {
+	if s.events["role_timeout"] > 0 {
 		silence = allCLIs[d.cli].start
 	}
 	if d.team {

@@ -183,7 +183,7 @@ const leaveTime = 20 * time.Second
 
 // waitTime is the time that a CLI may sleep before it asks its provider again. No CLI chooses a longer sleep by itself, so
 // the provider has asked for one, which may last for hours.
-const waitTime = 45 * time.Second
+const waitTime = 40 * time.Second
 
 // OK reports whether the run ended well. If the CLI has a structured stream, the stream must also say that the turn is
 // over without a failure.
