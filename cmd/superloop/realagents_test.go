@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"os"
@@ -30,24 +29,22 @@ func realCLIs(t *testing.T, names ...string) string {
 	return path
 }
 
-// furnish makes a repository whose loop is worked by the real claude and the real
-// codex, whose models are played by s.
-func (n *testEnv) furnish(s *mockapi.Server, loopJSON string, subscription bool) {
+// at gives the test the home of CLIs whose models s plays, and nothing of the operator who runs the test: no login, no
+// key, no git identity.
+func (n *testEnv) at(s *mockapi.Server, subscription bool, clis ...string) {
 	t := n.t
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	home := n.path("home")
-	// Nothing of the operator who runs the test: no login, no key, no git identity.
 	n.env = []string{"PATH=" + os.Getenv("SUPERLOOP_TEST_CLIS") + ":" + os.Getenv("PATH"), "LANG=C.UTF-8",
 		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.invalid",
 		"GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.invalid"}
 	n.mkdir("bin")
-	n.mkdir("repo/.superloop/specs")
-	for _, cli := range []string{"claude", "codex"} {
-		env, files, err := mockapi.Environment(cli, s.URL(), home)
+	n.mkdir("repo")
+	for _, cli := range clis {
+		env, files, err := mockapi.Environment(cli, s.URL(), n.path("home"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,6 +60,14 @@ func (n *testEnv) furnish(s *mockapi.Server, loopJSON string, subscription bool)
 	if err := os.Symlink(exe, n.path("bin/superloop")); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// furnish makes a repository whose loop is worked by the real claude and the real
+// codex, whose models are played by s.
+func (n *testEnv) furnish(s *mockapi.Server, loopJSON string, subscription bool) {
+	n.t.Helper()
+	n.at(s, subscription, "claude", "codex")
+	n.mkdir("repo/.superloop/specs")
 	n.write("repo/.superloop/specs/l.md", "# A greeting\n\nhello.txt says hello.\n")
 	n.write("repo/.superloop/config.json", fmt.Sprintf(`{
   "runners": {
@@ -162,37 +167,34 @@ func (n *testEnv) count(event string) int {
 
 // TestRealAgents runs a loop to completion with the real claude and the real
 // codex mixed: their own tool calls write the plan, the code and the review, and
-// what superloop counted is what the models told, to the token.
+// what superloop counted is what the models told, to the token, in new sessions
+// and in those that go on.
 func TestRealAgents(t *testing.T) {
 	realCLIs(t, "claude", "codex")
 	t.Parallel()
-	for name, sessions := range map[string]string{"fresh": "fresh", "resumed": "resume"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			n := &testEnv{t: t, root: t.TempDir()}
-			s := n.play(n.team(2))
-			role := func(runner, model string) string {
-				return fmt.Sprintf(`{"runner": %q, "model": %q, "session": %q, "timeout": "3m"}`, runner, model, sessions)
-			}
-			n.furnish(s, fmt.Sprintf(`{"id": "l", "spec_file": ".superloop/specs/l.md", "max_iterations": 3, "completion_promise": "GREETED",
+	n := &testEnv{t: t, root: t.TempDir()}
+	s := n.play(n.team(2))
+	role := func(runner, model, sessions string) string {
+		return fmt.Sprintf(`{"runner": %q, "model": %q, "session": %q, "timeout": "3m"}`, runner, model, sessions)
+	}
+	n.furnish(s, fmt.Sprintf(`{"id": "l", "spec_file": ".superloop/specs/l.md", "max_iterations": 3, "completion_promise": "GREETED",
 	"max_cost_usd": 50, "tests": {"mode": "every", "commands": ["grep -q hello hello.txt"]},
 	"roles": {"planner": %s, "implementer": %s, "tester": %s, "reviewer": %s}}`,
-				role("claude", "claude-sonnet-4-5"), role("codex", "gpt-5.2-codex"), role("claude", "claude-sonnet-4-5"), role("codex", "gpt-5.2-codex")), false)
-			code, out := n.superloop(nil, "run", "--loop", "l")
-			if code != 0 {
-				t.Fatalf("exit code %d\n%s\n%s", code, out, n.logs())
-			}
-			for path, want := range map[string]string{"hello.txt": "hello\n", ".superloop/loops/l/plan.md": "- [x] write hello.txt\n",
-				".superloop/loops/l/implementer.md": "hello.txt is written\n", ".superloop/loops/l/test-report.md": "it greets\n", ".superloop/loops/l/review.md": "It greets.\n"} {
-				data, err := os.ReadFile(n.path(filepath.Join("repo", path)))
-				if err != nil || !strings.HasPrefix(string(data), want) {
-					t.Errorf("%s is %q (%v)", path, data, err)
-				}
-			}
-			n.checkMoney(s)
-			n.noSecrets()
-		})
+		role("claude", "claude-sonnet-4-5", "fresh"), role("codex", "gpt-5.2-codex", "fresh"),
+		role("claude", "claude-sonnet-4-5", "resume"), role("codex", "gpt-5.2-codex", "resume")), false)
+	code, out := n.superloop(nil, "run", "--loop", "l")
+	if code != 0 {
+		t.Fatalf("exit code %d\n%s\n%s", code, out, n.logs())
 	}
+	for path, want := range map[string]string{"hello.txt": "hello\n", ".superloop/loops/l/plan.md": "- [x] write hello.txt\n",
+		".superloop/loops/l/implementer.md": "hello.txt is written\n", ".superloop/loops/l/test-report.md": "it greets\n", ".superloop/loops/l/review.md": "It greets.\n"} {
+		data, err := os.ReadFile(n.path(filepath.Join("repo", path)))
+		if err != nil || !strings.HasPrefix(string(data), want) {
+			t.Errorf("%s is %q (%v)", path, data, err)
+		}
+	}
+	n.checkMoney(s)
+	n.noSecrets()
 }
 
 // checkMoney compares what superloop counted with what the models told.
@@ -274,58 +276,6 @@ func (n *testEnv) logs() string {
 
 const twoRoles = `{"id": "l", "spec_file": ".superloop/specs/l.md", "max_iterations": 2, "completion_promise": "GREETED", "completion": {"allow_ungated": true},
 	"roles": {"implementer": {"runner": "claude", "model": "claude-sonnet-4-5"}, "reviewer": {"runner": "claude", "model": "claude-sonnet-4-5"}}}`
-
-// TestRealLimit: the real claude meets a limit that is over in a few seconds. The
-// loop waits for it and goes on by itself, within the same iteration.
-func TestRealLimit(t *testing.T) {
-	realCLIs(t, "claude")
-	t.Parallel()
-	n := &testEnv{t: t, root: t.TempDir()}
-	team := n.team(1)
-	var until time.Time
-	s := n.play(func(c mockapi.Call) mockapi.Reply {
-		if until.IsZero() {
-			until = time.Now().Add(8 * time.Second) // from the first request on, whatever the CLI takes to start
-		}
-		if time.Now().Before(until) {
-			return mockapi.Limit(mockapi.Anthropic, until)
-		}
-		return team(c)
-	})
-	n.furnish(s, twoRoles, true)
-	code, out := n.superloop(nil, "run", "--loop", "l")
-	if code != 0 || n.count("iteration_start") != 1 || n.count("rate_limit_wait") == 0 || n.count("role_retry_wait") != 0 {
-		t.Fatalf("exit code %d\n%s\n%s", code, out, n.logs())
-	}
-	for _, ev := range n.events() {
-		var f loop.Limited
-		if ev.Event == "rate_limit_wait" && (json.Unmarshal(ev.Fields, &f) != nil || f.ResetsAt.IsZero() || f.Provider == "") {
-			t.Errorf("%s", ev.Fields)
-		}
-	}
-	n.noSecrets()
-}
-
-// TestRealRefusal: a refused key asks an operator, at the first refusal and not
-// after the CLI's minutes of retries.
-func TestRealRefusal(t *testing.T) {
-	realCLIs(t, "claude", "codex")
-	t.Parallel()
-	for _, cli := range []string{"claude", "codex"} {
-		t.Run(cli, func(t *testing.T) {
-			t.Parallel()
-			n := &testEnv{t: t, root: t.TempDir()}
-			s := n.play(mockapi.Always(mockapi.Reply{Status: 401}))
-			n.furnish(s, strings.ReplaceAll(twoRoles, `"claude"`, fmt.Sprintf("%q", cli)), false)
-			code, out := n.superloop(nil, "run", "--loop", "l", "--exit-on-escalation")
-			ends := n.roleEnds()
-			if code != 5 || len(ends) != 1 || ends[0].Class != "auth" || ends[0].Fix == "" || ends[0].DurationMS > 60_000 {
-				t.Fatalf("exit code %d, %+v\n%s\n%s", code, ends, out, n.logs())
-			}
-			n.noSecrets()
-		})
-	}
-}
 
 // TestRealSignals: SIGTERM while a real CLI runs a tool ends everything within
 // five seconds and leaves no process; the next run completes the loop.

@@ -55,6 +55,7 @@ const (
 	Going    Settled = iota // the CLI works, or the stream does not show its state
 	Finished                // the last event has come; the process only has to exit
 	Hopeless                // the CLI retries something that cannot succeed before an operator or time removes the cause
+	Waiting                 // the CLI sleeps before it asks its provider again, and does not say for how long
 )
 
 // Learned holds the information from a CLI's own output. The zero value means that the output told nothing, which is

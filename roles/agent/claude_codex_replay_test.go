@@ -87,6 +87,9 @@ func TestRecordedClaudeAndCodex(t *testing.T) {
 		if strings.HasPrefix(s.LastLine(), `{"type"`) {
 			t.Errorf("an event is shown as it is: %s", s.LastLine())
 		}
+		if strings.HasPrefix(got.ErrorText, "Reconnecting") {
+			t.Errorf("the error is that of the retry: %s", got.ErrorText)
+		}
 		worked := k.want.class == class.None && !k.want.plain
 		if model := map[string]string{"claude": sonnet}[k.cli]; worked && got.Model != model {
 			t.Errorf("model %q, want %q", got.Model, model)

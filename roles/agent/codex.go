@@ -96,8 +96,12 @@ func (c codex) Command(req Request, environ []string) (Command, error) {
 		}
 	}
 	b.CLI.Command, b.CLI.Args, b.CLI.FastArgs = line.before, args, nil
-	return b.command(environ, nil)
+	return b.command(environ, defaults(passed(req, environ), map[string]string{"RUST_LOG": codexLog}))
 }
+
+// codexLog is the filter of the CLI's log on standard error: its own default, and the lines about retries. Before the CLI
+// sleeps as long as a provider asks, up to hours, only such a line says for how long.
+const codexLog = "error,codex_core::responses_retry=warn"
 
 // codexSets reports whether the owner sets one of the keys by -c key=value.
 func codexSets(words []string, keys ...string) bool {

@@ -110,13 +110,17 @@ func codexPlays() []play {
 			script: always(mockapi.Reply{Text: "Half", Status: 429, InStream: true, ErrorType: "rate_limit_exceeded", ErrorMessage: "Rate limit reached for m. Please try again in 7s."}),
 		},
 		{
+			name: "limit-hour", script: always(mockapi.Reply{Status: 429, RetryAfter: time.Hour}),
+			want: told{class: class.Limit, text: "last status: 429", usage: "?", wait: time.Hour, settled: Hopeless, last: "?"},
+		},
+		{
 			name: "killed-waiting", script: always(mockapi.Reply{Status: 429, RetryAfter: time.Hour}), cut: "Reconnecting",
 			want: told{class: class.Limit, text: "last status: 429", usage: "?", wait: -1, last: "?"},
 		},
 		{name: "overloaded", ask: impatient, script: always(mockapi.Reply{Status: 503}), want: fails(class.Overloaded, "?")},
 		{name: "server-error", ask: impatient, script: always(mockapi.Reply{Status: 500}), want: fails(class.Overloaded, "high demand")},
 		{name: "error-in-stream", ask: impatient, script: always(mockapi.Reply{Text: "Half", Status: 500, InStream: true}), want: halfway(fails(class.Overloaded, "stream disconnected"))},
-		{name: "bad-key", script: always(mockapi.Reply{Status: 401}), want: told{class: class.Auth, text: "401", usage: "?", settled: Hopeless, last: "?"}},
+		{name: "bad-key", script: always(mockapi.Reply{Status: 401}), want: told{class: class.Auth, text: "unexpected status 401 Unauthorized: Incorrect API key provided., url", usage: "?", settled: Hopeless, last: "?"}},
 		{name: "bad-key-final", ask: impatient, script: always(mockapi.Reply{Status: 401}), want: fails(class.Auth, "401")},
 		{name: "bad-model", script: refusal(404, "model_not_found", "The model `nope` does not exist or you do not have access to it."), want: fails(class.Model, "does not exist")},
 		{name: "bad-request", script: refusal(400, "invalid_request_error", "no"), want: fails(class.Request, "invalid_request_error")},

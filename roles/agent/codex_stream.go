@@ -43,15 +43,38 @@ type codexStream struct {
 	failure   string // the message of turn.failed
 	error     string // the message of the last event of type error, unless the model has answered since
 	attempt   int64  // the number of the retry, from error
-	usage     Usage  // usage of the thread
-	agents    bool   // the run has sub-agents, whose usage no event tells
+	pause     codexPause
+	usage     Usage // usage of the thread
+	agents    bool  // the run has sub-agents, whose usage no event tells
 	took      time.Duration
 }
 
 func (c codex) Stream(req Request) Stream {
 	s := &codexStream{resumed: req.Resume != nil || c.line(req).own, resume: req.Resume, zone: zoneOf(req)}
+	s.note = s.logged
 	s.read(codexLines(), s.event)
 	return s
+}
+
+// codexPause is the sleep of the CLI before it repeats a request, from its log. It is zero once the model has answered.
+type codexPause struct {
+	length time.Duration
+	until  time.Time
+	reason string // why the last request failed
+}
+
+var codexRetry = pattern.Lazy(`^(\S+) .*\bcodex_core::responses_retry: .*\(\d+/\d+ in (\S+)\)\.\.\. .*\bsampling_error=(.*)`)
+
+// logged reads a line of standard error.
+func (s *codexStream) logged(line []byte) {
+	m := codexRetry().FindStringSubmatch(text.Uncoloured(string(line)))
+	if m == nil {
+		return
+	}
+	s.pause = codexPause{reason: m[3]}
+	s.pause.length, _ = time.ParseDuration(m[2])
+	at, _ := time.Parse(time.RFC3339Nano, m[1])
+	s.pause.until = waited(at, s.pause.length)
 }
 
 func (s *codexStream) event(e event) bool {
@@ -86,7 +109,7 @@ func (s *codexStream) item(e event, kind string) {
 	if item == "" || item == "error" {
 		return
 	}
-	s.worked, s.error, s.attempt = true, "", 0
+	s.worked, s.error, s.attempt, s.pause = true, "", 0, codexPause{}
 	if kind == "item.completed" && e.str("item.status") == "declined" {
 		s.denied++
 	}
@@ -118,7 +141,8 @@ func disjoint(u Usage) Usage {
 	return u
 }
 
-var codexAgain = pattern.Lazy(`^Reconnecting\.\.\. (?:(\d+)/\d+)?`)
+// codexAgain matches the announcement of a retry. Its second group is why the last request failed.
+var codexAgain = pattern.Lazy(`(?s)^Reconnecting\.\.\. (?:(\d+)/\d+)?(?: \((.*)\)$)?`)
 
 // codexAttempt returns the number of the retry that an error announces; 0 if the CLI does not retry.
 func codexAttempt(text string) int64 {
@@ -131,9 +155,10 @@ func codexAttempt(text string) int64 {
 }
 
 // Settled reports the run as finished after its turn ended. It reports the run as hopeless when a login is refused a
-// second time, because the first retry may find a renewed login.
+// second time, because the first retry may find a renewed login, and when the CLI sleeps for longWait or longer.
 func (s *codexStream) Settled() Settled {
-	return settledAs(s.completed || s.failed, s.attempt > 1 && codexClass(s.error).NeedsPerson(), s.worked)
+	hopeless := s.attempt > 1 && codexClass(s.error).NeedsPerson() || s.pause.length >= longWait && codexClass(s.pause.reason).Waits()
+	return settledAs(s.completed || s.failed, hopeless, s.worked)
 }
 
 func (s *codexStream) Finish(end proc.Result) Learned {
@@ -150,7 +175,7 @@ func (s *codexStream) Finish(end proc.Result) Learned {
 	} else if s.continued() {
 		learned.Totals = s.resume.Totals
 	}
-	said := s.error
+	said := cmp.Or(codexAgain().ReplaceAllString(s.error, "$2"), s.error, s.pause.reason)
 	if s.failed {
 		said = cmp.Or(s.failure, s.error)
 	}
@@ -166,9 +191,11 @@ func (s *codexStream) Finish(end proc.Result) Learned {
 			learned.Class, learned.ErrorText = class.NoResult, errorText(codexErrors(s.stderr()))
 		}
 	}
-	if learned.Class == class.Limit {
-		learned.Limit = &Limit{ResetsAt: resetIn(said, end.LastOutput, s.zone)}
+	reset := s.pause.until
+	if s.failed || reset.IsZero() {
+		reset = resetIn(said, end.LastOutput, s.zone)
 	}
+	learned.limited("", reset)
 	return learned
 }
 
@@ -220,7 +247,7 @@ func codexStart(stderr string, end proc.Result) (class.Class, string) {
 	return class.None, ""
 }
 
-var codexNoise = pattern.Lazy(`^(?:WARNING: |Reading )`)
+var codexNoise = pattern.Lazy(`^(?:WARNING: |Reading |\S+Z +WARN )`)
 
 // codexErrors returns standard error without the lines that come at every start.
 func codexErrors(stderr string) string { return without(codexNoise(), stderr) }

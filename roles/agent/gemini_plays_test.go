@@ -70,13 +70,13 @@ func geminiPlays() []play {
 			),
 			want: told{final: quoted, stop: "success", settled: Finished, usage: "24700+0r+?w>64(0)", last: "Suggested retry after 3600s.] is what the log said; 429, 401, limit: 0."},
 		},
-		{name: "status-401", script: always(mockapi.Reply{Status: 401}), want: told{class: class.Auth, text: "401", stop: "error", settled: Finished, usage: empty, last: "[API Error: {\"error\":{\"code\":401,\"message\":\"Request had invalid authentication credentials.\",\"status\":\"UNAUTHENTICATED\"}}]"}},
+		{name: "status-401", script: always(mockapi.Reply{Status: 401}), want: told{class: class.Auth, text: "invalid authentication credentials", stop: "error", settled: Finished, usage: empty, last: "[API Error: {\"error\":{\"code\":401,\"message\":\"Request had invalid authentication credentials.\",\"status\":\"UNAUTHENTICATED\"}}]"}},
 		{
 			name: "bad-key", script: always(googleSays(400, `{"error":{"code":400,"message":"API key not valid. Please pass a valid API key.","status":"INVALID_ARGUMENT",
 "details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"API_KEY_INVALID","domain":"googleapis.com"}]}}`)),
 			want: told{class: class.Auth, text: "API key not valid", stop: "error", settled: Finished, usage: empty, last: "[API Error: {\"error\":{\"code\":400,\"message\":\"API key not valid. Please pass a valid API key.\",\"status\":\"INVALID_ARGUMENT\",\"details\":[{\"@type\":\"type.googleapis.com/google.rpc.ErrorInfo\",\"reason\":\"API..."},
 		},
-		{name: "status-403", script: always(mockapi.Reply{Status: 403}), want: told{class: class.Auth, text: "403", stop: "error", settled: Finished, usage: empty, last: "[API Error: {\"error\":{\"code\":403,\"message\":\"The caller does not have permission.\",\"status\":\"PERMISSION_DENIED\"}}]"}},
+		{name: "status-403", script: always(mockapi.Reply{Status: 403}), want: told{class: class.Auth, text: "does not have permission", stop: "error", settled: Finished, usage: empty, last: "[API Error: {\"error\":{\"code\":403,\"message\":\"The caller does not have permission.\",\"status\":\"PERMISSION_DENIED\"}}]"}},
 		{
 			name: "bad-model", script: always(googleSays(404, `{"error":{"code":404,"message":"models/nope is not found for API version v1beta, or is not supported for generateContent.","status":"NOT_FOUND"}}`)),
 			want: told{class: class.Model, text: "models/nope is not found", stop: "error", settled: Finished, usage: empty, last: "[API Error: models/nope is not found for API version v1beta, or is not supported for generateContent.]"},

@@ -37,6 +37,7 @@ type geminiStream struct {
 	// retrying and attempt are the class and the message of the failed attempt after which the CLI is waiting.
 	retrying class.Class
 	attempt  string
+	pause    time.Duration // how long the CLI waits; 0 if it does not say
 
 	ended     bool // the result event has come
 	ok        bool
@@ -57,24 +58,27 @@ func (gemini) Stream(req Request) Stream {
 }
 
 // failedAttempt reads a line of standard error about a failed attempt. If the line has no status, the attempt failed at
-// a quota.
+// a quota. The length of the pause before the next attempt is on the same line or on a later one.
 func (s *geminiStream) failedAttempt(line []byte) {
-	m := geminiAttempt().FindSubmatch(line)
-	if m == nil {
-		return
+	if m := geminiAttempt().FindSubmatch(line); m != nil {
+		s.retrying, s.attempt, s.pause = class.Limit, string(line), 0
+		if status, err := strconv.Atoi(string(m[1])); err == nil {
+			s.retrying = statusClass(status)
+		}
+		s.say(s.attempt)
 	}
-	s.retrying, s.attempt = class.Limit, string(line)
-	if status, err := strconv.Atoi(string(m[1])); err == nil {
-		s.retrying = statusClass(status)
+	if m := geminiPause().FindSubmatch(line); m != nil && s.retrying != class.None {
+		ms, _ := strconv.ParseInt(string(m[1]), 10, 64)
+		s.pause = time.Duration(ms) * time.Millisecond
 	}
-	s.say(s.attempt)
 }
 
-// Settled reports the run as finished after the result event. It reports the run as hopeless only if its role may only
-// read and a forbidden call has succeeded. superloop must end this run before the model answers again, because the
-// model can write from then on. Any other failure gemini gives up by itself within minutes.
+// Settled reports the run as finished after the result event. It reports the run as hopeless when the CLI sleeps for
+// longWait or longer, and when its role may only read and a forbidden call has succeeded. superloop must end such a run
+// before the model answers again, because the model can write from then on. Any other failure gemini gives up by itself
+// within minutes.
 func (s *geminiStream) Settled() Settled {
-	return settledAs(s.ended && s.escaped == "", s.escaped != "", false)
+	return settledAs(s.ended && s.escaped == "", s.escaped != "" || s.pause >= longWait, false)
 }
 
 // geminiMarks are, by type of event, the field that shows that the event comes from this CLI.
@@ -122,7 +126,7 @@ func (s *geminiStream) event(e event) bool {
 	case "result":
 		s.result(e)
 	}
-	s.retrying, s.attempt = class.None, ""
+	s.retrying, s.attempt, s.pause = class.None, "", 0
 	return true
 }
 
@@ -193,6 +197,7 @@ func (s *geminiStream) Finish(end proc.Result) Learned {
 		learned.ErrorText = errorText("gemini " + s.escaped + " although it may only read; look at what it changed, and give this runner --policy=FILE with a rule that denies exit_plan_mode, write_file, replace and run_shell_command, or give this role another CLI")
 	case !s.ended:
 		learned.Class, learned.ErrorText = cmp.Or(s.retrying, class.NoResult), errorText(s.attempt)
+		learned.limited("", waited(end.LastOutput, s.pause))
 	case s.ok && s.failure == "":
 		learned.Done, learned.StopReason = true, "success"
 	default:
@@ -202,7 +207,7 @@ func (s *geminiStream) Finish(end proc.Result) Learned {
 		}
 		text := cmp.Or(s.errorText, s.failure)
 		found := geminiError(s.errorType, text, s.stderr(), end)
-		learned.Class, learned.ErrorText = found.class, errorText(text)
+		learned.Class, learned.ErrorText = found.class, errorText(cmp.Or(found.says, text))
 		learned.limited(found.kind, waited(cmp.Or(s.at, end.LastOutput), found.wait))
 	}
 	return learned
@@ -219,11 +224,12 @@ func geminiDenied(kind, message string) bool {
 	return geminiRefusal().MatchString(kind + "\n" + message)
 }
 
-// geminiFound is the class of an error, the provider's name of the limit, and the time to wait.
+// geminiFound is the class of an error, the provider's name of the limit, the time to wait, and the provider's own words.
 type geminiFound struct {
 	class class.Class
 	kind  string
 	wait  time.Duration
+	says  string
 }
 
 // geminiError classifies the error of a result. It uses, in this order, the CLI's own type of the error, the provider's
@@ -281,7 +287,7 @@ func parseGoogleError(text string) (found geminiFound) {
 	if !ok {
 		return found
 	}
-	found.class = classOf("provider.text", e.Message)
+	found.class, found.says = classOf("provider.text", e.Message), e.Message
 	for _, d := range e.Details {
 		found.class = cmp.Or(found.class, classOf("google.reason", d.Reason))
 		for _, v := range d.Violations {
@@ -366,5 +372,6 @@ func geminiStart(end proc.Result, stderr string) (class.Class, string) {
 
 var (
 	geminiNoise   = pattern.Lazy(`^(?:Warning: |YOLO mode is enabled|Ripgrep is not available|\[STARTUP\])`)
+	geminiPause   = pattern.Lazy(`Retrying after (\d{1,9})ms\.\.\.`)
 	geminiAttempt = pattern.Lazy(`^Attempt \d+ failed(?: with status (\d{3})|: )`)
 )

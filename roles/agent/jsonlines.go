@@ -35,7 +35,8 @@ const (
 type jsonLines struct {
 	reader *jsonstream.Reader
 	event  func(*jsonstream.Line) bool
-	note   func(line []byte) // gets each line of standard error, unless nil
+	note   func(line []byte)      // gets each line of standard error, unless nil
+	noise  func(line string) bool // says which lines of standard error are no LastLine; nil: none
 
 	known          bool // an event of this CLI's stream has been read
 	lines, unread  int64
@@ -70,7 +71,7 @@ func (j *jsonLines) Stderr(p []byte) {
 }
 
 func (j *jsonLines) errored(p []byte) {
-	if line := j.errLines.feed(p); line != "" && !j.known {
+	if line := j.errLines.feed(p); line != "" && !j.known && (j.noise == nil || !j.noise(line)) {
 		j.last = line
 	}
 }
@@ -115,7 +116,7 @@ func (j *jsonLines) show(raw []byte) {
 // close reads the last lines, which may have no line break. Finish calls it once, at its beginning.
 func (j *jsonLines) close() Learned {
 	j.reader.Close()
-	if rest := j.errLines.rest(); rest != "" && !j.known {
+	if rest := j.errLines.rest(); rest != "" && !j.known && (j.noise == nil || !j.noise(rest)) {
 		j.last = rest
 	}
 	if j.note != nil {

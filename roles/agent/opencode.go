@@ -33,8 +33,8 @@ var (
 
 // Command puts the flag for the event stream right after the word run. It gives a new session a title, because
 // otherwise the CLI asks a model for a title in every run. While the CLI waits for a provider, it prints no event for
-// up to hours. So Command switches on the log on standard error, which tells of failed attempts and says why a model
-// was not found.
+// up to hours. So Command switches on the log on standard error. At the level of errors it tells of failed attempts and
+// says why a model was not found. Only at the level INFO does it tell when the next attempt begins.
 func (o opencode) Command(req Request, environ []string) (Command, error) {
 	if err := req.check(); err != nil {
 		return Command{}, err
@@ -59,7 +59,7 @@ func (o opencode) Command(req Request, environ []string) (Command, error) {
 	}
 	env := defaults(passed(req, environ), map[string]string{
 		"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
-		"OPENCODE_PRINT_LOGS": "1", "OPENCODE_LOG_LEVEL": "ERROR",
+		"OPENCODE_PRINT_LOGS": "1", "OPENCODE_LOG_LEVEL": "INFO",
 	})
 	permissions, err := opencodePermissions(req, environ)
 	if err != nil {

@@ -65,11 +65,11 @@ func opencodePlays() []play {
 		},
 		{
 			name: "limit-hour", script: always(mockapi.Reply{Status: 429, RetryAfter: time.Hour}), cut: "AI_APICallError",
-			want: told{class: class.Limit, text: "rate limit", plain: true, usage: "?", last: "AI_APICallError: This request would exceed your organization's rate limit."},
+			want: told{class: class.Limit, text: "rate limit", plain: true, settled: Waiting, usage: "?", last: "AI_APICallError: This request would exceed your organization's rate limit."},
 		},
 		{
 			name: "overloaded", script: always(mockapi.Reply{Status: 529}), cut: "AI_APICallError",
-			want: told{class: class.Overloaded, text: "Overloaded", plain: true, usage: "?", last: "AI_APICallError: Overloaded"},
+			want: told{class: class.Overloaded, text: "Overloaded", plain: true, settled: Waiting, usage: "?", last: "AI_APICallError: Overloaded"},
 		},
 		{
 			name: "broken-once", script: sequence(mockapi.Reply{Status: 500}, mockapi.Reply{Text: "After the error."}),

@@ -45,11 +45,15 @@ type opencodeStream struct {
 	// later request has succeeded.
 	causes       map[string]string
 	cause, tried string
+	// asleep says that the last request has failed and that the next has not begun. asked is the session of the first
+	// request. many says that sub-agents ask too; one may then sleep while another works.
+	asleep, many bool
+	asked        string
 }
 
 func (opencode) Stream(Request) Stream {
 	s := &opencodeStream{said: proc.NewHeadTail(finalHalf), causes: map[string]string{}}
-	s.note = s.logged
+	s.note, s.noise = s.logged, opencodeLog
 	s.read(opencodeLines(), s.event)
 	return s
 }
@@ -59,6 +63,9 @@ func (opencode) Stream(Request) Stream {
 // ever, so from the second such error on the run is hopeless. No step can be recognised as the last one before the
 // process ends, because the summary of a shortened conversation ends just like an answer.
 func (s *opencodeStream) Settled() Settled {
+	if s.asleep && !s.many && s.failure == nil {
+		return Waiting
+	}
 	return settledAs(s.overflows < 2 && s.failure != nil && s.failure.name != opencodeOverflow, s.overflows > 1, false)
 }
 
@@ -99,7 +106,7 @@ func (s *opencodeStream) event(e event) bool {
 		return false
 	}
 	if kind == "text" || kind == "tool_use" || kind == "step_finish" {
-		s.tried = ""
+		s.tried, s.asleep = "", false
 	}
 	s.session = e.str("sessionID")
 	return true
@@ -263,6 +270,7 @@ func (e providerError) limit() string {
 
 var (
 	opencodeLogLine  = pattern.Lazy(`^timestamp=\S+ level=ERROR run=\S+ message=(?:"stream error"|failed) `)
+	opencodeLogAsk   = pattern.Lazy(`^timestamp=\S+ level=INFO run=\S+ message=stream .*\bsession\.id=(\S{1,64})`)
 	opencodeLogRef   = pattern.Lazy(` ref=(\S{1,64}) error=`)
 	opencodeLogError = pattern.Lazy(` (?:error\.)?error=("(?:[^"\\]|\\.)*"|\S+)`)
 )
@@ -270,8 +278,19 @@ var (
 // maxCauses bounds the errors that the stream keeps of a log, which may be endless.
 const maxCauses = 64
 
+// opencodeLog reports whether a line, or the beginning of one, is of the CLI's log.
+func opencodeLog(line string) bool {
+	const begin = "timestamp="
+	return strings.HasPrefix(line, begin) || strings.HasPrefix(begin, line)
+}
+
 // logged reads a line of standard error.
 func (s *opencodeStream) logged(line []byte) {
+	if m := opencodeLogAsk().FindSubmatch(line); m != nil {
+		s.asked = cmp.Or(s.asked, string(m[1]))
+		s.asleep, s.many = false, s.many || s.asked != string(m[1])
+		return
+	}
 	m := opencodeLogError().FindSubmatch(line)
 	if m == nil || !opencodeLogLine().Match(line) {
 		return
@@ -282,7 +301,7 @@ func (s *opencodeStream) logged(line []byte) {
 	}
 	ref := opencodeLogRef().FindSubmatch(line)
 	if ref == nil {
-		s.tried = text
+		s.tried, s.asleep = text, s.asked != ""
 		s.say(text)
 		return
 	}
@@ -304,9 +323,11 @@ func opencodeCause(text string) class.Class {
 	return (&opencodeFailure{name: name}).class()
 }
 
+var opencodeNoise = pattern.Lazy(`^timestamp=\S+ level=\S+ run=`)
+
 // start derives the class and the error text of a run without events from standard error.
 func (s *opencodeStream) start(end proc.Result) (class.Class, string) {
-	said := strings.TrimSpace(text.Uncoloured(s.stderr()))
+	said := without(opencodeNoise(), text.Uncoloured(s.stderr()))
 	_, line, found := strings.Cut("\n"+said, "\nError: ")
 	switch {
 	case end.Ended != proc.Exited || end.Signal != "" || end.Code == 0:

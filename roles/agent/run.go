@@ -174,12 +174,16 @@ type Result struct {
 // The reasons for which Run ends a process.
 const (
 	CutFinished = "finished" // the stream had ended, and the process did not exit within leaveTime
-	CutHopeless = "hopeless" // the CLI retried something that cannot succeed now
+	CutHopeless = "hopeless" // the CLI retried something that cannot succeed now, or slept longer than waitTime
 )
 
 // leaveTime is the time that a CLI gets to exit after its last event. Some CLIs save their session in this time, and
 // some never exit.
 const leaveTime = 20 * time.Second
+
+// waitTime is the time that a CLI may sleep before it asks its provider again. No CLI chooses a longer sleep by itself, so
+// the provider has asked for one, which may last for hours.
+const waitTime = 40 * time.Second
 
 // OK reports whether the run ended well. If the CLI has a structured stream, the stream must also say that the turn is
 // over without a failure.
@@ -257,8 +261,8 @@ type cutError string
 
 func (e cutError) Error() string { return string(e) }
 
-// watcher reads the output of a process. It ends the process at once when the stream is Hopeless, and after leaveTime
-// when the stream stays Finished.
+// watcher reads the output of a process. It ends the process at once when the stream is Hopeless, after leaveTime when
+// the stream stays Finished, and after waitTime when it stays Waiting.
 type watcher struct {
 	progress *progress
 	redact   *redact.Replacer
@@ -267,7 +271,7 @@ type watcher struct {
 	mu     sync.Mutex // two goroutines call stdout and stderr
 	stream Stream
 	last   Settled
-	leave  *time.Timer // runs while the stream is Finished; nil if the stream never was
+	leave  *time.Timer // runs while the stream is Finished or Waiting; nil if the stream never was
 }
 
 func (w *watcher) stdout(p []byte) { w.fed(func() { w.stream.Stdout(p) }) }
@@ -289,6 +293,8 @@ func (w *watcher) fed(feed func()) {
 		w.cut(cutError(CutHopeless))
 	case Finished:
 		w.leave = time.AfterFunc(leaveTime, func() { w.cut(cutError(CutFinished)) })
+	case Waiting:
+		w.leave = time.AfterFunc(waitTime, func() { w.cut(cutError(CutHopeless)) })
 	}
 }
 

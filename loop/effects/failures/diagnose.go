@@ -156,7 +156,7 @@ func (f *Performer) ClassifyRole(ctx context.Context, e loop.Effect, s loop.Stat
 		f.Log.Warn("a failed role was not classified", zap.Error(err))
 		return nil, 0
 	}
-	c := loop.Classified{Source: loop.FailedRole, Role: e.Role, Command: r.Runner, ExitCode: r.ExitCode, Signal: r.Signal, TimedOut: r.Outcome == loop.OutcomeTimeout}
+	c := loop.Classified{Source: loop.FailedRole, Role: e.Role, Command: r.Runner, ExitCode: r.ExitCode, Signal: r.Signal, TimedOut: overdue(r.Outcome)}
 	describeFailure(&c, failure)
 	c.DurationUS = f.Clock().Sub(begun).Microseconds()
 	f.Warn("what a role failed of was not recorded", f.Journal.Record("failure_classified", c))
@@ -167,13 +167,19 @@ func (f *Performer) ClassifyRole(ctx context.Context, e loop.Effect, s loop.Stat
 		Weak: c.Weak, Confidence: c.Confidence}, c.DurationUS
 }
 
+// overdue reports whether superloop ended the role at one of its deadlines. Then neither its exit code nor the words of
+// its output tell why it failed.
+func overdue(outcome string) bool {
+	return outcome == loop.OutcomeTimeout || outcome == loop.OutcomeInactive
+}
+
 func (f *Performer) failureOfRole(ctx context.Context, r loop.RoleResult, log string) (classify.Failure, error) {
 	b, err := f.Rules.load(f.Journal)
 	if err != nil {
 		return classify.Failure{}, err
 	}
 	return f.classify(ctx, b, classify.Input{Source: loop.FailedRole, Command: r.Runner, Dir: f.Repo.Top,
-		Exit: classify.Exit{Code: r.ExitCode, Signal: r.Signal, TimedOut: r.Outcome == loop.OutcomeTimeout, NotStarted: r.Outcome == loop.OutcomeNotStarted, Duration: time.Duration(r.DurationMS) * time.Millisecond}}, whole(log))
+		Exit: classify.Exit{Code: r.ExitCode, Signal: r.Signal, TimedOut: overdue(r.Outcome), NotStarted: r.Outcome == loop.OutcomeNotStarted, Duration: time.Duration(r.DurationMS) * time.Millisecond}}, whole(log))
 }
 
 // endLeftovers ends processes that earlier runs of this repository's loops have left behind, if the failure is a port

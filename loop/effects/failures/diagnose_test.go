@@ -187,6 +187,7 @@ func TestClassifiesARole(t *testing.T) {
 	w.recordErr = nil
 	for name, c := range map[string]loop.RoleEnded{
 		"timeout":     {Outcome: loop.OutcomeTimeout, ExitCode: -1, Signal: "SIGKILL"},
+		"silent":      {Outcome: loop.OutcomeInactive, ExitCode: 143},
 		"unknown":     {Outcome: loop.OutcomeExit, ExitCode: 1},
 		"ended with0": {Outcome: loop.OutcomeError},
 		"no result":   {Outcome: loop.OutcomeError, Class: "no_result"},
@@ -197,7 +198,7 @@ func TestClassifiesARole(t *testing.T) {
 			t.Errorf("%s: %+v %d", name, g, took)
 		}
 		w.said("failure_classified")
-		if got, _ := w.lines[0].fields["timed_out"].(bool); got != (name == "timeout") {
+		if got, _ := w.lines[0].fields["timed_out"].(bool); got != (name == "timeout" || name == "silent") {
 			t.Errorf("%s: timed out %v", name, got)
 		}
 	}

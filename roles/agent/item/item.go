@@ -107,7 +107,12 @@ func (r *Reader) Skipped() int64 { return r.skipped }
 func (r *Reader) line(l *jsonstream.Line) {
 	e := event{l}
 	switch {
-	case r.plain || l.Kind != jsonstream.Object:
+	case r.plain:
+	case l.Kind != jsonstream.Object:
+		if opencodeLog(l.Head) {
+			r.skipped++
+			return
+		}
 	case r.gemini(e), r.claude(e), r.codex(e), r.opencode(e):
 		return
 	}

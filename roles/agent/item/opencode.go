@@ -1,6 +1,14 @@
 package item
 
-import "cmp"
+import (
+	"bytes"
+	"cmp"
+)
+
+// opencodeLog reports whether a line of opencode's log only says that all goes well. superloop switches this log on.
+func opencodeLog(line []byte) bool {
+	return bytes.HasPrefix(line, []byte("timestamp=")) && bytes.Contains(line[:min(len(line), 80)], []byte(" level=INFO run="))
+}
 
 // opencode reads an event of opencode. It reports whether the line is one.
 func (r *Reader) opencode(e event) bool {

@@ -146,7 +146,7 @@ func judgeTools(s Seen, t Traits) []Check {
 
 func judgeLimit(s Seen, t Traits) []Check {
 	if t.SleepsOnLimit && s.Result.Proc.Ended == proc.Inactive {
-		// This CLI is known to sleep in silence at a limit. Only the bound of silence ends its run.
+		// This CLI is known to sleep at a limit, and this release of it tells nothing of that.
 		failure := s.Result.Class
 		return append(ended(s, proc.Inactive, "ended by superloop, as silent"), nothingUsed(s),
 			holds("class", failure == class.None || failure == class.Limit, Failed, "none, since it tells nothing, or rate_limited", cmp.Or(string(failure), "none")),
@@ -178,7 +178,7 @@ type Traits struct {
 	API           mockapi.API   // the API in which the CLI speaks to the mock
 	TellsCost     bool          // the stream reports the cost of the run
 	TellsReset    bool          // the stream says when a limit ends
-	SleepsOnLimit bool          // at a limit the CLI waits for hours in silence; only the bound of silence ends the run
+	SleepsOnLimit bool          // at a limit the CLI waits for hours; in a release without the log that tells of it, only the bound of silence ends the run
 	RetriesLong   bool          // when its provider is busy, the CLI retries for minutes and reports each retry
 	CountsSide    bool          // the reported usage includes the side requests
 	Overload      int           // the HTTP status with which its provider says that it is busy
