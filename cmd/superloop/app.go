@@ -163,7 +163,7 @@ func (a *app) cli() *cli.App {
 
 // meant holds the verbs for what people type in their place.
 var meant = map[string]string{
-	"resume": "run", "start": "run", "continue": "run", "loop": "run", "go": "run", "restart": "run --fresh", "stop": "pause", "kill": "cancel", "abort": "cancel", "quit": "cancel",
+	"continue": "run", "daemon": "serve", "loop": "run", "go": "run", "restart": "run --fresh", "kill": "cancel", "abort": "cancel", "quit": "cancel",
 	"ls": "list", "loops": "list", "ps": "status", "state": "status", "show": "status", "log": "logs", "tail": "logs --follow", "output": "logs", "history": "events", "journal": "events",
 	"cost": "stats", "costs": "stats", "usage": "stats", "changes": "diff", "result": "report", "html": "report", "take": "merge", "land": "merge", "pull-request": "pr", "mr": "pr", "agents": "runners", "questions": "inbox", "pending": "inbox", "todo": "inbox", "ask": "inbox",
 	"yes": "approve-recovery", "accept": "approve-recovery", "allow": "approve-recovery", "no": "reject-recovery", "deny": "reject-recovery", "refuse": "reject-recovery", "done": "resolve-recovery",

@@ -187,6 +187,9 @@ func (a *app) logWriter(c *cli.Context, form screen.Form, file string) io.WriteC
 }
 
 func (a *app) list(c *cli.Context) error {
+	if c.Bool("all") {
+		return a.listAll(c)
+	}
 	_, loops, err := a.chosenLoops(c, false)
 	if err != nil {
 		return err

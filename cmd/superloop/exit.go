@@ -162,7 +162,7 @@ func classify(err error) *fault {
 	f := &fault{code: exitFailed, err: err}
 	switch {
 	case isHeld:
-		f.code, f.hint = exitHeld, fmt.Sprintf("superloop status --loop %[1]s   (or `superloop cancel --loop %[1]s` to end it)", held.LoopID)
+		f.code, f.hint = exitHeld, fmt.Sprintf("superloop attach --loop %[1]s   (to see what it does; `superloop cancel --loop %[1]s` ends it)", held.LoopID)
 	case isConfig:
 		f.code, f.hint = exitConfig, cfg.Hint()
 	case isLost:

@@ -71,16 +71,9 @@ func (a *app) run(c *cli.Context) error {
 	} else if l, ok := cfg.Loop(id); ok {
 		todo = []config.Loop{l}
 	}
-	problems := cfg.Check(repo, lookPath(a.env))
-	if prompted && c.Bool("dry-run") { // the prompt may be among the arguments, and no file is written
-		problems = slices.DeleteFunc(problems, func(p config.Problem) bool { return p.Pointer == "/loops/0/spec_file" })
-	}
-	if len(problems) > 0 {
-		return &config.Error{Path: cfg.Path, Problems: problems}
-	}
-	ids := loop.Map(todo, func(l config.Loop) string { return l.ID })
-	if problems := cfg.CanComplete(repo, ids...); len(problems) > 0 {
-		return &config.Error{Path: cfg.Path, Problems: problems}
+	// With --dry-run the prompt may be among the arguments, and no file is written.
+	if err := a.runnable(cfg, repo, todo, prompted && c.Bool("dry-run")); err != nil {
+		return err
 	}
 	_, lacking := a.channels(cfg)
 	absent, maybe := cfg.CheckCommands(repo, lookPath(a.env)) // no reason to stay: the loop may be to write it
@@ -117,6 +110,21 @@ func (a *app) run(c *cli.Context) error {
 		if err := a.runLoop(c, desk, repo, cfg, l.ID, fresh, prompted); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// runnable returns why these loops cannot be run, as far as the configuration and the programs of this machine tell.
+func (a *app) runnable(cfg *config.Config, repo string, todo []config.Loop, withoutSpec bool) error {
+	problems := cfg.Check(repo, lookPath(a.env))
+	if withoutSpec {
+		problems = slices.DeleteFunc(problems, func(p config.Problem) bool { return p.Pointer == "/loops/0/spec_file" })
+	}
+	if len(problems) == 0 {
+		problems = cfg.CanComplete(repo, loop.Map(todo, func(l config.Loop) string { return l.ID })...)
+	}
+	if len(problems) > 0 {
+		return &config.Error{Path: cfg.Path, Problems: problems}
 	}
 	return nil
 }

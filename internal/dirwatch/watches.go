@@ -12,10 +12,9 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// Some file systems send no events. Therefore Watches also pokes up to rechecked listeners in each recheck period,
-// divided into turns, so that not all loops wake up at once. If there are more listeners, the others come in later
-// periods.
-const recheck, rechecked, turns = time.Second, 100, 10
+// Some file systems send no events. Therefore Watches also pokes up to rechecked listeners in each recheck period. If
+// there are more listeners, the others come in later periods.
+const recheck, rechecked = time.Second, 100
 
 // Watches tells any number of listeners about changes in directories, through one watch instance of the system. A user
 // has few instances (128 on most machines), and each costs 64 KiB or more, while a directory in an instance costs very
@@ -27,7 +26,6 @@ type Watches struct {
 	armed map[string]bool // the directories whose events the file system sends
 	All   []*watcher
 	turn  int // index in All of the listener that the next recheck pokes
-	due   int // the pokes that are due, in parts of 1/turns
 }
 
 // watcher is one listener.
@@ -90,7 +88,7 @@ func (w *Watches) drop(i int) {
 }
 
 func (w *Watches) run(ctx context.Context) {
-	tick := time.NewTicker(recheck / turns)
+	tick := time.NewTicker(recheck)
 	defer tick.Stop()
 	var events chan fsnotify.Event
 	var errs chan error
@@ -144,7 +142,7 @@ func (w *Watches) tell(ev fsnotify.Event) {
 func (w *Watches) next() {
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
-	for w.due += min(len(w.All), rechecked); w.due >= turns && len(w.All) > 0; w.due -= turns {
+	for n := min(len(w.All), rechecked); n > 0 && len(w.All) > 0; n-- {
 		w.turn %= len(w.All)
 		one := w.All[w.turn]
 		if one.ctx.Err() != nil {

@@ -1,0 +1,382 @@
+// Package server is the daemon: it supervises the loops that the registry wants, any number of them, in one process.
+//
+// It decides nothing about a loop. The registry says what is wanted, loop/local runs the loop, and the journal holds what
+// became of it. After a kill the next daemon reads both and goes on.
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/superloop/superloop/internal/dirwatch"
+	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/loop/layout"
+	"github.com/superloop/superloop/loop/local"
+	"github.com/superloop/superloop/roles/agent"
+	"github.com/superloop/superloop/server/registry"
+	"github.com/superloop/superloop/server/slots"
+)
+
+// Options are the options of Run. Every field without another remark is required.
+type Options struct {
+	State  string // the private state of all repositories, see layout.StateRoot
+	Disk   durable.Disk
+	Limits slots.Limits
+	// Prepare makes the options with which a loop is run, and a function that releases what they hold. It reads the
+	// configuration anew.
+	Prepare func(e registry.Entry) (o local.Options, release func(), err error)
+	// Drain, when it is closed, lets what runs end, for DrainTime at most, and then ends Run.
+	Drain     <-chan struct{}
+	DrainTime time.Duration
+	Hurry     <-chan struct{} // closed: running processes end at once, without their grace
+	Log       *zap.Logger
+	// Ready is called when the daemon holds its lock and has read the registry.
+	Ready func()
+}
+
+// HeldError says that another daemon of this user runs on this state.
+type HeldError struct{ Holder local.Holder }
+
+func (e *HeldError) Error() string { return fmt.Sprintf("a daemon is running (%s)", e.Holder) }
+
+// LockFile is the lock of the daemon on the private state of all repositories.
+func LockFile(state string) string { return filepath.Join(state, "daemon", "lock") }
+
+// Daemon returns who holds the daemon's lock.
+func Daemon(state string) (local.Holder, bool) {
+	raw, locked, err := durable.Holder(LockFile(state))
+	var h local.Holder
+	if err != nil || !locked {
+		return h, false
+	}
+	_ = json.Unmarshal(raw, &h) // a holder that cannot be read holds the lock all the same
+	return h, true
+}
+
+// Between two tries of a loop that cannot be supervised lie firstPause at least and longestPause at most.
+const (
+	firstPause   = time.Second
+	longestPause = time.Minute
+)
+
+// errStop and errPause are the causes that end the supervision of a loop.
+var (
+	errStop  = errors.New("stopped by an operator")
+	errGone  = errors.New("the loop is no longer in the registry")
+	errLeave = errors.New("the daemon ends")
+)
+
+type daemon struct {
+	o       Options
+	store   registry.Store
+	slots   *slots.Table
+	watches *dirwatch.Watches
+	view    *projection
+
+	mu    sync.Mutex
+	loops map[string]*supervised
+}
+
+// supervised is a loop that the daemon supervises now.
+type supervised struct {
+	entry registry.Entry
+	stop  context.CancelCauseFunc
+	now   phase
+	err   string // why it cannot be supervised
+	until time.Time
+}
+
+// phase says what a supervised loop does.
+type phase string
+
+// The values of phase.
+const (
+	queued  phase = "queued"  // it waits for a place
+	working phase = "working" // it has a place
+	waiting phase = "waiting" // it waits for an operator or a limit, and has no place
+	failing phase = "failing" // it cannot be supervised; the daemon tries again
+	foreign phase = "foreign" // another supervisor runs it
+)
+
+// Run supervises loops until ctx ends, or until Drain is closed and what ran then has ended.
+func Run(ctx context.Context, o Options) error {
+	d := &daemon{o: o, store: registry.Store{Disk: o.Disk, State: o.State}, loops: map[string]*supervised{}}
+	if err := o.Disk.MkdirAll("daemon", d.store.Dir(), 0o700); err != nil {
+		return err
+	}
+	holder, err := json.Marshal(local.Holder{Identity: proc.Self(), Since: time.Now().UTC()})
+	if err != nil {
+		return err
+	}
+	lock, err := o.Disk.Lock(LockFile(o.State), holder)
+	if held, ok := errors.AsType[*durable.LockedError](err); ok {
+		var by local.Holder
+		_ = json.Unmarshal(held.Holder, &by)
+		return &HeldError{by}
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = lock.Unlock() }()
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(errLeave)
+	d.watches = dirwatch.NewWatches(ctx)
+	d.view = newProjection(ctx, d)
+	defer d.view.close()
+	d.slots = slots.New(o.Limits, d.view.touch)
+	changed := d.watches.Dir(ctx, d.store.Dir(), func(string) bool { return true })
+	var running sync.WaitGroup
+	defer running.Wait()
+	d.look(ctx, &running)
+	o.Ready()
+	for {
+		select {
+		case <-changed:
+			d.look(ctx, &running)
+		case <-o.Drain:
+			// Each loop leaves by itself before its next effect. A loop that only waits leaves with the daemon.
+			d.drained(ctx, &running, stop)
+			return nil
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// drained waits until every loop has left.
+func (d *daemon) drained(ctx context.Context, running *sync.WaitGroup, stop context.CancelCauseFunc) {
+	done := make(chan struct{})
+	go func() { running.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(d.o.DrainTime):
+	case <-ctx.Done():
+	}
+	stop(errLeave)
+}
+
+// look reads the registry, begins to supervise what is wanted, and ends what is not.
+func (d *daemon) look(ctx context.Context, running *sync.WaitGroup) {
+	all, errs := d.store.All()
+	for _, err := range errs {
+		d.o.Log.Warn("an entry of the registry is left out", zap.Error(err))
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	wanted := map[string]registry.Entry{}
+	for _, e := range all {
+		wanted[e.Name()] = e
+	}
+	for name, s := range d.loops {
+		switch e, ok := wanted[name]; {
+		case !ok:
+			s.stop(errGone)
+		case e.Wanted == registry.Stopped:
+			s.stop(errStop)
+		case e.Wanted == registry.Running && !e.Since.Equal(s.entry.Since):
+			s.entry = e // other labels, or another priority, count from the next run on
+		}
+	}
+	for name, e := range wanted {
+		if e.Wanted != registry.Running || d.loops[name] != nil {
+			continue
+		}
+		life, stop := context.WithCancelCause(ctx)
+		s := &supervised{entry: e, stop: stop, now: queued}
+		d.loops[name] = s
+		running.Go(func() {
+			d.supervise(life, s)
+			stop(nil)
+			d.mu.Lock()
+			delete(d.loops, name)
+			d.mu.Unlock()
+			d.view.touch()
+			if ctx.Err() == nil && !closed(d.o.Drain) {
+				d.again(ctx, name, running)
+			}
+		})
+	}
+	d.view.touch()
+}
+
+// again looks at the registry once more, if a loop is wanted whose supervision has just ended: it was started in that
+// moment.
+func (d *daemon) again(ctx context.Context, name string, running *sync.WaitGroup) {
+	all, _ := d.store.All()
+	if i := slices.IndexFunc(all, func(e registry.Entry) bool { return e.Name() == name }); i >= 0 && all[i].Wanted == registry.Running {
+		d.look(ctx, running)
+	}
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// entryOf returns the entry of a supervised loop as it is now.
+func (d *daemon) entryOf(s *supervised) registry.Entry {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return s.entry
+}
+
+func (d *daemon) set(s *supervised, now phase, until time.Time, err error) {
+	d.mu.Lock()
+	s.now, s.until, s.err = now, until, ""
+	if err != nil {
+		s.err = err.Error()
+	}
+	d.mu.Unlock()
+	d.view.touch()
+}
+
+// supervise runs a loop, again and again, until it ends or is no longer wanted.
+func (d *daemon) supervise(ctx context.Context, s *supervised) {
+	log := d.o.Log.With(zap.String("repo", s.entry.Repo), zap.String("loop", s.entry.Loop))
+	pause := firstPause
+	for {
+		after, err := d.hold(ctx, s, log)
+		if err == nil || ctx.Err() != nil || closed(d.o.Drain) {
+			return
+		}
+		now := failing
+		if _, held := errors.AsType[*local.HeldError](err); held {
+			now = foreign
+		} else {
+			log.Error("the loop cannot be supervised", zap.Error(err), zap.Duration("again_in", pause))
+		}
+		if after { // it has run meanwhile
+			pause = firstPause
+		}
+		d.set(s, now, time.Now().Add(pause), err)
+		select {
+		case <-time.After(pause):
+		case <-d.o.Drain:
+		case <-ctx.Done():
+		}
+		pause = min(2*pause, longestPause)
+	}
+}
+
+// hold takes the loop and runs it to its end, or until it is no longer wanted. ran reports whether the loop could be run
+// at least once.
+func (d *daemon) hold(ctx context.Context, s *supervised, log *zap.Logger) (ran bool, err error) {
+	e := d.entryOf(s)
+	ended, fresh, err := d.standing(e)
+	if err == nil && ended {
+		err = d.settle(s, registry.Ended)
+	}
+	if err != nil || ended {
+		return false, err
+	}
+	o, release, err := d.o.Prepare(e)
+	if err != nil {
+		return false, err
+	}
+	defer func() { release() }()
+	held, err := local.Hold(o)
+	if err != nil {
+		return false, err
+	}
+	defer held.Release()
+	life, leave := context.WithCancel(ctx)
+	defer leave()
+	stirred := d.places(life, o)
+	for {
+		d.set(s, queued, time.Time{}, nil)
+		if err := d.slots.Work(ctx, e.Name(), e.Priority); err != nil {
+			return ran, nil
+		}
+		d.set(s, working, time.Time{}, nil)
+		var waits *local.Waiting
+		o.Fresh = fresh && !ran
+		o.Held, o.Watches, o.Hurry, o.Drain = held, d.watches, d.o.Hurry, d.o.Drain
+		o.Park = func(w local.Waiting) bool { waits = &w; return true }
+		o.Admit = func(ctx context.Context, a agent.Account) (func(), error) {
+			return d.slots.Role(ctx, e.Name(), e.Priority, a.Provider+"/"+a.ID)
+		}
+		log.Info("the loop works")
+		state, err := local.Run(ctx, o)
+		d.slots.Rest(e.Name())
+		if err != nil {
+			return ran, err
+		}
+		ran, e = true, d.entryOf(s)
+		switch {
+		case waits == nil && state.Status.Ended():
+			log.Info("the loop has ended", zap.String("status", string(state.Status)))
+			return ran, d.settle(s, registry.Ended)
+		case waits == nil && state.Status == loop.Paused && state.Reason == loop.ReasonPaused:
+			log.Info("the loop is paused")
+			return ran, d.settle(s, registry.Paused)
+		case waits == nil:
+			return ran, nil // the daemon, or an operator, ends it
+		}
+		d.set(s, waiting, waits.Until, nil)
+		log.Info("the loop waits", zap.Time("until", waits.Until), zap.String("question", waits.Question))
+		if !d.await(ctx, o, *waits, stirred) {
+			return ran, nil
+		}
+		// The configuration may be another one by now.
+		next, releaseNext, err := d.o.Prepare(e)
+		if err != nil {
+			return ran, err
+		}
+		release()
+		next.Woken = true
+		o, release = next, releaseNext
+	}
+}
+
+// standing reports whether the loop has ended since it was wanted running, because a daemon may have been killed between
+// the end and the registry, and whether it is to begin from the start.
+func (d *daemon) standing(e registry.Entry) (ended, fresh bool, err error) {
+	p, err := layout.NewPaths(e.Repo, e.Loop, filepath.Dir(d.o.State))
+	if err != nil {
+		return false, false, err
+	}
+	view, err := local.ReadView(p)
+	if errors.Is(err, os.ErrNotExist) {
+		return false, false, nil
+	}
+	fresh = e.FreshOf != "" && view.RunID == e.FreshOf
+	return err == nil && view.Status.Ended() && !fresh && (e.FreshOf != "" || view.Seq > e.After), fresh, err
+}
+
+// settle notes in the registry what became of a loop, unless an operator has wanted something else meanwhile.
+func (d *daemon) settle(s *supervised, now registry.Wanted) error {
+
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	e, err := d.store.Get(s.entry.Repo, s.entry.Loop)
+	if errors.Is(err, os.ErrNotExist) || err == nil && !e.Since.Equal(s.entry.Since) {
+		return nil
+	}
+	if err == nil {
+		e.Wanted = now
+		err = d.store.Put(e)
+	}
+	if err == nil {
+		s.entry = e
+	}
+	return err
+}
+
+// names returns the supervised loops in order. The caller holds d.mu.
+func (d *daemon) names() []string { return slices.Sorted(maps.Keys(d.loops)) }
