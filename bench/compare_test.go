@@ -4,6 +4,7 @@ package bench
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -34,35 +35,106 @@ var situations = []struct{ name, what, right string }{
 	{"budget", "an agent that is never done, and $3", "budget"},
 }
 
-// ways are the columns: how the agent is run.
-var ways = []struct{ name, what string }{
-	{"init", "superloop as `init` writes it"},
-	{"prompt", "superloop `run --prompt`"},
-	{"shell", "`while :; do claude -p ...; done`"},
-	{"grep", "`until claude -p ... | grep -q '<promise>'; do :; done`"},
+// way is how the agent is run. An operator writes files into the repository, types setup once and command each night.
+type way struct {
+	name, what string
+	byHand     bool              // no supervisor runs the agent
+	peer       bool              // a program of peers runs it
+	files      map[string]string // by path in the repository
+	setup      string
+	command    string
+}
+
+// The tasks of a peer. ralphy takes the end of a run for the end of a task, so it gets a task for each of the three steps.
+const (
+	ralphyTasks = "# Tasks\n\n- [ ] Put the first of three lines into work.txt.\n- [ ] Put the second line into work.txt.\n- [ ] Put the third line into work.txt. check.sh says whether it is done.\n"
+	tuiTasks    = `{"name": "x", "branchName": "main", "description": "Three lines", "userStories": [{"id": "US-001", "title": "Put three lines into work.txt", "priority": 1, "passes": false, "dependsOn": [],
+ "description": "Put three lines into work.txt. check.sh says whether it is done.", "acceptanceCriteria": ["sh check.sh passes"]}]}`
+	tuiConfig = "[[agents]]\nname = \"claude\"\nplugin = \"claude\"\ndefault = true\n%s[agents.rateLimitHandling]\nmaxRetries = 10\n\n[errorHandling]\nstrategy = \"retry\"\nmaxRetries = 10\n"
+)
+
+// ways returns the columns.
+func (n *night) ways() []way {
+	silent, cost, iterations, timeout := "", "", 20, ""
+	switch n.situation {
+	case "hang":
+		silent, timeout = " --max-silence "+n.silence.String(), fmt.Sprintf("timeout = %d\n", n.silence.Milliseconds())
+	case "budget":
+		cost, iterations = " --max-cost 3", 6 // what $3 pay for; see the page
+	}
+	return []way{
+		{name: "init", what: "superloop as `init` writes it", command: n.superloop + " run --loop night --exit-on-escalation",
+			setup: n.superloop + " init --yes --loop night --runner claude --test 'sh check.sh' && cp PROMPT.md .superloop/specs/night.md && printf '\\n- [x] as above\\n' >> .superloop/specs/night.md"},
+		{name: "prompt", what: "superloop `run --prompt`", command: n.superloop + " run --prompt PROMPT.md --test 'sh check.sh' --exit-on-escalation" + silent + cost + " -- claude"},
+		{name: "shell", what: "`while :; do claude -p ...; done`", byHand: true, command: `while :; do claude -p "$(cat PROMPT.md)" < /dev/null; done`},
+		{name: "grep", what: "the same `until` it prints `<promise>`", byHand: true, command: `until claude -p "$(cat PROMPT.md)" < /dev/null | grep -q "<promise>"; do :; done`},
+		{name: "ralph-tui", peer: true, files: map[string]string{"prd.json": tuiTasks, ".ralph-tui/config.toml": fmt.Sprintf(tuiConfig, timeout)},
+			command: fmt.Sprintf("ralph-tui run --headless --no-setup --no-notify --prd prd.json --delay 0 --iterations %d", iterations)},
+		{name: "ralphy", peer: true, files: map[string]string{"PRD.md": ralphyTasks, ".ralphy/config.yaml": "commands:\n  test: sh check.sh\n"},
+			command: fmt.Sprintf("ralphy-linux-%s --prd PRD.md --max-retries 10 --max-iterations %d", strings.Replace(runtime.GOARCH, "amd64", "x64", 1), iterations)},
+		{name: "ralph-starter", peer: true, files: map[string]string{"AGENTS.md": "- **Lint**: `sh check.sh`\n"},
+			command: fmt.Sprintf(`ralph-starter run "$(cat PROMPT.md)" --agent claude-code --headless --output-dir . --no-auto-skills --validate --completion-promise "<promise>COMPLETE</promise>" --max-iterations %d%s`, iterations, cost)},
+	}
+}
+
+// What the peers need, pinned. The scripts of starter's installation want another package manager than npm, and are left out.
+const (
+	peers   = "ralph-tui@0.11.0 bun@1.4.5 ralphy-cli@4.7.2"
+	starter = "ralph-starter@0.5.2"
+)
+
+// install returns the PATH of the peers, and installs them at the first time. It returns "" where npm is missing.
+func install(t *testing.T) string {
+	if _, err := exec.LookPath("npm"); err != nil {
+		return ""
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, want := filepath.Join(cache, "superloop-compare"), peers+" "+starter
+	modules := filepath.Join(dir, "node_modules")
+	if have, _ := os.ReadFile(filepath.Join(dir, "installed")); string(have) != want {
+		t.Log("installing the peers into " + dir)
+		npm := "npm install --no-audit --no-fund --loglevel=error "
+		cmd := exec.Command("bash", "-c", "rm -rf node_modules package*.json installed && npm init -y && "+npm+peers+" && "+npm+"--ignore-scripts "+starter)
+		cmd.Dir = dir
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("the peers could not be installed from npm (no network?): %v\n%s", err, out)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "installed"), []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return filepath.Join(modules, ".bin") + ":" + filepath.Join(modules, "ralphy-cli", "dist")
 }
 
 // night is one situation in one way.
 type night struct {
-	way, situation string
-	span           time.Duration // of the outage and of the limit
-	silence        time.Duration // after which superloop ends a hanging agent
-	patience       time.Duration // after which the loop is stopped from outside
-	dir, repo      string
-	env            []string
-	superloop      string
-	ended          bool
-	code           int
-	took           time.Duration
+	way
+	situation string
+	span      time.Duration // of the outage and of the limit
+	silence   time.Duration // after which superloop ends a hanging agent
+	patience  time.Duration // after which a supervisor is stopped from outside
+	dir, repo string
+	env       []string
+	superloop string
+	programs  string // PATH of the peers
+	ended     bool
+	code      int
+	took      time.Duration
 }
 
-// TestComparison runs each situation in each way with a scripted agent, and writes docs/comparison.md.
+// TestComparison runs each situation in each way with a scripted agent, and writes docs/comparison.md if it has run all.
 func TestComparison(t *testing.T) {
 	mode := os.Getenv(compareVariable)
 	if mode == "" {
 		t.Skipf("it takes minutes; %s=quick or full runs it and writes docs/comparison.md", compareVariable)
 	}
-	n := night{span: 6 * time.Second, silence: 5 * time.Second, patience: 60 * time.Second}
+	n := night{span: 6 * time.Second, silence: 5 * time.Second, patience: 60 * time.Second, programs: install(t)}
 	if mode == "full" {
 		n.span, n.silence, n.patience = 30*time.Second, 15*time.Second, 180*time.Second
 	}
@@ -70,41 +142,47 @@ func TestComparison(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-o", n.superloop, "../cmd/superloop").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	var page strings.Builder
+	whole := true
+	var table strings.Builder
 	for _, s := range situations {
-		fmt.Fprintf(&page, "| %s: %s |", s.name, s.what)
-		for _, w := range ways {
-			one := n
-			one.way, one.situation = w.name, s.name
-			one.prepare(t)
-			one.run(t)
-			right, why := one.judge(s.right)
-			cell := "**no**"
-			if right {
-				cell = "yes"
-			}
-			runs, refused := one.lines("runs"), one.lines("refused")
-			more := ""
-			if refused > 0 {
-				more = fmt.Sprintf(" (and %d refused)", refused)
-			}
-			fmt.Fprintf(&page, " %s: %s; %d paid%s, $%.2f, %.0f s |", cell, why, runs, more, float64(runs)/2, one.took.Seconds())
-			t.Logf("%-8s %-7s %-8s %s; %d paid%s, %.1fs", s.name, w.name, cell, why, runs, more, one.took.Seconds())
-			one.sweep()
+		n.situation = s.name
+		fmt.Fprintf(&table, "| %s: %s |", s.name, s.what)
+		for _, w := range n.ways() {
+			played := false
+			t.Run(s.name+"/"+w.name, func(t *testing.T) {
+				if w.peer && n.programs == "" {
+					t.Skip("npm is not there to install the peers, so the page is not written; install Node.js 20 or newer")
+				}
+				one := n
+				one.way = w
+				one.prepare(t)
+				one.run(t)
+				cell := one.cell(s.right)
+				one.sweep()
+				t.Log(cell)
+				fmt.Fprintf(&table, " %s |", cell)
+				played = true
+			})
+			whole = whole && played
 		}
-		page.WriteString("\n")
+		table.WriteString("\n")
 	}
-	if t.Failed() {
+	if t.Failed() || !whole {
 		return
 	}
-	text, err := os.ReadFile("testdata/compare/page.md")
+	page, err := os.ReadFile("testdata/compare/page.md")
 	if err != nil {
 		t.Fatal(err)
 	}
+	head, line := "| situation |", "|---|"
+	for _, w := range n.ways() {
+		head, line = head+" "+cmp.Or(w.what, w.name)+" |", line+"---|"
+	}
 	version, _ := exec.Command("git", "rev-parse", "--short", "HEAD").Output()
 	bash, _ := exec.Command("bash", "-c", "echo $BASH_VERSION").Output()
-	out := strings.NewReplacer("{table}", page.String(), "{mode}", mode, "{span}", n.span.String(), "{silence}", n.silence.String(), "{shell}", (&night{way: "shell", patience: n.patience, span: n.span}).limit().String(),
-		"{version}", strings.TrimSpace(string(version)), "{go}", runtime.Version(), "{bash}", strings.TrimSpace(string(bash)), "{os}", runtime.GOOS+"/"+runtime.GOARCH).Replace(string(text))
+	out := strings.NewReplacer("{table}", head+"\n"+line+"\n"+table.String(), "{mode}", mode, "{span}", n.span.String(), "{silence}", n.silence.String(), "{hand}", byHandPatience.String(), "{patience}", n.patience.String(),
+		"{version}", strings.TrimSpace(string(version)), "{peers}", strings.ReplaceAll(peers+" "+starter, " ", ", "),
+		"{go}", runtime.Version(), "{bash}", strings.TrimSpace(string(bash)), "{os}", runtime.GOOS+"/"+runtime.GOARCH).Replace(string(page))
 	if err := os.WriteFile("../docs/comparison.md", []byte(out), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -119,10 +197,13 @@ func (n *night) prepare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.env = append(os.Environ(), "COMPARE="+n.dir, "SPAN="+strconv.Itoa(int(n.span.Seconds())), "PATH="+agent+":"+os.Getenv("PATH"), "XDG_STATE_HOME="+filepath.Join(n.dir, "state"),
+	n.env = append(os.Environ(), "COMPARE="+n.dir, "SPAN="+strconv.Itoa(int(n.span.Seconds())), "PATH="+agent+":"+n.programs+":"+os.Getenv("PATH"), "HOME="+filepath.Join(n.dir, "home"), "XDG_STATE_HOME="+filepath.Join(n.dir, "state"),
 		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.invalid", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.invalid")
-	check := "test \"$(wc -l < work.txt)\" -ge 3\n"
-	files := map[string]string{"situation": n.situation, "repo/PROMPT.md": "Put three lines into work.txt. check.sh says whether it is done.\n"}
+	check := "test \"$(cat work.txt 2> /dev/null | wc -l)\" -ge 3 || { echo three lines are wanted >&2; exit 1; }\n"
+	files := map[string]string{"situation": n.situation, "home/.profile": "", "repo/PROMPT.md": "Put three lines into work.txt. check.sh says whether it is done.\n"}
+	for path, text := range n.files {
+		files["repo/"+path] = text
+	}
 	switch n.situation {
 	case "green":
 		check = "true\n"
@@ -142,46 +223,24 @@ func (n *night) prepare(t *testing.T) {
 		}
 	}
 	n.must(t, "git init -q . && git add -A && git commit -q -m start")
-	if n.way != "init" {
+	if n.setup == "" {
 		return
 	}
-	n.must(t, n.superloop+" init --yes --loop night --runner claude --test 'sh check.sh'")
-	n.must(t, "cp PROMPT.md .superloop/specs/night.md && printf '\\n- [x] as above\\n' >> .superloop/specs/night.md")
+	n.must(t, n.setup)
 	config := filepath.Join(n.repo, ".superloop", "config.json")
 	text, err := os.ReadFile(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n.situation == "hang" {
+	switch n.situation {
+	case "hang":
 		text = bytes.Replace(text, []byte(`"inactivity": 900`), fmt.Appendf(nil, `"inactivity": %d`, int(n.silence.Seconds())), 1)
-	}
-	if n.situation == "budget" {
+	case "budget":
 		text = bytes.Replace(text, []byte(`"max_iterations": 20`), []byte(`"max_iterations": 20, "max_cost_usd": 3`), 1)
 	}
 	if err := os.WriteFile(config, text, 0o644); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// command is what a person types.
-func (n *night) command() string {
-	switch n.way {
-	case "init":
-		return n.superloop + " run --loop night --exit-on-escalation"
-	case "prompt":
-		more := ""
-		if n.situation == "hang" {
-			more = " --max-silence " + n.silence.String()
-		}
-		if n.situation == "budget" {
-			more = " --max-cost 3"
-		}
-		return n.superloop + " run --prompt PROMPT.md --test 'sh check.sh' --exit-on-escalation" + more + " -- claude"
-	}
-	if n.way == "grep" {
-		return `until claude -p "$(cat PROMPT.md)" < /dev/null | grep -q "<promise>"; do :; done`
-	}
-	return `while :; do claude -p "$(cat PROMPT.md)" < /dev/null; done`
 }
 
 // run starts the command and waits for its end, for patience at most. In the situation kill it kills the process in the
@@ -195,7 +254,7 @@ func (n *night) run(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cmd := n.shell(n.command())
+		cmd := n.shell(n.command)
 		cmd.Stdout, cmd.Stderr = log, log
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
@@ -237,46 +296,55 @@ func (n *night) watch(pid int, over <-chan struct{}, begun time.Time) (again, en
 	}
 }
 
-// byHand reports whether no supervisor runs the agent.
-func (n *night) byHand() bool { return n.way == "shell" || n.way == "grep" }
+// byHandPatience is the time after which a loop by hand is stopped from outside, beside the outage or the limit of the
+// situation. Such a loop may have no end.
+const byHandPatience = 20 * time.Second
 
-// limit is the time after which the night is stopped from outside. A loop by hand may have no end, so it gets less.
+// limit is the time after which the night is stopped from outside.
 func (n *night) limit() time.Duration {
-	if n.byHand() {
-		return max(n.patience/3, 2*n.span)
+	switch {
+	case n.byHand && (n.situation == "limit" || n.situation == "outage"):
+		return n.span + byHandPatience
+	case n.byHand:
+		return byHandPatience
+	case n.name == "ralph-starter":
+		return n.patience + 5*time.Minute // it ends an agent after five minutes, and that cannot be set
 	}
 	return n.patience
 }
 
-// judge says whether the end is the right one, and how it ended. The books are those of the agent and of the work tree,
-// and not what a program says of itself.
-func (n *night) judge(right string) (bool, string) {
-	how := fmt.Sprintf("ended with exit code %d", n.code)
-	if !n.ended {
-		how = "stopped from outside"
+// cell says whether the end is the right one, how it came if not, and what the night cost. The books are those of the
+// agent and of the work tree, and not what a program says of itself.
+func (n *night) cell(right string) string {
+	why := ""
+	fault := func(is bool, what string) {
+		if is {
+			why = strings.TrimPrefix(why+", "+what, ", ")
+		}
 	}
+	// The same for all, whatever the agent has done to check.sh.
 	done := n.sh("sh check.sh").Run() == nil && strings.Count(n.read("work.txt"), "\n") >= 3
-	if !done {
-		how += ", the work is not done"
-	}
+	fault(!n.ended, "no end")
 	switch right {
 	case "refused":
-		if n.ended && n.code == 0 {
-			how += ", taken for done"
-		}
-		return n.ended && n.code != 0, how
+		fault(n.ended && n.code == 0, "taken for done")
 	case "budget":
-		return n.ended && n.lines("runs") <= 6, how
-	case "clean":
-		if len(n.processes("98765")) > 0 {
-			return false, how + ", the process lives"
-		}
-	case "single":
-		if n.lines("overlap") > 0 {
-			return false, how + ", two agents at once"
-		}
+		fault(n.lines("runs") > 6, "over the budget")
+	default:
+		fault(n.ended && n.code != 0, fmt.Sprintf("exit code %d", n.code))
+		fault(!done, "not done")
+		fault(right == "clean" && len(n.processes("98765")) > 0, "the process lives")
+		fault(right == "single" && n.lines("overlap") > 0, "two agents at once")
 	}
-	return n.ended && n.code == 0 && done, how
+	out := "yes"
+	if why != "" {
+		out = "**no**: " + why
+	}
+	out += fmt.Sprintf("; %d paid", n.lines("runs"))
+	if refused := n.lines("refused"); refused > 0 {
+		out += fmt.Sprintf(" (%d refused)", refused)
+	}
+	return out + fmt.Sprintf(", %.0f s", n.took.Seconds())
 }
 
 // sweep ends what is left of the night.
@@ -319,7 +387,7 @@ func (n *night) sh(line string) *exec.Cmd {
 
 // shell is sh whose process is the program itself, and not a shell that waits for it.
 func (n *night) shell(line string) *exec.Cmd {
-	if n.byHand() {
+	if n.byHand {
 		return n.sh(line)
 	}
 	return n.sh("exec " + line)

@@ -250,10 +250,13 @@ func (r *Runners) later(s loop.State, at time.Time) time.Time {
 // meetLimit computes until when the loop waits for a limit that a run has met, and shares the limit with the other
 // loops.
 func (r *Runners) meetLimit(s loop.State, account agent.Account, l agent.Learned) loop.LimitFact {
-	known, _, err := r.Cooldowns.Get(account)
+	known, running, err := r.Cooldowns.Get(account)
 	r.Warn("what is known of limits cannot be read", err)
 	c := cooldown.Cooldown{Account: account, Class: l.Class, Text: l.ErrorText, SetAt: r.Now(s),
-		Strikes: known.Strikes + 1, By: r.LoopID + " in " + r.Paths.Repo}
+		Strikes: known.Strikes, By: r.LoopID + " in " + r.Paths.Repo}
+	if !running || known.Class != c.Class { // else this run began before another loop met the same limit
+		c.Strikes++
+	}
 	c.Until = c.SetAt.Add(cooldown.Backoff(c.Class, c.Strikes))
 	f := loop.LimitFact{Provider: account.Provider, Account: account.ID, Strikes: c.Strikes}
 	if l.Limit != nil {

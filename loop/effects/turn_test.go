@@ -139,13 +139,17 @@ func TestMeetLimit(t *testing.T) {
 		r, now := w.roles.Runners, time.Now().UTC()
 		a := agent.Account{Provider: "generic", ID: "a"}
 		same(t, r.meetLimit(w.state, a, agent.Learned{Class: class.Network, ErrorText: "no route"}),
-			loop.LimitFact{Provider: "generic", Account: "a", Text: "no route", Until: now.Add(10*time.Second + 500*time.Millisecond), Strikes: 1, SharedUntil: now.Add(10 * time.Second)})
+			loop.LimitFact{Provider: "generic", Account: "a", Text: "no route", Until: now.Add(2*time.Second + 100*time.Millisecond), Strikes: 1, SharedUntil: now.Add(2 * time.Second)})
 		c, known, err := r.Cooldowns.Get(a)
-		if err != nil || !known || c.Told || !c.Until.Equal(now.Add(10*time.Second)) || c.By != "l in "+w.host.Paths.Repo || c.Class != class.Network {
+		if err != nil || !known || c.Told || !c.Until.Equal(now.Add(2*time.Second)) || c.By != "l in "+w.host.Paths.Repo || c.Class != class.Network {
 			t.Errorf("%+v %v", c, err)
 		}
 		if got := w.lastWarning(); got != "" {
 			t.Errorf("all went well, and it says %q", got)
+		}
+		// Another loop that is refused in the meantime has met the same outage.
+		if f := r.meetLimit(w.state, a, agent.Learned{Class: class.Network}); f.Strikes != 1 || !f.SharedUntil.Equal(now.Add(2*time.Second)) {
+			t.Errorf("%+v", f)
 		}
 		reset := now.Add(time.Hour)
 		same(t, r.meetLimit(w.state, a, agent.Learned{Class: class.Limit, ErrorText: "used up", Limit: &agent.Limit{Kind: "five_hour", ResetsAt: reset}}),

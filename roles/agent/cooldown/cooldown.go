@@ -45,7 +45,7 @@ type Cooldown struct {
 	Until   time.Time   `json:"until"`             // the end of the cooldown
 	Told    bool        `json:"told,omitempty"`    // the provider named Until; otherwise it is a guess of Backoff
 	SetAt   time.Time   `json:"set_at"`            // when the loop learned of the limit; zero: now
-	Strikes int         `json:"strikes,omitempty"` // refusals since the last success, including this one
+	Strikes int         `json:"strikes,omitempty"` // refusals since the last success, including this one; those that several loops met before the end of one wait count as one
 	By      string      `json:"by,omitempty"`      // the loop that met the limit, and its repository
 }
 
@@ -271,22 +271,36 @@ func (s *Store) lock() (*durable.Lock, error) {
 	}
 }
 
-// waits holds the first and the longest wait for each class of failure that waiting can end.
-var waits = map[class.Class][2]time.Duration{
-	class.Limit:      {time.Minute, 30 * time.Minute},
-	class.Overloaded: {15 * time.Second, 10 * time.Minute},
-	class.Network:    {10 * time.Second, 5 * time.Minute},
+// backoff says how the waits of a class of failure grow: the first wait, the longest, and the factor from one wait to the
+// next.
+type backoff struct {
+	first, most time.Duration
+	factor      float64
+}
+
+// backoffs holds the classes of failure that waiting can end. A factor of 1+r makes each wait the first wait plus r times
+// all waits before it. So the end of an outage is noticed after a part r of its length, however long it lasts. A refused
+// request costs nothing, so r is small. A limit without a reset time lasts for hours, and its waits double.
+var backoffs = map[class.Class]backoff{
+	class.Limit:      {time.Minute, 30 * time.Minute, 2},
+	class.Overloaded: {2 * time.Second, 10 * time.Minute, 1.25},
+	class.Network:    {2 * time.Second, 5 * time.Minute, 1.25},
 }
 
 // Backoff returns how long to wait after the given number of refusals in a row when the provider has named no time. The
-// wait doubles with each refusal, within the bounds in waits. Fewer than one strike counts as one. For a class that is
-// not in waits Backoff returns 0.
+// wait grows with each refusal, as backoffs says. Fewer than one strike counts as one. For a class that is not in
+// backoffs Backoff returns 0.
+//
+// For class.Overloaded and class.Network the waits, with Jitter, end at most 2.2 seconds and 0.275 times the length of
+// the outage after the outage. An outage of an hour takes at most 31 requests. A longer one takes 6 more an hour for
+// class.Overloaded, and 12 for class.Network.
 func Backoff(failure class.Class, strikes int) time.Duration {
-	wait, most := waits[failure][0], waits[failure][1]
-	for n := 1; n < strikes && wait < most; n++ {
-		wait *= 2
+	b, known := backoffs[failure]
+	if !known {
+		return 0
 	}
-	return min(wait, most)
+	wait := float64(b.first) * math.Pow(b.factor, float64(max(strikes, 1)-1))
+	return time.Duration(min(wait, float64(b.most)))
 }
 
 // maxJitter is the longest time that Jitter adds.

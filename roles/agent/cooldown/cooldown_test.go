@@ -316,8 +316,8 @@ func TestBackoff(t *testing.T) {
 	t.Parallel()
 	for failure, want := range map[class.Class][]time.Duration{
 		class.Limit:      {1 * time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 16 * time.Minute, 30 * time.Minute, 30 * time.Minute},
-		class.Overloaded: {15 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 10 * time.Minute, 10 * time.Minute},
-		class.Network:    {10 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second, 160 * time.Second, 5 * time.Minute, 5 * time.Minute},
+		class.Overloaded: {2 * time.Second, 2500 * time.Millisecond, 3125 * time.Millisecond},
+		class.Network:    {2 * time.Second, 2500 * time.Millisecond, 3125 * time.Millisecond},
 		class.Auth:       {0, 0}, class.None: {0},
 	} {
 		for i, w := range want {
@@ -330,10 +330,31 @@ func TestBackoff(t *testing.T) {
 				t.Errorf("%s, strike %d: %s", failure, n, got)
 			}
 		}
-		if got := Backoff(failure, math.MaxInt); got != want[len(want)-1] {
+		if got := Backoff(failure, math.MaxInt); got != backoffs[failure].most {
 			t.Errorf("%s, the last strike: %s", failure, got)
 		}
 	}
+}
+
+// TestOutage: however long an outage lasts, its end is noticed in proportion, by a bounded number of requests.
+func TestOutage(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		failure := rapid.SampledFrom([]class.Class{class.Overloaded, class.Network}).Draw(t, "class")
+		outage := time.Duration(rapid.Int64Range(int64(time.Second), int64(time.Hour)).Draw(t, "outage"))
+		random := rapid.Float64Range(0, 1)
+		refused, now := 0, time.Duration(0)
+		for now < outage {
+			refused++
+			now += Jitter(Backoff(failure, refused), func() float64 { return random.Draw(t, "random") })
+		}
+		if late := now - outage; late > 2200*time.Millisecond+outage*275/1000 {
+			t.Fatalf("an outage of %s ends %s late", outage, late)
+		}
+		if refused > 31 {
+			t.Fatalf("an outage of %s takes %d requests", outage, refused)
+		}
+	})
 }
 
 func TestJitter(t *testing.T) {
