@@ -220,15 +220,6 @@ func (d *daemon) again(ctx context.Context, name string, running *sync.WaitGroup
 	}
 }
 
-func closed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
-}
-
 // entryOf returns the entry of a supervised loop as it is now.
 func (d *daemon) entryOf(s *supervised) registry.Entry {
 	d.mu.Lock()
@@ -300,7 +291,10 @@ func (d *daemon) hold(ctx context.Context, s *supervised, log *zap.Logger) (ran 
 	stirred := d.places(life, o)
 	for {
 		d.set(s, queued, time.Time{}, nil)
-		if err := d.slots.Work(ctx, e.Name(), e.Priority); err != nil {
+		open, done := d.untilDrain(ctx)
+		err := d.slots.Work(open, e.Name(), e.Priority)
+		done()
+		if err != nil {
 			return ran, nil
 		}
 		d.set(s, working, time.Time{}, nil)
@@ -309,7 +303,13 @@ func (d *daemon) hold(ctx context.Context, s *supervised, log *zap.Logger) (ran 
 		o.Held, o.Watches, o.Hurry, o.Drain = held, d.watches, d.o.Hurry, d.o.Drain
 		o.Park = func(w local.Waiting) bool { waits = &w; return true }
 		o.Admit = func(ctx context.Context, a agent.Account) (func(), error) {
-			return d.slots.Role(ctx, e.Name(), e.Priority, a.Provider+"/"+a.ID)
+			open, done := d.untilDrain(ctx)
+			defer done()
+			leave, err := d.slots.Role(open, e.Name(), e.Priority, a.Provider+"/"+a.ID)
+			if err != nil && ctx.Err() == nil {
+				return nil, nil // the daemon is drained: the next one starts the role
+			}
+			return leave, err
 		}
 		log.Info("the loop works")
 		state, err := local.Run(ctx, o)

@@ -45,3 +45,27 @@ func (d *daemon) await(ctx context.Context, o local.Options, w local.Waiting, st
 	}
 	return true
 }
+
+// untilDrain returns a context that ends with ctx, or when the daemon begins no more work. The caller calls done.
+func (d *daemon) untilDrain(ctx context.Context) (open context.Context, done func()) {
+	open, end := context.WithCancel(ctx)
+	stopped := make(chan struct{})
+	go func() {
+		select {
+		case <-d.o.Drain:
+			end()
+		case <-stopped:
+		case <-open.Done():
+		}
+	}()
+	return open, func() { close(stopped); end() }
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

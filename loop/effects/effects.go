@@ -76,8 +76,8 @@ type Host struct {
 	Moved func(path, to string)
 }
 
-// Admit waits until one more role may use an account, and returns the function that gives the place back. An error
-// means that ctx has ended first.
+// Admit waits until one more role may use an account, and returns the function that gives the place back. A nil function
+// means that the role is not to start now. An error means that ctx has ended first.
 type Admit func(ctx context.Context, account agent.Account) (leave func(), err error)
 
 // Env returns the environment from which agents, tests and commands start.

@@ -88,7 +88,7 @@ func (r *Roles) Perform(ctx context.Context, e loop.Effect, s loop.State) (loop.
 	account := agent.AccountOf(req, r.Env())
 	if r.Admit != nil {
 		leave, err := r.Admit(ctx, account)
-		if err != nil {
+		if err != nil || leave == nil {
 			return nil, err
 		}
 		defer leave()
