@@ -132,11 +132,21 @@ func (w Waiting) Stirs(o Options) bool {
 	return false
 }
 
+// MaxPlaces bounds the directories of Places.
+const MaxPlaces = 3
+
 // Places returns the directories in which a change may mean that Stirs returns something else.
-func (Waiting) Places(o Options) []string {
+func (w Waiting) Places(o Options) []string {
 	paths, err := layout.NewPaths(o.Repo, o.LoopID, o.StateHome)
 	if err != nil {
 		return nil
 	}
-	return []string{paths.Control(), paths.Questions(), paths.Cooldowns()}
+	places := []string{paths.Control()}
+	if w.Question != "" {
+		places = append(places, paths.Questions())
+	}
+	if w.Account != (agent.Account{}) {
+		places = append(places, paths.Cooldowns())
+	}
+	return places
 }

@@ -88,7 +88,8 @@ func (d *driver) perform(shutdown context.Context, p effects.Performer, e loop.E
 	fact, err := p.Perform(effects.WithHurry(kill, hurry), e, s)
 	close(done)
 	<-watched
-	if kill.Err() != nil && errors.Is(err, context.Canceled) {
+	// The second case is a role that no place was given to.
+	if (kill.Err() != nil || drained(d.o.Drain)) && errors.Is(err, context.Canceled) {
 		return nil, nil // the next supervisor performs the effect
 	}
 	return fact, err
