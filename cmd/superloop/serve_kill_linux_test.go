@@ -37,7 +37,7 @@ func newDaemonNight(t *testing.T) *daemonNight {
 echo "$SUPERLOOP_REPO#$SUPERLOOP_LOOP $SUPERLOOP_RUN_ID $SUPERLOOP_ITERATION $SUPERLOOP_ROLE $SUPERLOOP_ATTEMPT" >> '`+n.path("began")+`'
 echo $$ >> "$SUPERLOOP_LOOP.txt"
 case $SUPERLOOP_ROLE in implementer) f=implementer.md ;; *) f=review.md ;; esac
-echo "$SUPERLOOP_ROLE $SUPERLOOP_ITERATION" > "$SUPERLOOP_LOOP_DIR/$f"
+date +%s%N > "$SUPERLOOP_LOOP_DIR/$f" # one that is equal to an archived one is not a new report
 [ "$SUPERLOOP_LOOP" != stopped ] || sleep 1000
 sleep 0.05
 [ "$SUPERLOOP_ROLE" != reviewer ] || echo '<promise>DONE</promise>'
