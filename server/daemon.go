@@ -21,7 +21,6 @@ import (
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/loop/local"
-	"github.com/superloop/superloop/roles/agent"
 	"github.com/superloop/superloop/server/registry"
 	"github.com/superloop/superloop/server/slots"
 )
@@ -287,71 +286,51 @@ func (d *daemon) supervise(ctx context.Context, s *supervised) {
 // at least once.
 func (d *daemon) hold(ctx context.Context, s *supervised, log *zap.Logger) (ran bool, err error) {
 	e := d.entryOf(s)
-	was, err := d.standing(e)
-	if err == nil && was.settled != "" {
-		err = d.settle(s, was.settled)
-	}
-	if err != nil || was.settled != "" {
-		return false, err
-	}
-	o, release, err := d.o.Prepare(e)
-	if err != nil {
-		return false, err
-	}
-	defer func() { release() }()
-	held, err := local.Hold(o)
+	bare := local.Options{Repo: e.Repo, LoopID: e.Loop, StateHome: filepath.Dir(d.o.State), Disk: d.o.Disk}
+	held, err := local.Hold(bare)
 	if err != nil {
 		return false, err
 	}
 	defer held.Release()
-	o.Fresh, o.Woken = was.fresh, was.woken
+	was, err := d.standing(e)
+	if err != nil {
+		return false, err
+	}
+	if was.settled != "" {
+		return false, d.conclude(ctx, s, held, was.settled)
+	}
+	release := func() {} // of what the last run holds: it is kept while the loop waits, so that a click is an answer
+	defer func() { release() }()
 	for {
 		d.set(s, queued, time.Time{}, nil)
 		if err := d.admitted(ctx, func(ctx context.Context) error { return d.slots.Work(ctx, e.Name(), e.Priority) }); err != nil {
 			return ran, nil
 		}
 		d.set(s, working, time.Time{}, nil)
-		var waits *local.Waiting
-		o.Held, o.Watches, o.Hurry, o.Drain = held, d.watches, d.o.Hurry, d.o.Drain
-		o.Park = func(w local.Waiting) bool { waits = &w; return true }
-		o.Admit = func(ctx context.Context, a agent.Account) (leave func(), err error) {
-			err = d.admitted(ctx, func(ctx context.Context) error {
-				leave, err = d.slots.Role(ctx, e.Name(), e.Priority, a.Provider+"/"+a.ID)
-				return err
-			})
-			return leave, err
-		}
 		log.Info("the loop works")
-		state, err := local.Run(ctx, o)
-		d.slots.Rest(e.Name())
-		if err != nil {
-			return ran, err
+		r := d.work(ctx, e, held, was)
+		release()
+		release = r.release
+		if r.err != nil {
+			return ran, r.err
 		}
 		ran, e = true, d.entryOf(s)
 		switch {
-		case waits == nil && state.Status.Ended():
-			log.Info("the loop has ended", zap.String("status", string(state.Status)))
+		case r.waits == nil && r.state.Status.Ended():
+			log.Info("the loop has ended", zap.String("status", string(r.state.Status)))
 			return ran, d.settle(s, registry.Ended)
-		case waits == nil && pausedByOperator(state.Status, state.Reason):
+		case r.waits == nil && pausedByOperator(r.state.Status, r.state.Reason):
 			log.Info("the loop is paused")
 			return ran, d.settle(s, registry.Paused)
-		case waits == nil:
+		case r.waits == nil:
 			return ran, nil // the daemon, or an operator, ends it
 		}
-		d.set(s, waiting, waits.Until, nil)
-		log.Info("the loop waits", zap.Time("until", waits.Until), zap.String("question", waits.Question))
-		// The configuration may be another one when the loop goes on, so none is kept meanwhile.
-		o = local.Options{Repo: o.Repo, LoopID: o.LoopID, StateHome: o.StateHome, Disk: o.Disk, Now: o.Now}
-		if !d.await(ctx, o, *waits) {
+		d.set(s, waiting, r.waits.Until, nil)
+		log.Info("the loop waits", zap.Time("until", r.waits.Until), zap.String("question", r.waits.Question))
+		if !d.await(ctx, bare, r.waits) {
 			return ran, nil
 		}
-		next, releaseNext, err := d.o.Prepare(e)
-		if err != nil {
-			return ran, err
-		}
-		release()
-		next.Woken = true
-		o, release = next, releaseNext
+		was = standing{woken: true}
 	}
 }
 

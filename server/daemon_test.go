@@ -348,6 +348,47 @@ func TestAPausedLoopStaysPaused(t *testing.T) {
 	}
 }
 
+// A daemon that is killed right behind the end of a loop owes it the result and the views; the next one makes them.
+func TestTheNextDaemonConcludes(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, slots.Limits{})
+	f.repo("r", "l")
+	f.hold("l")
+	f.want("r", "l", registry.Running, 0)
+	f.serve()
+	f.until("the role runs", func() bool { return f.view("r", "l").Role != "" })
+	wanted, err := f.store().Get(filepath.Join(f.top, "r"), "l")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stale, err := os.ReadFile(f.paths("r", "l").File("state.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.free("l")
+	f.ended("r", "l", loop.Completed)
+	f.stop()
+	f.write("r/.superloop/loops/l/state.json", string(stale))
+	result := f.paths("r", "l").File("result.md")
+	if err := os.Remove(result); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.store().Put(wanted); err != nil {
+		t.Fatal(err)
+	}
+	f.serve()
+	f.ended("r", "l", loop.Completed)
+	if _, err := os.Stat(result); err != nil {
+		t.Error(err)
+	}
+	if now, err := os.ReadFile(f.paths("r", "l").File("state.json")); err != nil || !strings.Contains(string(now), `"status":"completed"`) && !strings.Contains(string(now), `"status": "completed"`) {
+		t.Errorf("state.json: %s %v", now, err)
+	}
+	if got := f.done(); len(got) != 1 {
+		t.Errorf("the roles ran: %v", got)
+	}
+}
+
 func TestABrokenConfigurationIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, slots.Limits{})

@@ -9,7 +9,7 @@ import (
 
 // await waits until the loop has something to do. It returns false if it is no longer wanted. A loop that waits costs
 // one goroutine and its watches.
-func (d *daemon) await(ctx context.Context, o local.Options, w local.Waiting) bool {
+func (d *daemon) await(ctx context.Context, o local.Options, w *local.Waiting) bool {
 	life, leave := context.WithCancel(ctx)
 	defer leave()
 	var look [local.MaxPlaces]<-chan struct{} // the channels that are left nil never fire

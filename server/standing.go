@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -43,6 +44,21 @@ func (d *daemon) standing(e registry.Entry) (was standing, err error) {
 
 func pausedByOperator(s loop.Status, reason string) bool {
 	return s == loop.Paused && reason == loop.ReasonPaused
+}
+
+// conclude does what a daemon that was killed owes a loop that had ended or paused: the last reports, the message, the
+// entry in the registry.
+func (d *daemon) conclude(ctx context.Context, s *supervised, held *local.Held, now registry.Wanted) error {
+	o, release, err := d.o.Prepare(d.entryOf(s))
+	if err != nil {
+		return err
+	}
+	defer release()
+	o.Held = held
+	if err := local.Conclude(ctx, o); err != nil {
+		return err
+	}
+	return d.settle(s, now)
 }
 
 // settle notes in the registry what became of a loop, unless an operator has wanted something else meanwhile.

@@ -102,7 +102,8 @@ func (n *daemonNight) until(what string, ok func() bool) {
 	for !ok() {
 		select {
 		case <-late.C:
-			n.t.Fatalf("never: %s\nalive: %s\n%s", what, strings.Join(n.left(), "\n"), n.log.Bytes())
+			_, list := n.superloop(nil, "list", "--all", "--json")
+			n.t.Fatalf("never: %s\nalive: %s\n%s\n%s", what, strings.Join(n.left(), "\n"), list, n.log.Bytes())
 		case <-time.After(10 * time.Millisecond):
 		}
 	}

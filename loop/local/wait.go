@@ -289,6 +289,32 @@ func Cancel(ctx context.Context, o Options) error {
 	return d.flushViews()
 }
 
+// Conclude does what Run does after the last event of a loop that has ended or is paused, for a supervisor that was killed
+// there: the final reports, the message to people, state.json. It may be done twice.
+func Conclude(ctx context.Context, o Options) error {
+	d, err := open(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	if err := d.fold(); err != nil {
+		return err
+	}
+	if err := d.enterWorktree(ctx); err != nil {
+		return err
+	}
+	d.equip() // the work tree is known now
+	d.cleanup = append(d.cleanup, d.outbox.Close)
+	d.outbox.Configure()
+	d.putViews()
+	if d.state.Status.Ended() {
+		if err := d.end(); err != nil {
+			return err
+		}
+	}
+	return d.flushViews()
+}
+
 // settle removes the remaining intents and withdraws the open question of a loop that has ended.
 func (d *driver) settle() error {
 	if err := d.approvals.Withdraw("the loop is " + string(d.state.Status)); err != nil {
