@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -21,10 +20,7 @@ import (
 	"github.com/superloop/superloop/internal/dirwatch"
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/internal/proc"
-	"github.com/superloop/superloop/loop"
-	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/loop/local"
-	"github.com/superloop/superloop/roles/agent"
 	"github.com/superloop/superloop/server/registry"
 	"github.com/superloop/superloop/server/slots"
 )
@@ -84,6 +80,7 @@ type daemon struct {
 	slots   *slots.Table
 	watches *dirwatch.Watches
 	view    *projection
+	begins  context.Context // ends when nothing may begin any more: with Drain, or with the daemon
 
 	mu    sync.Mutex
 	loops map[string]*supervised
@@ -93,6 +90,7 @@ type daemon struct {
 type supervised struct {
 	entry registry.Entry
 	stop  context.CancelCauseFunc
+	retry chan struct{} // capacity 1; an operator wants the next try now
 	now   phase
 	err   string // why it cannot be supervised
 	until time.Time
@@ -132,6 +130,9 @@ func Run(ctx context.Context, o Options) error {
 	defer func() { _ = lock.Unlock() }()
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(errLeave)
+	begins, end := context.WithCancel(ctx)
+	defer end()
+	d.begins = begins
 	d.watches = dirwatch.NewWatches(ctx)
 	d.view = newProjection(ctx, d)
 	defer d.view.close()
@@ -146,6 +147,7 @@ func Run(ctx context.Context, o Options) error {
 		case <-changed:
 			d.look(ctx, &running)
 		case <-o.Drain:
+			end()
 			// Each loop leaves by itself before its next effect. A loop that only waits leaves with the daemon.
 			d.drained(ctx, &running, stop)
 			return nil
@@ -187,6 +189,10 @@ func (d *daemon) look(ctx context.Context, running *sync.WaitGroup) {
 			s.stop(errStop)
 		case e.Wanted == registry.Running && !e.Since.Equal(s.entry.Since):
 			s.entry = e // other labels, or another priority, count from the next run on
+			select {
+			case s.retry <- struct{}{}:
+			default:
+			}
 		}
 	}
 	for name, e := range wanted {
@@ -194,7 +200,7 @@ func (d *daemon) look(ctx context.Context, running *sync.WaitGroup) {
 			continue
 		}
 		life, stop := context.WithCancelCause(ctx)
-		s := &supervised{entry: e, stop: stop, now: queued}
+		s := &supervised{entry: e, stop: stop, retry: make(chan struct{}, 1), now: queued}
 		d.loops[name] = s
 		running.Go(func() {
 			d.supervise(life, s)
@@ -217,6 +223,15 @@ func (d *daemon) again(ctx context.Context, name string, running *sync.WaitGroup
 	all, _ := d.store.All()
 	if i := slices.IndexFunc(all, func(e registry.Entry) bool { return e.Name() == name }); i >= 0 && all[i].Wanted == registry.Running {
 		d.look(ctx, running)
+	}
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -258,10 +273,12 @@ func (d *daemon) supervise(ctx context.Context, s *supervised) {
 		d.set(s, now, time.Now().Add(pause), err)
 		select {
 		case <-time.After(pause):
+			pause = min(2*pause, longestPause)
+		case <-s.retry:
+			pause = firstPause
 		case <-d.o.Drain:
 		case <-ctx.Done():
 		}
-		pause = min(2*pause, longestPause)
 	}
 }
 
@@ -269,113 +286,60 @@ func (d *daemon) supervise(ctx context.Context, s *supervised) {
 // at least once.
 func (d *daemon) hold(ctx context.Context, s *supervised, log *zap.Logger) (ran bool, err error) {
 	e := d.entryOf(s)
-	ended, fresh, err := d.standing(e)
-	if err == nil && ended {
-		err = d.settle(s, registry.Ended)
-	}
-	if err != nil || ended {
-		return false, err
-	}
-	o, release, err := d.o.Prepare(e)
-	if err != nil {
-		return false, err
-	}
-	defer func() { release() }()
-	held, err := local.Hold(o)
+	bare := local.Options{Repo: e.Repo, LoopID: e.Loop, StateHome: filepath.Dir(d.o.State), Disk: d.o.Disk}
+	held, err := local.Hold(bare)
 	if err != nil {
 		return false, err
 	}
 	defer held.Release()
-	life, leave := context.WithCancel(ctx)
-	defer leave()
-	stirred := d.places(life, o)
+	was, err := d.standing(e)
+	if err != nil {
+		return false, err
+	}
+	if was.settled != "" {
+		return false, d.conclude(ctx, s, held, was.settled)
+	}
+	release := func() {} // of what the last run holds: it is kept while the loop waits, so that a click is an answer
+	defer func() { release() }()
 	for {
 		d.set(s, queued, time.Time{}, nil)
-		open, done := d.untilDrain(ctx)
-		err := d.slots.Work(open, e.Name(), e.Priority)
-		done()
-		if err != nil {
+		if err := d.admitted(ctx, func(ctx context.Context) error { return d.slots.Work(ctx, e.Name(), e.Priority) }); err != nil {
 			return ran, nil
 		}
 		d.set(s, working, time.Time{}, nil)
-		var waits *local.Waiting
-		o.Fresh = fresh && !ran
-		o.Held, o.Watches, o.Hurry, o.Drain = held, d.watches, d.o.Hurry, d.o.Drain
-		o.Park = func(w local.Waiting) bool { waits = &w; return true }
-		o.Admit = func(ctx context.Context, a agent.Account) (func(), error) {
-			open, done := d.untilDrain(ctx)
-			defer done()
-			leave, err := d.slots.Role(open, e.Name(), e.Priority, a.Provider+"/"+a.ID)
-			if err != nil && ctx.Err() == nil {
-				return nil, nil // the daemon is drained: the next one starts the role
-			}
-			return leave, err
-		}
 		log.Info("the loop works")
-		state, err := local.Run(ctx, o)
-		d.slots.Rest(e.Name())
-		if err != nil {
-			return ran, err
+		r := d.work(ctx, e, held, was)
+		release()
+		release = r.release
+		if r.err != nil {
+			return ran, r.err
 		}
 		ran, e = true, d.entryOf(s)
 		switch {
-		case waits == nil && state.Status.Ended():
-			log.Info("the loop has ended", zap.String("status", string(state.Status)))
+		case r.waits == nil && r.state.Status.Ended():
+			log.Info("the loop has ended", zap.String("status", string(r.state.Status)))
 			return ran, d.settle(s, registry.Ended)
-		case waits == nil && state.Status == loop.Paused && state.Reason == loop.ReasonPaused:
+		case r.waits == nil && pausedByOperator(r.state.Status, r.state.Reason):
 			log.Info("the loop is paused")
 			return ran, d.settle(s, registry.Paused)
-		case waits == nil:
+		case r.waits == nil:
 			return ran, nil // the daemon, or an operator, ends it
 		}
-		d.set(s, waiting, waits.Until, nil)
-		log.Info("the loop waits", zap.Time("until", waits.Until), zap.String("question", waits.Question))
-		if !d.await(ctx, o, *waits, stirred) {
+		d.set(s, waiting, r.waits.Until, nil)
+		log.Info("the loop waits", zap.Time("until", r.waits.Until), zap.String("question", r.waits.Question))
+		if !d.await(ctx, bare, r.waits) {
 			return ran, nil
 		}
-		// The configuration may be another one by now.
-		next, releaseNext, err := d.o.Prepare(e)
-		if err != nil {
-			return ran, err
-		}
-		release()
-		next.Woken = true
-		o, release = next, releaseNext
+		was = standing{woken: true}
 	}
 }
 
-// standing reports whether the loop has ended since it was wanted running, because a daemon may have been killed between
-// the end and the registry, and whether it is to begin from the start.
-func (d *daemon) standing(e registry.Entry) (ended, fresh bool, err error) {
-	p, err := layout.NewPaths(e.Repo, e.Loop, filepath.Dir(d.o.State))
-	if err != nil {
-		return false, false, err
-	}
-	view, err := local.ReadView(p)
-	if errors.Is(err, os.ErrNotExist) {
-		return false, false, nil
-	}
-	fresh = e.FreshOf != "" && view.RunID == e.FreshOf
-	return err == nil && view.Status.Ended() && !fresh && (e.FreshOf != "" || view.Seq > e.After), fresh, err
-}
-
-// settle notes in the registry what became of a loop, unless an operator has wanted something else meanwhile.
-func (d *daemon) settle(s *supervised, now registry.Wanted) error {
-
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	e, err := d.store.Get(s.entry.Repo, s.entry.Loop)
-	if errors.Is(err, os.ErrNotExist) || err == nil && !e.Since.Equal(s.entry.Since) {
-		return nil
-	}
-	if err == nil {
-		e.Wanted = now
-		err = d.store.Put(e)
-	}
-	if err == nil {
-		s.entry = e
-	}
-	return err
+// admitted calls ask with a context that ends with ctx, and also when nothing may begin any more.
+func (d *daemon) admitted(ctx context.Context, ask func(context.Context) error) error {
+	ctx, leave := context.WithCancel(ctx)
+	defer leave()
+	defer context.AfterFunc(d.begins, leave)()
+	return ask(ctx)
 }
 
 // names returns the supervised loops in order. The caller holds d.mu.

@@ -7,35 +7,22 @@ import (
 	"github.com/superloop/superloop/loop/local"
 )
 
-// places returns a channel that receives a value when something happens in the files by which a loop is stirred.
-func (d *daemon) places(ctx context.Context, o local.Options) <-chan struct{} {
-	any := make(chan struct{}, 1)
-	for _, dir := range (local.Waiting{}).Places(o) {
-		look := d.watches.Dir(ctx, dir, func(string) bool { return true })
-		go func() {
-			for {
-				select {
-				case <-ctx.Done():
-					return
-				case <-look:
-				}
-				select {
-				case any <- struct{}{}:
-				default:
-				}
-			}
-		}()
+// await waits until the loop has something to do. It returns false if it is no longer wanted. A loop that waits costs
+// one goroutine and its watches.
+func (d *daemon) await(ctx context.Context, o local.Options, w *local.Waiting) bool {
+	life, leave := context.WithCancel(ctx)
+	defer leave()
+	var look [local.MaxPlaces]<-chan struct{} // the channels that are left nil never fire
+	for i, dir := range w.Places(o) {
+		look[i] = d.watches.Dir(life, dir, func(string) bool { return true })
 	}
-	return any
-}
-
-// await waits until the loop has something to do. It returns false if it is no longer wanted.
-func (d *daemon) await(ctx context.Context, o local.Options, w local.Waiting, stirred <-chan struct{}) bool {
 	timer := time.NewTimer(time.Until(w.Until))
 	defer timer.Stop()
 	for !w.Stirs(o) {
 		select {
-		case <-stirred:
+		case <-look[0]:
+		case <-look[1]:
+		case <-look[2]:
 		case <-timer.C:
 		case <-d.o.Drain:
 			return false
@@ -44,28 +31,4 @@ func (d *daemon) await(ctx context.Context, o local.Options, w local.Waiting, st
 		}
 	}
 	return true
-}
-
-// untilDrain returns a context that ends with ctx, or when the daemon begins no more work. The caller calls done.
-func (d *daemon) untilDrain(ctx context.Context) (open context.Context, done func()) {
-	open, end := context.WithCancel(ctx)
-	stopped := make(chan struct{})
-	go func() {
-		select {
-		case <-d.o.Drain:
-			end()
-		case <-stopped:
-		case <-open.Done():
-		}
-	}()
-	return open, func() { close(stopped); end() }
-}
-
-func closed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
 }

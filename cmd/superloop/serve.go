@@ -112,7 +112,7 @@ func watchdog(ctx context.Context) {
 // daemonLog is the log of the daemon: what it does with which loop, as JSON lines on stderr.
 func (a *app) daemonLog(verbose bool) *zap.Logger {
 	enc := zap.NewProductionEncoderConfig()
-	enc.EncodeTime = zapcore.RFC3339TimeEncoder
+	enc.EncodeTime = zapcore.RFC3339NanoTimeEncoder
 	level := zapcore.InfoLevel
 	if verbose {
 		level = zapcore.DebugLevel

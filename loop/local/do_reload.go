@@ -44,7 +44,7 @@ func (d *driver) protect(ctx context.Context) {
 
 // startConfig compares the configuration with the pin, puts the trusted part in force, and begins to watch the file.
 // The caller records the outcome when the loop has begun.
-func (d *driver) startConfig(ctx context.Context) (watch.Outcome, error) {
+func (d *driver) startConfig() (watch.Outcome, error) {
 	look := d.o.LookPath
 	if look == nil {
 		look = func(string) (string, error) { return "", nil }
@@ -58,7 +58,7 @@ func (d *driver) startConfig(ctx context.Context) (watch.Outcome, error) {
 	d.reload = r
 	d.next.Store(out.Config)
 	d.adopt()
-	d.newConfig = watch.Watch(ctx, d.o.Config.Path)
+	d.newConfig = watch.Watch(d.life, d.o.Config.Path)
 	return out, nil
 }
 

@@ -1,6 +1,8 @@
 package local
 
 import (
+	"bytes"
+	"runtime"
 	"testing"
 	"time"
 
@@ -123,5 +125,15 @@ func TestADrainedLoopLeavesBetweenTwoEffects(t *testing.T) {
 	w.ends(w.run(t.Context()), loop.Completed, loop.ReasonPromiseKept)
 	if f := w.all("role_start"); len(f) != 2 {
 		t.Errorf("roles started %d times", len(f))
+	}
+}
+
+// A run leaves nothing behind in a process that goes on, such as a daemon: a watch of the system is one of 128.
+func TestARunLeavesNoWatch(t *testing.T) { // alone, because it looks at all goroutines
+	w := newWorld(t, agentDone, "")
+	w.ends(w.run(t.Context()), loop.Completed, loop.ReasonPromiseKept)
+	all := make([]byte, 1<<20)
+	for bytes.Contains(all[:runtime.Stack(all, true)], []byte("config/watch.(*watcher)")) {
+		<-time.After(time.Millisecond)
 	}
 }

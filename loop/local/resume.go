@@ -176,7 +176,7 @@ func (d *driver) takeUp(ctx context.Context) (err error) {
 	}
 	d.cleanup = append(d.cleanup, func() { d.surroundings.Close() })
 	d.protect(ctx)
-	news, err := d.startConfig(ctx)
+	news, err := d.startConfig()
 	if err != nil {
 		return err
 	}

@@ -88,7 +88,8 @@ func (d *driver) perform(shutdown context.Context, p effects.Performer, e loop.E
 	fact, err := p.Perform(effects.WithHurry(kill, hurry), e, s)
 	close(done)
 	<-watched
-	if kill.Err() != nil && errors.Is(err, context.Canceled) {
+	// The second case is a role that no place was given to.
+	if (kill.Err() != nil || drained(d.o.Drain)) && errors.Is(err, context.Canceled) {
 		return nil, nil // the next supervisor performs the effect
 	}
 	return fact, err
@@ -284,6 +285,32 @@ func Cancel(ctx context.Context, o Options) error {
 	}
 	if err := d.settle(); err != nil {
 		return err
+	}
+	return d.flushViews()
+}
+
+// Conclude does what Run does after the last event of a loop that has ended or is paused, for a supervisor that was killed
+// there: the final reports, the message to people, state.json. It may be done twice.
+func Conclude(ctx context.Context, o Options) error {
+	d, err := open(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	if err := d.fold(); err != nil {
+		return err
+	}
+	if err := d.enterWorktree(ctx); err != nil {
+		return err
+	}
+	d.equip() // the work tree is known now
+	d.cleanup = append(d.cleanup, d.outbox.Close)
+	d.outbox.Configure()
+	d.putViews()
+	if d.state.Status.Ended() {
+		if err := d.end(); err != nil {
+			return err
+		}
 	}
 	return d.flushViews()
 }
