@@ -45,4 +45,3 @@ func (d *daemon) await(ctx context.Context, o local.Options, w local.Waiting, st
 	}
 	return true
 }
-
