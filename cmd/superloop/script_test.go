@@ -16,7 +16,10 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/internal/testkit"
+	"github.com/superloop/superloop/loop/layout"
+	"github.com/superloop/superloop/server"
 )
 
 // patience bounds every wait of a script: far more than anything takes, so that
@@ -130,8 +133,20 @@ func setupScript(env *testscript.Env) error {
 		}
 	}
 	env.Values[running{}] = map[string]*process{}
+	env.Defer(func() { endDaemon(filepath.Join(env.WorkDir, "state")) })
 	return errors.Join(os.MkdirAll(home, 0o755), os.MkdirAll(filepath.Join(env.WorkDir, "repo"), 0o755),
 		os.WriteFile(filepath.Join(env.WorkDir, "good.json"), []byte(goodAgent), 0o644))
+}
+
+// endDaemon ends the daemon that a script has left, which otherwise would outlive the test.
+func endDaemon(stateHome string) {
+	state, err := layout.StateRoot(stateHome)
+	if err != nil {
+		return
+	}
+	if by, alive := server.Daemon(state); alive {
+		_ = proc.Signal(by.Identity, syscall.SIGKILL) // its agents end with it
+	}
 }
 
 // gitInit makes the current folder a repository with one commit of all that is

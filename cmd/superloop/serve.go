@@ -246,30 +246,21 @@ func (a *app) endDaemon(c *cli.Context, state string) error {
 
 // awaitDaemon waits until a daemon is there, or gone. A daemon that is there has to satisfy right, if it is not nil.
 func (a *app) awaitDaemon(ctx context.Context, state string, there bool, patience time.Duration, right func(local.Holder) (bool, error)) error {
-	ctx, stop := context.WithTimeout(ctx, patience)
+	life, stop := context.WithTimeout(ctx, patience)
 	defer stop()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		by, alive := server.Daemon(state)
-		ok := alive == there
-		if right != nil {
-			var err error
-			if ok, err = right(by); err != nil {
-				return err
-			}
-			ok = ok && alive == there
+	var by local.Holder
+	err := every(life, func() (ok bool, err error) {
+		var alive bool
+		if by, alive = server.Daemon(state); alive != there || right == nil {
+			return alive == there, nil
 		}
-		if ok {
-			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return failf(exitFailed, "tail "+logFile(state), "the daemon (%s) did not do so within %s", by, patience)
-			}
-			return interrupted(ctx)
-		}
+		return right(by)
+	})
+	switch {
+	case err == nil || life.Err() == nil:
+		return err
+	case ctx.Err() != nil:
+		return interrupted(ctx)
 	}
+	return failf(exitFailed, "tail "+logFile(state), "the daemon (%s) did not do so within %s", by, patience)
 }

@@ -1,10 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -43,144 +48,271 @@ func (a *app) resume(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := viewOf(p); err != nil {
-		return err
+	if _, err := local.ReadView(p.Paths); errors.Is(err, fs.ErrNotExist) {
+		return failf(exitNothing, "superloop start --loop "+p.id, "loop %s has not run yet", p.id)
 	}
 	return a.startLoops(c, p.Repo, []place{p}, false)
 }
 
+// startLoops makes the registry want these loops. If there are several, it leaves out those that are completed or run
+// already.
 func (a *app) startLoops(c *cli.Context, repo string, loops []place, fresh bool) error {
 	store, err := a.registry()
 	if err != nil {
 		return err
 	}
-	by, served := server.Daemon(store.State)
+	_, served := server.Daemon(store.State)
 	var started []registry.Entry
+	said := ""
 	for _, p := range loops {
-		cfg, err := a.config(repo, p.id)
+		e, err := a.wanted(c, store, repo, p, fresh)
+		if len(loops) > 1 && err != nil && slices.Contains([]int{exitNothing, exitHeld}, classify(err).code) {
+			said += p.id + ": left out, " + strings.TrimPrefix(err.Error(), "loop "+p.id+" ") + "\n"
+			continue
+		}
+		if err == nil {
+			err = store.Put(e)
+		}
 		if err != nil {
 			return err
 		}
-		if l, ok := cfg.Loop(p.id); ok {
-			if err := a.runnable(cfg, repo, []config.Loop{l}, false); err != nil {
-				return err
-			}
-		}
-		e := registry.Entry{Repo: p.Repo, Loop: p.id, Wanted: registry.Running, By: a.who(c), Since: time.Now().UTC(), Priority: c.Int("priority"), Labels: c.StringSlice("label")}
-		view, err := local.ReadView(p.Paths)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-		case err != nil:
-			return failf(exitFailed, "superloop events --verify --loop "+p.id, "reading %s: %w", p.File("state.json"), err)
-		case view.Status == loop.Completed && !fresh && len(loops) > 1:
-			continue
-		case view.Status == loop.Completed && !fresh:
-			return failf(exitNothing, "superloop start --fresh --loop "+p.id, "loop %s is completed", p.id)
-		case fresh:
-			e.FreshOf = view.RunID
-		default:
-			e.After = view.Seq
-		}
-		if h, alive := a.supervisor(p.Paths); alive {
-			if h.PID != by.PID {
-				return &local.HeldError{LoopID: p.id, Holder: *h}
-			}
-			if old, err := store.Get(p.Repo, p.id); err == nil && old.Wanted == registry.Running {
-				return failf(exitNothing, "superloop attach --loop "+p.id, "the daemon runs loop %s already (superloop pause and cancel steer it)", p.id)
-			}
-		}
-		if err := store.Put(e); err != nil {
-			return err
-		}
 		started = append(started, e)
+		if served {
+			said += e.Loop + ": the daemon runs it\n"
+		} else {
+			said += e.Loop + ": waits for a daemon\n"
+		}
 	}
 	if len(started) == 0 {
-		return failf(exitNothing, "superloop start --fresh", "all loops are completed")
-	}
-	said := ""
-	for _, e := range started {
-		said += fmt.Sprintf("%s: the daemon runs it\n", e.Loop)
+		return failf(exitNothing, "superloop list", "no loop is left to start\n%s", strings.TrimSuffix(said, "\n"))
 	}
 	next := "superloop attach --loop " + started[0].Loop + "   (Ctrl-C leaves, and the loop goes on)"
 	if !served {
-		said = fmt.Sprintf("%d loops wait for a daemon\n", len(started))
-		next = "superloop serve --detach"
+		next = "superloop serve --detach   (or superloop serve --install, which survives a reboot)"
 	}
 	return a.told(c, map[string]any{"loops": started, "daemon": served}, "%snext: %s\n", said, a.here(next))
 }
 
-// stop ends what the daemon runs of a loop, and keeps it from going on.
-func (a *app) stop(c *cli.Context) error {
-	p, err := a.theLoop(c)
+// wanted returns the entry with which the daemon begins to run a loop, or goes on with it.
+func (a *app) wanted(c *cli.Context, store registry.Store, repo string, p place, fresh bool) (e registry.Entry, err error) {
+	cfg, err := a.config(repo, p.id)
 	if err != nil {
-		return err
+		return e, err
 	}
+	if l, ok := cfg.Loop(p.id); ok {
+		if err := a.runnable(cfg, repo, []config.Loop{l}, false); err != nil {
+			return e, err
+		}
+	}
+	e = registry.Entry{Repo: p.Repo, Loop: p.id, Wanted: registry.Running, By: a.who(c), Since: time.Now().UTC(), Priority: c.Int("priority"), Labels: c.StringSlice("label")}
+	old, err := store.Get(p.Repo, p.id) // one that is damaged is written anew
+	if err == nil && !c.IsSet("priority") {
+		e.Priority = old.Priority
+	}
+	if err == nil && !c.IsSet("label") {
+		e.Labels = old.Labels
+	}
+	if h, alive := a.supervisor(p.Paths); alive {
+		if by, served := server.Daemon(store.State); !served || h.PID != by.PID {
+			return e, &local.HeldError{LoopID: p.id, Holder: *h}
+		}
+		if err == nil && old.Wanted == registry.Running {
+			return e, failf(exitNothing, "superloop attach --loop "+p.id, "loop %s is run by the daemon already", p.id)
+		}
+	}
+	view, err := local.ReadView(p.Paths)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return e, failf(exitFailed, "superloop events --verify --loop "+p.id, "reading %s: %w", p.File("state.json"), err)
+	case fresh:
+		e.FreshOf = view.RunID
+	case view.Status == loop.Completed:
+		return e, failf(exitNothing, "superloop start --fresh --loop "+p.id, "loop %s is completed", p.id)
+	default:
+		e.After = view.Seq
+	}
+	return e, nil
+}
+
+// stop ends what the daemon runs of a loop, and keeps it from going on. With --forget the registry loses the loop.
+func (a *app) stop(c *cli.Context) error {
 	store, err := a.registry()
 	if err != nil {
 		return err
 	}
-	e, err := store.Get(p.Repo, p.id)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && e.Wanted != registry.Running {
-		return failf(exitNothing, "superloop status --loop "+p.id, "the daemon does not run loop %s", p.id)
+	e, err := a.registered(c, store)
+	if err != nil {
+		return err
+	}
+	p, gone := a.paths(e.Repo, e.Loop)
+	where := " --loop " + e.Loop
+	forget := c.Bool("forget")
+	if !forget && e.Wanted != registry.Running {
+		return failf(exitNothing, "superloop status"+where, "the daemon does not run loop %s", e.Loop)
+	}
+	if forget {
+		err = store.Drop(e)
+	} else {
+		e.Wanted, e.By, e.Since = registry.Stopped, a.who(c), time.Now().UTC()
+		err = store.Put(e)
 	}
 	if err != nil {
 		return err
 	}
-	e.Wanted, e.By, e.Since = registry.Stopped, a.who(c), time.Now().UTC()
-	if err := store.Put(e); err != nil {
-		return err
-	}
 	ctx, leave := context.WithTimeout(c.Context, cancelPatience)
 	defer leave()
+	by, served := server.Daemon(store.State)
+	if err := every(ctx, func() (bool, error) {
+		h, alive := a.supervisor(p)
+		return gone != nil || !served || !alive || h.PID != by.PID, nil
+	}); err != nil {
+		return failf(exitFailed, "superloop status"+where, "the daemon did not let go of loop %s within %s; the wish is kept", e.Loop, cancelPatience)
+	}
+	if forget {
+		return a.told(c, e, "%s: forgotten by the daemon; its files are kept\n", e.Loop)
+	}
+	next := "superloop resume" + where
+	if gone != nil {
+		next = "superloop stop --forget" + where + "   (the repository is gone)"
+	}
+	return a.told(c, e, "%s: stopped, the state is kept\nnext: %s\n", e.Loop, a.here(next))
+}
+
+// registered returns the entry of the loop that a verb is about. The repository may have vanished.
+func (a *app) registered(c *cli.Context, store registry.Store) (registry.Entry, error) {
+	dir, err := filepath.Abs(c.String("repo"))
+	if err != nil {
+		return registry.Entry{}, err
+	}
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		all, _ := store.All()
+		for _, e := range all {
+			if e.Repo == dir && (e.Loop == c.String("loop") || !c.IsSet("loop")) {
+				return e, nil
+			}
+		}
+	}
+	p, err := a.theLoop(c)
+	if err != nil {
+		return registry.Entry{}, err
+	}
+	e, err := store.Get(p.Repo, p.id)
+	if errors.Is(err, fs.ErrNotExist) {
+		return e, failf(exitNothing, "superloop status --loop "+p.id, "the daemon does not run loop %s", p.id)
+	}
+	if err != nil {
+		return e, failf(exitFailed, "superloop start --loop "+p.id, "%w", err)
+	}
+	return e, nil
+}
+
+// every asks again and again until the answer is yes, an error, or ctx ends.
+func every(ctx context.Context, ok func() (bool, error)) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if _, alive := a.supervisor(p.Paths); !alive {
-			break
+		if yes, err := ok(); yes || err != nil {
+			return err
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return failf(exitFailed, "superloop status --loop "+p.id, "the daemon did not let go of loop %s within %s; the wish is kept", p.id, cancelPatience)
+			return ctx.Err()
 		}
 	}
-	return a.told(c, e, "%s: stopped, the state is kept\nnext: %s\n", p.id, a.here("superloop resume --loop "+p.id))
 }
 
-// attach shows what a loop does that another process supervises, as run shows it.
+// errLeft says that nothing runs a loop any more, and that nothing is about to.
+var errLeft = errors.New("nothing runs the loop")
+
+// runs reports whether a supervisor runs the loop, and has begun the run that the registry wants. Without one the error
+// is errLeft, unless the daemon is about to run it.
+func (a *app) runs(p place) (bool, error) {
+	store, err := a.registry()
+	if err != nil {
+		return false, err
+	}
+	e, err := store.Get(p.Repo, p.id)
+	_, served := server.Daemon(store.State)
+	wanted := err == nil && served && e.Wanted == registry.Running
+	if _, alive := a.supervisor(p.Paths); alive {
+		v, err := local.ReadView(p.Paths)
+		return !wanted || e.FreshOf == "" || err == nil && v.RunID != e.FreshOf, nil
+	}
+	if !wanted {
+		return false, errLeft
+	}
+	view, err := server.ReadView(store.State)
+	if now, ok := view.Phase(p.Repo, p.id); err == nil && ok && now.Why != "" && view.At.After(e.Since) {
+		return false, failf(exitFailed, "superloop stop --loop "+p.id+"   (the daemon tries again otherwise)", "the daemon cannot run loop %s: %s", p.id, now.Why)
+	}
+	return false, nil
+}
+
+// attachBefore is how many events attach shows that were there before it.
+const attachBefore = 10
+
+// attach shows what a loop does that another process supervises, as run shows it, until nothing runs it any more.
 func (a *app) attach(c *cli.Context) error {
 	p, err := a.theLoop(c)
 	if err != nil {
 		return err
 	}
-	if _, alive := a.supervisor(p.Paths); !alive {
-		return failf(exitNothing, "superloop start --loop "+p.id, "nothing runs loop %s", p.id)
+	left := func(err error) error {
+		if sig, ok := errors.AsType[errSignal](context.Cause(c.Context)); ok {
+			return failf(sig.code(), "superloop attach --loop "+p.id, "left by %s, and loop %s goes on", sig, p.id)
+		}
+		return err
+	}
+	err = every(c.Context, func() (bool, error) { return a.runs(p) })
+	if errors.Is(err, errLeft) {
+		hint := "superloop start --loop " + p.id
+		if v, err := local.ReadView(p.Paths); err == nil && v.Status == loop.Completed {
+			hint = "superloop status --loop " + p.id
+		}
+		return failf(exitNothing, hint, "nothing runs loop %s", p.id)
+	}
+	if err != nil {
+		return left(err)
 	}
 	progress, err := a.progress(c)
 	if err != nil {
 		return err
 	}
 	defer progress.Close()
-	fold := loop.NewReplay()
+	fold, seen := loop.NewReplay(), int64(0)
 	now, err := local.ReadView(p.Paths)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	err = journal.Follow(c.Context, p.Events(), 0, func(ev journal.Event) error {
-		if err := fold.Add(local.LineOf(ev)); err != nil {
-			return err
-		}
-		if ev.Seq > now.Seq {
+	show := func(ev journal.Event) error {
+		seen = ev.Seq
+		err := fold.Add(local.LineOf(ev))
+		if err == nil && ev.Seq > now.Seq-attachBefore {
 			progress.Event(ev, fold.State)
 		}
-		if ev.Seq >= now.Seq && (fold.State.Status.Ended() || fold.State.Status == loop.Paused) {
-			return journal.ErrStop
-		}
-		return nil
-	})
+		return err
+	}
+	life, leave := context.WithCancelCause(c.Context)
+	defer leave(nil)
+	go func() {
+		leave(every(life, func() (bool, error) {
+			_, err := a.runs(p)
+			return false, err
+		}))
+	}()
+	if err = journal.Follow(life, p.Events(), 0, show); errors.Is(context.Cause(life), errLeft) && errors.Is(err, context.Canceled) {
+		err = journal.Read(p.Events(), seen+1, show) // what it wrote in its last moment
+	}
 	progress.Close()
-	if err != nil {
-		return orInterrupted(c.Context, err)
+	switch cause := context.Cause(life); {
+	case err != nil && cause != nil && errors.Is(err, context.Canceled):
+		return left(cause)
+	case err != nil:
+		return err
+	case fold.State.Status == loop.Running:
+		return failf(exitFailed, "superloop run --loop "+p.id, "the supervisor of loop %s is gone; nothing is lost, the next run goes on", p.id)
 	}
 	return a.verdict(c, fold.State, p.Repo)
 }
@@ -246,10 +378,14 @@ func (a *app) fleet() (rows []fleetRow, view server.View, err error) {
 		if now, ok := view.Phase(e.Repo, e.Loop); ok {
 			r.Phase, r.Ahead, r.Why, r.Since, r.Until = now.Phase, now.Ahead, now.Why, now.Since, now.Until
 		}
-		if p, err := a.paths(e.Repo, e.Loop); err != nil {
+		p, gone := a.paths(e.Repo, e.Loop)
+		if gone != nil {
 			r.Why = "the repository is gone"
 		} else if v, err := local.ReadView(p); err == nil {
 			r.Status, r.Iteration, r.UpdatedAt = v.Status, v.Iteration, v.UpdatedAt
+		}
+		if _, alive := a.supervisor(p); r.Phase != "failing" && gone == nil && !alive { // what the daemon has told is a moment old
+			r.Phase, r.Ahead, r.Why, r.Since, r.Until = "", 0, "", time.Time{}, time.Time{}
 		}
 		rows = append(rows, r)
 	}
@@ -262,26 +398,42 @@ func (a *app) listAll(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	store, err := a.registry()
+	if err != nil {
+		return err
+	}
+	_, served := server.Daemon(store.State)
 	if c.Bool("json") {
-		return render.JSON(a.stdout, map[string]any{"loops": rows})
+		return render.JSON(a.stdout, map[string]any{"loops": rows, "daemon": served})
 	}
 	if len(rows) == 0 {
 		_, err := fmt.Fprintln(a.stdout, "the daemon knows no loop\nnext: superloop start --loop ID   (in a repository)")
 		return err
 	}
-	return table(a.stdout, "LOOP\tREPOSITORY\tSTATUS\tITERATION\tWANTED\tDAEMON\tWHY", rows, func(r fleetRow) string {
+	if err := table(a.stdout, "LOOP\tREPOSITORY\tSTATUS\tITERATION\tWANTED\tDAEMON\tWHY", rows, func(r fleetRow) string {
 		iteration := "-"
 		if r.Iteration > 0 {
 			iteration = fmt.Sprint(r.Iteration)
 		}
-		phase := r.Phase
-		if phase == "" {
-			phase = "-"
-		}
-		why := r.Why
-		if why == "" && !r.Until.IsZero() {
-			why = "until " + r.Until.Local().Format(time.DateTime)
-		}
-		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s", r.Loop, r.Repo, r.Status, iteration, r.Wanted, phase, why)
-	})
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s", r.Loop, r.Repo, r.Status, iteration, r.Wanted, cmp.Or(r.Phase, "-"), r.why())
+	}); err != nil {
+		return err
+	}
+	if !served && slices.ContainsFunc(rows, func(r fleetRow) bool { return r.Wanted == registry.Running }) {
+		_, err = fmt.Fprintln(a.stdout, "no daemon runs\nnext: superloop serve --detach")
+	}
+	return err
+}
+
+// why says in words what a loop waits for.
+func (r fleetRow) why() string {
+	switch {
+	case r.Why != "":
+		return r.Why
+	case r.Status == loop.AwaitingHuman || r.Status == loop.AwaitingApproval:
+		return "an operator (superloop inbox)"
+	case !r.Until.IsZero():
+		return "until " + r.Until.Local().Format(time.DateTime)
+	}
+	return ""
 }

@@ -22,6 +22,8 @@ import (
 	"github.com/superloop/superloop/loop/control"
 	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/loop/local"
+	"github.com/superloop/superloop/server"
+	"github.com/superloop/superloop/server/registry"
 )
 
 // standing is the state of one loop, as status --json prints it.
@@ -141,7 +143,19 @@ func (a *app) next(p place, v loop.View, q *openQuestion, supervised bool) strin
 	if _, err := os.Lstat(p.OwnTree()); err == nil {
 		branch = p.OwnBranch()
 	}
-	return a.here(m.Command(v, loop.Typing{Repo: a.repoFlag, Branch: branch, Config: relTo(p.Repo, a.configPath(p.Repo, p.id)), By: by}))
+	line := m.Command(v, loop.Typing{Repo: a.repoFlag, Branch: branch, Config: relTo(p.Repo, a.configPath(p.Repo, p.id)), By: by})
+	if m == loop.MoveRun && a.kept(p) {
+		command, more, _ := strings.Cut(strings.TrimSuffix(line, ")"), "   (")
+		line = command + "   (" + strings.TrimPrefix(more+"; superloop resume --loop "+p.id+" lets the daemon do it)", "; ")
+	}
+	return a.here(line)
+}
+
+// kept reports whether a daemon runs that has been told to pause or stop the loop.
+func (a *app) kept(p place) bool {
+	_, served := server.Daemon(p.State)
+	e, err := registry.Store{Disk: a.disk, State: p.State}.Get(p.Repo, p.id)
+	return served && err == nil && (e.Wanted == registry.Paused || e.Wanted == registry.Stopped)
 }
 
 // summary returns what an operator reads about a loop.

@@ -18,6 +18,7 @@ import (
 	"github.com/superloop/superloop/loop/control"
 	"github.com/superloop/superloop/loop/journal"
 	"github.com/superloop/superloop/loop/local"
+	"github.com/superloop/superloop/server"
 )
 
 // cancelPatience bounds how long cancel waits until a supervisor has ended the running role, which gets some seconds.
@@ -132,7 +133,8 @@ func (a *app) pause(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, alive := a.supervisor(p.Paths); !alive {
+	by, alive := a.supervisor(p.Paths)
+	if !alive {
 		return failf(exitNothing, "superloop status --loop "+p.id, "no supervisor runs loop %s, it is %s", p.id, view.Status)
 	}
 	in, err := a.wish(c, p, control.IntentPause, c.String("note"), view)
@@ -143,7 +145,11 @@ func (a *app) pause(c *cli.Context) error {
 	if view.Role != "" {
 		running = "the " + view.Role
 	}
-	return a.told(c, in, "%s: pauses when %s has ended\nnext: %s\n", p.id, running, a.here("superloop run --loop "+p.id+"   (goes on; superloop cancel --loop "+p.id+" ends it at once)"))
+	verb := "run"
+	if served, ok := server.Daemon(p.State); ok && served.PID == by.PID {
+		verb = "resume"
+	}
+	return a.told(c, in, "%[1]s: pauses when %[2]s has ended\nnext: %[3]s\n", p.id, running, a.here("superloop "+verb+" --loop "+p.id+"   (goes on; superloop cancel --loop "+p.id+" ends it at once)"))
 }
 
 // maxNote bounds a note, in bytes.

@@ -150,7 +150,7 @@ func read(file string) (e Entry, err error) {
 		err = fmt.Errorf("it names no loop, or wants %q", e.Wanted)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		err = &door.StateError{What: "that the daemon runs a loop", Path: file, Err: err, Without: "the loop has to be started again (superloop start)"}
+		err = &door.StateError{What: "which loop the daemon is to run", Path: file, Err: err, Without: "the loop has to be started again (superloop start)"}
 	}
 	e.file = file
 	return e, err

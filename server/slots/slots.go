@@ -13,9 +13,9 @@ import (
 
 // Limits are the numbers of places. 0 stands for no bound.
 type Limits struct {
-	Loops      int // loops that work at the same time; one that waits for an operator or a limit does not count
-	Roles      int // roles that run at the same time
-	PerAccount int // roles that use the same account at the same time
+	Loops      int `json:"loops"`       // loops that work at the same time; one that waits for an operator or a limit does not count
+	Roles      int `json:"roles"`       // roles that run at the same time
+	PerAccount int `json:"per_account"` // roles that use the same account at the same time
 }
 
 // Request is what a loop asks for.
