@@ -70,6 +70,7 @@ func (f *fleet) repo(name string, loops ...string) string {
 	dir := filepath.Join(f.top, name)
 	f.write(name+"/spec.md", "build it\n")
 	f.write("agent.sh", fmt.Sprintf(`cat > /dev/null
+echo "$SUPERLOOP_LOOP" >> %[1]s/began
 while [ -e %[1]s/held-$SUPERLOOP_LOOP ]; do sleep 0.02; done
 echo "$SUPERLOOP_LOOP" >> %[1]s/done
 echo $$ >> work.txt
@@ -194,6 +195,15 @@ func (f *fleet) does(repo, loop string, p phase) (v LoopView) {
 	return v
 }
 
+// begins waits until the agent of a loop has begun for the n-th time.
+func (f *fleet) begins(id string, n int) {
+	f.t.Helper()
+	f.until(id+" begins", func() bool {
+		data, _ := os.ReadFile(filepath.Join(f.top, "began")) // nothing yet
+		return strings.Count("\n"+string(data), "\n"+id+"\n") >= n
+	})
+}
+
 // leaves waits until nobody supervises the loop, which has the status then.
 func (f *fleet) leaves(repo, loop string, s loop.Status) {
 	f.t.Helper()
@@ -301,13 +311,13 @@ func TestAStoppedLoopGoesOnWhenItIsStarted(t *testing.T) {
 	f.hold("l")
 	f.want("r", "l", registry.Running, 0)
 	f.serve()
-	f.until("the role runs", func() bool { return f.view("r", "l").Role != "" })
+	f.begins("l", 1)
 	f.want("r", "l", registry.Stopped, 0)
 	f.leaves("r", "l", loop.Paused)
 	f.stop()
 	f.serve()
 	f.want("r", "l", registry.Running, 0)
-	f.until("the role runs again", func() bool { return f.events("r", "l", "role_start") == 2 })
+	f.begins("l", 2)
 	// Started in the moment in which it is stopped: the last word counts.
 	f.want("r", "l", registry.Stopped, 0)
 	f.want("r", "l", registry.Running, 0)
@@ -323,7 +333,7 @@ func TestAPausedLoopStaysPaused(t *testing.T) {
 	f.hold("l")
 	f.want("r", "l", registry.Running, 0)
 	f.serve()
-	f.until("the role runs", func() bool { return f.view("r", "l").Role != "" })
+	f.begins("l", 1)
 	wish := control.Intent{ID: "p", Kind: control.IntentPause, By: "ann", RunID: f.view("r", "l").RunID, At: time.Now()}
 	if err := control.Submit(f.o.Disk, f.paths("r", "l"), wish); err != nil {
 		t.Fatal(err)
@@ -356,7 +366,7 @@ func TestTheNextDaemonConcludes(t *testing.T) {
 	f.hold("l")
 	f.want("r", "l", registry.Running, 0)
 	f.serve()
-	f.until("the role runs", func() bool { return f.view("r", "l").Role != "" })
+	f.begins("l", 1)
 	wanted, err := f.store().Get(filepath.Join(f.top, "r"), "l")
 	if err != nil {
 		t.Fatal(err)
@@ -495,7 +505,7 @@ func TestADrainedDaemonBeginsNothing(t *testing.T) {
 			f.hold("first")
 			f.want("r", "first", registry.Running, 0)
 			drain := f.serve()
-			f.until("the role runs", func() bool { return f.view("r", "first").Role != "" })
+			f.begins("first", 1)
 			f.want("r", "second", registry.Running, 0)
 			f.does("r", "second", queued)
 			left := make(chan struct{})
