@@ -172,7 +172,7 @@ func (f *fleet) wanted(repo, loop string) registry.Wanted {
 // until waits until ok.
 func (f *fleet) until(what string, ok func() bool) {
 	f.t.Helper()
-	late := time.NewTimer(20 * time.Second)
+	late := time.NewTimer(2 * time.Minute)
 	defer late.Stop()
 	for !ok() {
 		select {
@@ -200,7 +200,13 @@ func (f *fleet) begins(id string, n int) {
 	f.t.Helper()
 	f.until(id+" begins", func() bool {
 		data, _ := os.ReadFile(filepath.Join(f.top, "began")) // nothing yet
-		return strings.Count("\n"+string(data), "\n"+id+"\n") >= n
+		count := 0
+		for line := range strings.Lines(string(data)) {
+			if line == id+"\n" {
+				count++
+			}
+		}
+		return count >= n
 	})
 }
 

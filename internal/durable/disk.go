@@ -328,7 +328,7 @@ func (d Disk) MkdirAll(op, path string, perm fs.FileMode) error {
 	if err == nil && info.IsDir() {
 		return nil
 	}
-	if _, there := os.Lstat(path); there == nil {
+	if now, there := os.Lstat(path); there == nil && !now.IsDir() { // else another process has made it since
 		if !d.clears(path) {
 			return fail(op, "mkdir", path, cmp.Or[error](err, syscall.ENOTDIR))
 		}
