@@ -200,7 +200,13 @@ func (f *fleet) begins(id string, n int) {
 	f.t.Helper()
 	f.until(id+" begins", func() bool {
 		data, _ := os.ReadFile(filepath.Join(f.top, "began")) // nothing yet
-		return strings.Count("\n"+string(data), "\n"+id+"\n") >= n
+		count := 0
+		for _, begun := range strings.Fields(string(data)) {
+			if begun == id {
+				count++
+			}
+		}
+		return count >= n
 	})
 }
 
