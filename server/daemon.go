@@ -287,12 +287,16 @@ func (d *daemon) supervise(ctx context.Context, s *supervised) {
 func (d *daemon) hold(ctx context.Context, s *supervised, log *zap.Logger) (ran bool, err error) {
 	e := d.entryOf(s)
 	bare := local.Options{Repo: e.Repo, LoopID: e.Loop, StateHome: filepath.Dir(d.o.State), Disk: d.o.Disk}
-	held, err := local.Hold(bare)
-	if err != nil {
-		return false, err
+	var held *local.Held
+	var was standing
+	apart(func() {
+		if held, err = local.Hold(bare); err == nil {
+			was, err = d.standing(e)
+		}
+	})
+	if held != nil {
+		defer held.Release()
 	}
-	defer held.Release()
-	was, err := d.standing(e)
 	if err != nil {
 		return false, err
 	}

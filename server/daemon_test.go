@@ -201,8 +201,8 @@ func (f *fleet) begins(id string, n int) {
 	f.until(id+" begins", func() bool {
 		data, _ := os.ReadFile(filepath.Join(f.top, "began")) // nothing yet
 		count := 0
-		for line := range strings.Lines(string(data)) {
-			if line == id+"\n" {
+		for _, begun := range strings.Fields(string(data)) {
+			if begun == id {
 				count++
 			}
 		}

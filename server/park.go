@@ -18,7 +18,12 @@ func (d *daemon) await(ctx context.Context, o local.Options, w *local.Waiting) b
 	}
 	timer := time.NewTimer(time.Until(w.Until))
 	defer timer.Stop()
-	for !w.Stirs(o) {
+	for {
+		stirs := false
+		apart(func() { stirs = w.Stirs(o) })
+		if stirs {
+			return true
+		}
 		select {
 		case <-look[0]:
 		case <-look[1]:
@@ -30,5 +35,4 @@ func (d *daemon) await(ctx context.Context, o local.Options, w *local.Waiting) b
 			return false
 		}
 	}
-	return true
 }

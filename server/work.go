@@ -17,13 +17,21 @@ type result struct {
 	err     error
 }
 
-// work runs a loop that has a place, until it ends or waits, and gives the place back. A run has a goroutine of its own:
-// its stack is large, and the goroutine of a loop that waits would keep it. For the same reason the configuration is read
-// as late as here: of a thousand loops that wait for a place or for an answer none keeps one.
-func (d *daemon) work(ctx context.Context, e registry.Entry, held *local.Held, was standing) (r result) {
+// apart calls f in a goroutine of its own and waits for it. A loop that waits keeps its goroutine, and a goroutine keeps
+// the largest stack that it ever needed through several garbage collections.
+func apart(f func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		f()
+	}()
+	<-done
+}
+
+// work runs a loop that has a place, until it ends or waits, and gives the place back. It reads the configuration as late
+// as here: of a thousand loops that wait for a place or for an answer none keeps one.
+func (d *daemon) work(ctx context.Context, e registry.Entry, held *local.Held, was standing) (r result) {
+	apart(func() {
 		defer d.slots.Rest(e.Name())
 		o, release, err := d.o.Prepare(e)
 		if err != nil {
@@ -45,7 +53,6 @@ func (d *daemon) work(ctx context.Context, e registry.Entry, held *local.Held, w
 			return leave, err
 		}
 		r.state, r.err = local.Run(ctx, o)
-	}()
-	<-done
+	})
 	return r
 }
