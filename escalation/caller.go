@@ -61,6 +61,15 @@ func CheckCaller(procfs string, environ []string) (blind string, err error) {
 	if err != nil || bad != nil {
 		return "the processes above this one cannot be seen on this system; only its own environment was looked at", nil
 	}
+	return CheckProcess(procfs, pid)
+}
+
+// CheckProcess is CheckCaller for another process. It refuses a process that has ended: what asks in its name is unknown.
+// pid 0 stands for a process that the system does not tell.
+func CheckProcess(procfs string, pid int) (blind string, err error) {
+	if pid == 0 {
+		return "the system does not tell which process asks", nil
+	}
 	for range 3 { // if a process ends meanwhile, its child gets another parent
 		if blind, err = walk(procfs, pid); err == nil || !errors.Is(err, errGone) {
 			return blind, err
@@ -78,6 +87,8 @@ func walk(procfs string, pid int) (blind string, err error) {
 		seen[pid] = true
 		parent, dark, err := ancestor(procfs, pid)
 		switch {
+		case (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH)) && len(seen) == 1:
+			return "", fmt.Errorf("the process %d that asks is gone, so nobody can tell whose it was", pid)
 		case (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH)) && len(seen) > 1:
 			return "", errGone
 		case errors.As(err, new(*AgentError)):

@@ -22,6 +22,7 @@ import (
 	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/loop/local"
 	"github.com/superloop/superloop/server"
+	"github.com/superloop/superloop/server/api"
 	"github.com/superloop/superloop/server/registry"
 	"github.com/superloop/superloop/server/slots"
 )
@@ -75,6 +76,8 @@ func (a *app) serve(c *cli.Context) error {
 		}
 	}()
 	log := a.daemonLog(c.Bool("verbose"))
+	var running sync.WaitGroup
+	defer running.Wait()
 	desks := &desks{app: a, log: log, of: map[string]*sharedDesk{}}
 	err = server.Run(c.Context, server.Options{State: state, Disk: a.disk, Limits: limits, Prepare: func(e registry.Entry) (local.Options, func(), error) {
 		return a.prepare(c, e, desks)
@@ -82,6 +85,7 @@ func (a *app) serve(c *cli.Context) error {
 		log.Info("the daemon is ready", zap.Int("pid", os.Getpid()), zap.String("version", version()), zap.Any("limits", limits))
 		_, _ = daemon.SdNotify(false, daemon.SdNotifyReady) // an error means that nobody listens
 		go watchdog(c.Context)
+		running.Go(func() { a.serveAPI(c.Context, state, log) })
 	}})
 	_, _ = daemon.SdNotify(false, daemon.SdNotifyStopping)
 	if held, ok := errors.AsType[*server.HeldError](err); ok {
@@ -89,6 +93,32 @@ func (a *app) serve(c *cli.Context) error {
 	}
 	log.Info("the daemon has ended", zap.Error(err))
 	return err
+}
+
+// serveAPI answers programs until ctx ends. Without it the daemon goes on: each verb reads the files.
+func (a *app) serveAPI(ctx context.Context, state string, log *zap.Logger) {
+	file := api.SocketFile(state)
+	l, err := api.Listen(a.disk, file)
+	if err == nil {
+		log.Info("programs are answered", zap.String("socket", file))
+		err = api.Serve(ctx, l, api.New(api.Options{State: state, Disk: a.disk, Version: version(), Log: log, Start: func(_ context.Context, e registry.Entry) error {
+			cfg, err := a.config(e.Repo, e.Loop)
+			if err != nil {
+				return err
+			}
+			l, ok := cfg.Loop(e.Loop)
+			if !ok {
+				return fmt.Errorf("there is no loop %q in %s", e.Loop, cfg.Path)
+			}
+			if err := a.runnable(cfg, e.Repo, []config.Loop{l}, false); err != nil {
+				return err
+			}
+			return registry.Store{Disk: a.disk, State: state}.Put(e)
+		}}))
+	}
+	if err != nil {
+		log.Error("programs are not answered", zap.String("socket", file), zap.Error(err))
+	}
 }
 
 // watchdog tells systemd that the daemon lives, if systemd wants to know.

@@ -52,6 +52,9 @@ type Entry struct {
 // Name names the loop for people: unique on this machine.
 func (e Entry) Name() string { return e.Repo + "#" + e.Loop }
 
+// ID names the loop for programs: the name of its file. It is "" before Locate or a read.
+func (e Entry) ID() string { return strings.TrimSuffix(filepath.Base(e.file), ".json") }
+
 // maxEntry bounds a file, in bytes.
 const maxEntry = 64 << 10
 
@@ -103,6 +106,24 @@ func (s Store) Get(repo, loop string) (Entry, error) {
 		return Entry{}, err
 	}
 	return read(file)
+}
+
+// Locate gives an entry its ID, and its repository the path that the registry knows.
+func (s Store) Locate(e Entry) (Entry, error) {
+	p, err := layout.NewPaths(e.Repo, e.Loop, filepath.Dir(s.State))
+	if err == nil {
+		e.Repo = p.Repo
+		e.file, err = s.file(e.Repo, e.Loop)
+	}
+	return e, err
+}
+
+// Find returns the entry with an ID. If there is none, the error is fs.ErrNotExist.
+func (s Store) Find(id string) (Entry, error) {
+	if id != filepath.Base(id) {
+		return Entry{}, fs.ErrNotExist
+	}
+	return read(filepath.Join(s.Dir(), id+".json"))
 }
 
 // Drop forgets a loop.

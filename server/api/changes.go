@@ -1,0 +1,158 @@
+package api
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/internal/text"
+	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/loop/control"
+	"github.com/superloop/superloop/server"
+	"github.com/superloop/superloop/server/registry"
+)
+
+type entry = registry.Entry
+
+type startIn struct {
+	Body struct {
+		Repo     string   `json:"repo" minLength:"1" doc:"the root of the repository, an absolute path"`
+		Loop     string   `json:"loop" minLength:"1" maxLength:"200" doc:"the loop's id in the configuration"`
+		Fresh    bool     `json:"fresh,omitempty" doc:"begin from the start; the files of the last run are kept"`
+		Priority int      `json:"priority,omitempty" minimum:"-1000" maximum:"1000"`
+		Labels   []string `json:"labels,omitempty" maxItems:"20"`
+	}
+}
+
+type actIn struct {
+	LoopPath
+	Body struct {
+		Note string `json:"note,omitempty" maxLength:"4096" doc:"why; for note: what the roles are told"`
+	}
+}
+
+// changes registers the routes by which a person steers loops.
+func (a *api) changes(h huma.API) {
+	huma.Register(h, huma.Operation{OperationID: "start-loop", Method: http.MethodPost, Path: "/api/v1/loops", DefaultStatus: http.StatusAccepted,
+		Summary: "Let the daemon run a loop of a repository"}, a.start)
+	for action, summary := range map[string]string{
+		"start": "Let the daemon go on with a loop that was paused or stopped, or has ended", "stop": "End what runs, and do not go on",
+		control.IntentPause: "Let the running role end, and do not go on", control.IntentCancel: "End the loop",
+		"retry-now": "Wait no longer: the cause is mended", control.IntentNote: "Tell the roles something",
+	} {
+		huma.Register(h, huma.Operation{OperationID: action + "-one", Method: http.MethodPost, Path: "/api/v1/loops/{id}/" + action, DefaultStatus: http.StatusAccepted,
+			Summary: summary}, func(ctx context.Context, in *actIn) (*body[Loop], error) { return a.act(ctx, action, in) })
+	}
+}
+
+func (a *api) start(ctx context.Context, in *startIn) (*body[Loop], error) {
+	by, err := a.operator(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !filepath.IsAbs(in.Body.Repo) || filepath.Base(in.Body.Loop) != in.Body.Loop {
+		return nil, problem(http.StatusUnprocessableEntity, "bad-name", "repo is an absolute path, loop the id of a loop")
+	}
+	e := entry{Repo: in.Body.Repo, Loop: in.Body.Loop, Wanted: registry.Running, By: by.User, Since: time.Now().UTC(), Priority: in.Body.Priority, Labels: in.Body.Labels}
+	return a.put(ctx, e, in.Body.Fresh)
+}
+
+// put starts a loop.
+func (a *api) put(ctx context.Context, e entry, fresh bool) (*body[Loop], error) {
+	e, err := a.store.Locate(e)
+	if err != nil {
+		return nil, problem(http.StatusUnprocessableEntity, "no-repository", "%v", err)
+	}
+	p, err := a.paths(e)
+	if err != nil {
+		return nil, problem(http.StatusUnprocessableEntity, "no-repository", "%v", err)
+	}
+	if v, err := view(p); err == nil {
+		if e.After = v.Seq; fresh {
+			e.After, e.FreshOf = 0, v.RunID
+		} else if v.Status == loop.Completed {
+			return nil, problem(http.StatusConflict, "completed", "it is completed; fresh begins it anew")
+		}
+	}
+	old, gone := a.store.Get(e.Repo, e.Loop)
+	if _, alive, _ := durable.Holder(p.Lock()); alive {
+		if gone == nil && old.Wanted == registry.Running {
+			return nil, problem(http.StatusConflict, "running", "the daemon runs it already")
+		}
+		return nil, problem(http.StatusConflict, "held", "another supervisor runs it, or the daemon is about to leave it")
+	}
+	if err := a.o.Start(ctx, e); err != nil {
+		if _, ok := errors.AsType[*config.Error](err); ok {
+			return nil, problem(http.StatusUnprocessableEntity, "configuration", "%v", err)
+		}
+		return nil, problem(http.StatusConflict, "unusable", "%v", err)
+	}
+	v, _ := server.ReadView(a.o.State)
+	return &body[Loop]{a.loopOf(e, v)}, nil
+}
+
+// act carries out one of the actions on a loop.
+func (a *api) act(ctx context.Context, action string, in *actIn) (*body[Loop], error) {
+	by, err := a.operator(ctx)
+	if err != nil {
+		return nil, err
+	}
+	e, p, err := a.find(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	switch action {
+	case "start":
+		e.Wanted, e.By, e.Since, e.FreshOf = registry.Running, by.User, time.Now().UTC(), ""
+		return a.put(ctx, e, false)
+	case "stop":
+		if e.Wanted != registry.Running {
+			return nil, problem(http.StatusConflict, "not-running", "the daemon does not run it")
+		}
+		e.Wanted, e.By, e.Since = registry.Stopped, by.User, time.Now().UTC()
+		if err := a.store.Put(e); err != nil {
+			return nil, problem(http.StatusInsufficientStorage, "not-kept", "%v", err)
+		}
+		return a.shown(e)
+	}
+	v, err := view(p)
+	if err != nil {
+		return nil, err
+	}
+	note := strings.TrimSpace(text.Plain(in.Body.Note))
+	kind := action
+	_, alive, _ := durable.Holder(p.Lock())
+	switch {
+	case action == "retry-now":
+		kind = control.IntentKick
+		state := loop.State{Status: v.Status, RunID: v.RunID, Pending: v.Pending, Human: v.Human}
+		if err := loop.Check(state, loop.Decision{Kind: loop.DecideRetryNow, RunID: v.RunID}); err != nil {
+			return nil, problem(http.StatusConflict, "not-waiting", "it does not wait, it is %s", v.Status)
+		}
+	case action == control.IntentNote && note == "":
+		return nil, problem(http.StatusUnprocessableEntity, "empty-note", "what is to be told to the roles?")
+	case action != control.IntentNote && !alive:
+		return nil, problem(http.StatusConflict, "not-running", "nothing runs it, it is %s", v.Status)
+	}
+	var b [8]byte
+	_, _ = rand.Read(b[:])
+	intent := control.Intent{ID: hex.EncodeToString(b[:]), Kind: kind, By: by.User, Note: note, At: time.Now().UTC(), RunID: v.RunID}
+	if err := control.Submit(a.o.Disk, p, intent); err != nil {
+		return nil, problem(http.StatusInsufficientStorage, "not-kept", "%v", err)
+	}
+	return a.shown(e)
+}
+
+func (a *api) shown(e entry) (*body[Loop], error) {
+	v, _ := server.ReadView(a.o.State)
+	return &body[Loop]{a.loopOf(e, v)}, nil
+}

@@ -1,0 +1,82 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/superloop/superloop/internal/durable"
+)
+
+// peer is the process that sends a request.
+type peer struct {
+	PID, UID int
+	User     string
+}
+
+type peerKey struct{}
+
+func peerOf(ctx context.Context) peer {
+	p, _ := ctx.Value(peerKey{}).(peer)
+	return p
+}
+
+// SocketFile is where the daemon listens: in the private state, which agents at level L1 do not see.
+func SocketFile(state string) string { return filepath.Join(state, "daemon", "sock") }
+
+// Listen opens the socket. A socket that a dead daemon left is removed; the caller holds the daemon's lock.
+func Listen(disk durable.Disk, file string) (net.Listener, error) {
+	if err := disk.MkdirAll("api", filepath.Dir(file), 0o700); err != nil {
+		return nil, err
+	}
+	if info, err := os.Lstat(file); err == nil {
+		if info.Mode()&os.ModeSocket == 0 {
+			return nil, fmt.Errorf("%s is no socket; move it away, the daemon listens there", file)
+		}
+		if err := disk.Remove("api", file); err != nil {
+			return nil, err
+		}
+	}
+	l, err := net.Listen("unix", file)
+	if err != nil {
+		return nil, fmt.Errorf("listening for programs: %w", err)
+	}
+	return l, nil
+}
+
+// Serve answers requests until ctx ends. It refuses the connections of other users.
+func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
+	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			p, err := peerOfConn(c)
+			if err != nil || p.UID != os.Getuid() && p.UID != 0 {
+				_ = c.Close()
+				return ctx
+			}
+			if u, err := user.LookupId(strconv.Itoa(p.UID)); err == nil {
+				p.User = u.Username
+			}
+			return context.WithValue(ctx, peerKey{}, p)
+		}}
+	done := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(done)
+		_ = s.Close() // streams end with ctx; no request waits for anything else
+	})
+	err := s.Serve(l)
+	if !stop() {
+		<-done
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
