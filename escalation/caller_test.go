@@ -100,3 +100,34 @@ func TestCheckCaller(t *testing.T) {
 		}
 	}
 }
+
+// A process that asks and has ended is refused, since nobody can tell any more whose it was.
+func TestCheckProcess(t *testing.T) {
+	t.Parallel()
+	if _, err := os.Stat("/proc/self/stat"); err != nil {
+		t.Skip("needs /proc")
+	}
+	cmd := exec.Command("true")
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := CheckProcess("/proc", cmd.Process.Pid); err == nil || !strings.Contains(err.Error(), "is gone") {
+		t.Errorf("a process that has ended: %v", err)
+	}
+	agent := exec.Command("cat")
+	agent.Env = append(os.Environ(), MarkVariable+"=run-1")
+	in, err := agent.StdinPipe()
+	if err == nil {
+		err = agent.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = in.Close(); _ = agent.Wait() }()
+	if _, err := CheckProcess("/proc", agent.Process.Pid); !errors.As(err, new(*AgentError)) {
+		t.Errorf("an agent: %v", err)
+	}
+	if blind, err := CheckProcess("/proc", 0); err != nil || blind == "" {
+		t.Errorf("an unknown process: %q %v", blind, err)
+	}
+}
