@@ -133,7 +133,10 @@ func TestAPI(t *testing.T) {
 	n.until("it has stopped", func() bool { return !of(held.ID).Supervised })
 	act("stop", `{}`, 409)
 	act("pause", `{}`, 409)
-	n.until("it is let go", func() bool { status, _ := c.send("POST", "/api/v1/loops/"+held.ID+"/start", "{}"); return status == 202 })
+	n.until("it is let go", func() bool {
+		status, _ := c.send("POST", "/api/v1/loops/"+held.ID+"/start", "{}")
+		return status == 202
+	})
 	n.until("it runs again", func() bool { return of(held.ID).Supervised && of(held.ID).Phase == "working" })
 	act("cancel", `{}`, 202)
 	n.until("it is cancelled", func() bool { return of(held.ID).Status == "cancelled" && of(held.ID).Wanted == "ended" })
