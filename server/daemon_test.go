@@ -70,9 +70,9 @@ func (f *fleet) repo(name string, loops ...string) string {
 	dir := filepath.Join(f.top, name)
 	f.write(name+"/spec.md", "build it\n")
 	f.write("agent.sh", fmt.Sprintf(`cat > /dev/null
-echo "$SUPERLOOP_LOOP" >> %[1]s/began
-while [ -e %[1]s/held-$SUPERLOOP_LOOP ]; do sleep 0.02; done
-echo "$SUPERLOOP_LOOP" >> %[1]s/done
+echo "$SUPERLOOP_LOOP" >> '%[1]s/began'
+while [ -e '%[1]s'/held-$SUPERLOOP_LOOP ]; do sleep 0.02; done
+echo "$SUPERLOOP_LOOP" >> '%[1]s/done'
 echo $$ >> work.txt
 echo fine > "$SUPERLOOP_LOOP_DIR/review.md"
 echo '<promise>DONE</promise>'

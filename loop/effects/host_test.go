@@ -67,7 +67,12 @@ type recHost struct {
 
 func newRecHost(t *testing.T) *recHost {
 	t.Helper()
-	top, err := filepath.EvalSymlinks(t.TempDir())
+	return newRecHostAt(t, t.TempDir())
+}
+
+func newRecHostAt(t *testing.T, top string) *recHost {
+	t.Helper()
+	top, err := filepath.EvalSymlinks(top)
 	if err != nil {
 		t.Fatal(err)
 	}

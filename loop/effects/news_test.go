@@ -301,6 +301,17 @@ type newsChannels struct {
 	got  map[string]*bytes.Buffer
 }
 
+// plainDir is a directory whose name needs no quotes in a command, wherever TMPDIR is.
+func plainDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "superloop-news-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
 func newNewsChannels(t *testing.T) *newsChannels {
 	t.Helper()
 	c := &newsChannels{file: filepath.Join(t.TempDir(), "told"), got: map[string]*bytes.Buffer{}}
@@ -401,7 +412,7 @@ func TestEveryNews(t *testing.T) {
 		for _, b := range c.got {
 			fmt.Fprintf(b, "\n===== %s\n", item.name)
 		}
-		r := newRecHost(t)
+		r := newRecHostAt(t, plainDir(t))
 		r.config.Path = filepath.Join(r.Paths.Repo, ".superloop", "config.json")
 		r.config.Escalation.ExpiresAfter = newsPatience
 		r.outbox.Channels = func(*config.Config) Channels {
