@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/escalation"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/execute"
@@ -128,7 +129,8 @@ func TestQuestionAboutARole(t *testing.T) {
 				r.put(filepath.Join(r.Paths.Logs(3), "tester.attempt-2.log"), c.log)
 			}
 			q := r.question(c.s)
-			q.Details, q.Manual = strings.ReplaceAll(q.Details, r.Paths.Repo, "REPO"), strings.ReplaceAll(q.Manual, r.Paths.Repo, "REPO")
+			repo := text.Paste(r.Paths.Repo)
+			q.Details, q.Manual = strings.ReplaceAll(q.Details, repo, "REPO"), strings.ReplaceAll(q.Manual, repo, "REPO")
 			if q.Reason != c.reason || q.Details != c.details || !reflect.DeepEqual(q.Errors, c.errors) || q.Manual != c.manual || q.Rule != "login" || q.Command != nil {
 				t.Errorf("%+v", q)
 			}
