@@ -21,7 +21,6 @@ import (
 	"github.com/superloop/superloop/internal/dirwatch"
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/internal/proc"
-	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/loop/local"
 	"github.com/superloop/superloop/roles/agent"
@@ -280,7 +279,7 @@ func (d *daemon) hold(ctx context.Context, s *supervised, log *zap.Logger) (ran 
 	e := d.entryOf(s)
 	ended, fresh, err := d.standing(e)
 	if err == nil && ended {
-		err = d.settle(s, registry.Ended)
+		err = d.settle(s, e, registry.Ended)
 	}
 	if err != nil || ended {
 		return false, err
@@ -317,16 +316,17 @@ func (d *daemon) hold(ctx context.Context, s *supervised, log *zap.Logger) (ran 
 		if err != nil {
 			return ran, err
 		}
+		was := e
 		ran, e = true, d.entryOf(s)
 		switch {
 		case waits == nil && state.Status.Ended():
 			log.Info("the loop has ended", zap.String("status", string(state.Status)))
-			return ran, d.settle(s, registry.Ended)
-		case waits == nil && state.Status == loop.Paused && state.Reason == loop.ReasonPaused:
+			return ran, d.settle(s, was, registry.Ended)
+		case waits == nil && (ctx.Err() != nil || closed(d.o.Drain)):
+			return ran, nil
+		case waits == nil: // also one that waits for an answer, and keeps its status
 			log.Info("the loop is paused")
-			return ran, d.settle(s, registry.Paused)
-		case waits == nil:
-			return ran, nil // the daemon, or an operator, ends it
+			return ran, d.settle(s, was, registry.Paused)
 		}
 		d.set(s, waiting, waits.Until, nil)
 		log.Info("the loop waits", zap.Time("until", waits.Until), zap.String("question", waits.Question))
@@ -359,13 +359,13 @@ func (d *daemon) standing(e registry.Entry) (ended, fresh bool, err error) {
 	return err == nil && view.Status.Ended() && !fresh && (e.FreshOf != "" || view.Seq > e.After), fresh, err
 }
 
-// settle notes in the registry what became of a loop, unless an operator has wanted something else meanwhile.
-func (d *daemon) settle(s *supervised, now registry.Wanted) error {
-
+// settle notes in the registry what became of a loop that was run because of the entry was, unless an operator has wanted
+// something else meanwhile.
+func (d *daemon) settle(s *supervised, was registry.Entry, now registry.Wanted) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	e, err := d.store.Get(s.entry.Repo, s.entry.Loop)
-	if errors.Is(err, os.ErrNotExist) || err == nil && !e.Since.Equal(s.entry.Since) {
+	if errors.Is(err, os.ErrNotExist) || err == nil && !e.Since.Equal(was.Since) {
 		return nil
 	}
 	if err == nil {

@@ -108,15 +108,16 @@ func (a *app) wanted(c *cli.Context, store registry.Store, repo string, p place,
 	if err == nil && !c.IsSet("label") {
 		e.Labels = old.Labels
 	}
+	wanted := err == nil && old.Wanted == registry.Running
+	view, err := local.ReadView(p.Paths)
 	if h, alive := a.supervisor(p.Paths); alive {
 		if by, served := server.Daemon(store.State); !served || h.PID != by.PID {
 			return e, &local.HeldError{LoopID: p.id, Holder: *h}
 		}
-		if err == nil && old.Wanted == registry.Running {
+		if wanted {
 			return e, failf(exitNothing, "superloop attach --loop "+p.id, "loop %s is run by the daemon already", p.id)
 		}
 	}
-	view, err := local.ReadView(p.Paths)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
