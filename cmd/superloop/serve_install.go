@@ -122,7 +122,7 @@ func (a *app) installDaemon(c *cli.Context, state string, limits slots.Limits) e
 	}
 	fmt.Fprintf(a.stdout, "the daemon is installed and runs: %s\n", file)
 	if runtime.GOOS != "darwin" {
-		fmt.Fprint(a.stdout, "agents get its environment: a key that only your shell has belongs into ~/.config/environment.d/superloop.conf\n")
+		fmt.Fprint(a.stdout, "agents get its environment: a key that only your shell has belongs into ~/.config/environment.d/superloop.conf; then install again\n")
 		if !a.lingers(c) {
 			fmt.Fprint(a.stdout, "it ends when you log out; to keep it: loginctl enable-linger\n")
 		}

@@ -24,7 +24,8 @@ const (
 	// maxFile bounds the bytes that Load reads of a pin. It leaves room for a Section, the fields around it, and white
 	// space that an operator's editor adds.
 	maxFile = 4 * maxSize
-	// patience bounds the wait for another process that is writing the pin. Writing takes milliseconds.
+	// patience bounds the wait for another process that is writing the pin. Writing takes milliseconds, but many loops of a
+	// repository may begin together on a disk that is slow to flush.
 	patience = 30 * time.Second
 )
 
