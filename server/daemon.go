@@ -318,16 +318,17 @@ func (d *daemon) hold(ctx context.Context, s *supervised, log *zap.Logger) (ran 
 		if r.err != nil {
 			return ran, r.err
 		}
+		began := e
 		ran, e = true, d.entryOf(s)
 		switch {
 		case r.waits == nil && r.state.Status.Ended():
 			log.Info("the loop has ended", zap.String("status", string(r.state.Status)))
-			return ran, d.settle(s, registry.Ended)
-		case r.waits == nil && pausedByOperator(r.state.Status, r.state.Reason):
-			log.Info("the loop is paused")
-			return ran, d.settle(s, registry.Paused)
-		case r.waits == nil:
+			return ran, d.settle(s, began, registry.Ended)
+		case r.waits == nil && (ctx.Err() != nil || closed(d.o.Drain)):
 			return ran, nil // the daemon, or an operator, ends it
+		case r.waits == nil: // also one that waits for an answer, and keeps its status
+			log.Info("the loop is paused")
+			return ran, d.settle(s, began, registry.Paused)
 		}
 		d.set(s, waiting, r.waits.Until, nil)
 		log.Info("the loop waits", zap.Time("until", r.waits.Until), zap.String("question", r.waits.Question))

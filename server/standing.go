@@ -49,7 +49,8 @@ func pausedByOperator(s loop.Status, reason string) bool {
 // conclude does what a daemon that was killed owes a loop that had ended or paused: the last reports, the message, the
 // entry in the registry.
 func (d *daemon) conclude(ctx context.Context, s *supervised, held *local.Held, now registry.Wanted) error {
-	o, release, err := d.o.Prepare(d.entryOf(s))
+	e := d.entryOf(s)
+	o, release, err := d.o.Prepare(e)
 	if err != nil {
 		return err
 	}
@@ -58,15 +59,16 @@ func (d *daemon) conclude(ctx context.Context, s *supervised, held *local.Held, 
 	if err := local.Conclude(ctx, o); err != nil {
 		return err
 	}
-	return d.settle(s, now)
+	return d.settle(s, e, now)
 }
 
-// settle notes in the registry what became of a loop, unless an operator has wanted something else meanwhile.
-func (d *daemon) settle(s *supervised, now registry.Wanted) error {
+// settle notes in the registry what became of a loop that was run because of the entry was, unless an operator has wanted
+// something else meanwhile.
+func (d *daemon) settle(s *supervised, was registry.Entry, now registry.Wanted) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	e, err := d.store.Get(s.entry.Repo, s.entry.Loop)
-	if errors.Is(err, os.ErrNotExist) || err == nil && !e.Since.Equal(s.entry.Since) {
+	if errors.Is(err, os.ErrNotExist) || err == nil && !e.Since.Equal(was.Since) {
 		return nil
 	}
 	if err == nil {

@@ -258,7 +258,7 @@ func (a *app) takenUp(p place, what string) string {
 	if _, alive := a.supervisor(p.Paths); alive {
 		return ""
 	}
-	return a.here(fmt.Sprintf("next: superloop run --loop %s   (no supervisor is running; the next run takes %s up)\n", p.id, what))
+	return "next: " + a.here(a.orResume(p, fmt.Sprintf("superloop run --loop %s   (no supervisor is running; the next run takes %s up)", p.id, what))) + "\n"
 }
 
 // judgeEdit judges the command of --edit by the loop's policy. An operator may approve it whatever the verdict is, but

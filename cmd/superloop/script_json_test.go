@@ -209,6 +209,8 @@ func condition(name string) (bool, error) {
 		return exec.Command("sh", "testdata/bare.sh", "true").Run() == nil, nil
 	case "user":
 		return exec.Command("sh", "testdata/user.sh", "unshare", "--user", "--map-current-user", "--pid", "--fork", "--mount-proc", "true").Run() == nil, nil
+	case "root":
+		return os.Geteuid() == 0 && exec.Command("unshare", "-m", "-p", "-f", "--mount-proc", "mount", "-t", "cgroup2", "none", "/sys/fs/cgroup").Run() == nil, nil
 	case "nohup":
 		return signal.Ignored(syscall.SIGHUP), nil
 	}

@@ -103,6 +103,7 @@ func play(t *testing.T, files []string) {
 			"json":      jsonFile,
 			"next":      typesNext,
 			"everynext": typesEveryNext,
+			"alike":     alike,
 		},
 	})
 }

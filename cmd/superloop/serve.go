@@ -48,7 +48,7 @@ func (a *app) serve(c *cli.Context) error {
 	case c.Bool("stop"):
 		return a.endDaemon(c, state)
 	case c.Bool("install"):
-		return a.installDaemon(c, limits)
+		return a.installDaemon(c, state, limits)
 	case c.Bool("detach"):
 		return a.detachDaemon(c, state)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/server"
 	"github.com/superloop/superloop/server/slots"
 )
 
@@ -27,6 +29,7 @@ NotifyAccess=main
 ExecStart={{.Command}}
 Environment={{.Path}}
 Restart=on-failure
+RestartPreventExitStatus=7
 RestartSec=2
 KillMode=mixed
 TimeoutStopSec=30
@@ -66,16 +69,17 @@ func (a *app) serviceOf(self string, l slots.Limits, drain time.Duration) servic
 		quoted[i] = systemdQuote(arg)
 	}
 	path := a.env("PATH")
-	return service{Args: args, Command: strings.Join(quoted, " "), Path: systemdQuote("PATH=" + path), PathValue: path}
+	return service{Args: args, Command: strings.Join(quoted, " "), Path: strings.ReplaceAll(systemdQuote("PATH="+path), "$$", "$"), PathValue: path}
 }
 
-// systemdQuote quotes a word for a unit file: in double quotes, with % and $ doubled.
+// systemdQuote quotes a word of a command in a unit file: in double quotes, with % and $ doubled. In Environment= a $ is
+// no special character.
 func systemdQuote(word string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "%", "%%", "$", "$$", "\n", `\n`).Replace(word) + `"`
 }
 
 // installDaemon writes the service of the daemon and starts it, by systemd or by launchd.
-func (a *app) installDaemon(c *cli.Context, limits slots.Limits) error {
+func (a *app) installDaemon(c *cli.Context, state string, limits slots.Limits) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -88,7 +92,8 @@ func (a *app) installDaemon(c *cli.Context, limits slots.Limits) error {
 	if dir := a.env("XDG_CONFIG_HOME"); dir != "" {
 		file = filepath.Join(dir, "systemd", "user", "superloop.service")
 	}
-	steps := [][]string{{"systemctl", "--user", "daemon-reload"}, {"systemctl", "--user", "enable", "superloop.service"}, {"systemctl", "--user", "restart", "superloop.service"}}
+	// A service of an earlier --install is stopped first, so that what holds the lock then is a daemon of another kind.
+	steps := [][]string{{"systemctl", "--user", "daemon-reload"}, {"systemctl", "--user", "stop", "superloop.service"}, {"systemctl", "--user", "enable", "--now", "superloop.service"}}
 	if runtime.GOOS == "darwin" {
 		file, text = filepath.Join(home, "Library", "LaunchAgents", "superloop.plist"), plist
 		steps = [][]string{{"launchctl", "load", "-w", file}}
@@ -107,20 +112,41 @@ func (a *app) installDaemon(c *cli.Context, limits slots.Limits) error {
 	if err := a.disk.WriteFile("service", file, []byte(b.String()), 0o644); err != nil {
 		return err
 	}
-	for _, step := range steps {
-		if out, err := proc.System(c.Context, home, step...); err != nil {
-			return failf(exitFailed, "superloop serve --detach   (without a service manager)", "the service is written (%s), but %s failed: %w: %s", file, strings.Join(step, " "), err, strings.TrimSpace(string(out)))
+	for i, step := range steps {
+		if by, alive := server.Daemon(state); alive && i == len(steps)-1 {
+			return failf(exitHeld, "superloop serve --stop, then: superloop serve --install", "the service is written (%s), but %w", file, &server.HeldError{Holder: by})
+		}
+		if _, err := a.session(c.Context, step...); err != nil {
+			return failf(exitFailed, "superloop serve --detach   (without a service manager)", "the service is written (%s), but does not run: %w", file, err)
 		}
 	}
-	fmt.Fprintf(a.stdout, "the daemon is installed: %s\nkeys of agents that are only in your shell: put them into ~/.config/environment.d/superloop.conf\n", file)
-	if runtime.GOOS != "darwin" && !a.lingers(c) {
-		fmt.Fprint(a.stdout, "it ends when you log out; to keep it: loginctl enable-linger\n")
+	fmt.Fprintf(a.stdout, "the daemon is installed and runs: %s\n", file)
+	if runtime.GOOS != "darwin" {
+		fmt.Fprint(a.stdout, "agents get its environment: a key that only your shell has belongs into ~/.config/environment.d/superloop.conf; then install again\n")
+		if !a.lingers(c) {
+			fmt.Fprint(a.stdout, "it ends when you log out; to keep it: loginctl enable-linger\n")
+		}
 	}
 	return nil
 }
 
 // lingers reports whether systemd keeps the services of this user without a session.
 func (a *app) lingers(c *cli.Context) bool {
-	out, err := proc.System(c.Context, "/", "loginctl", "show-user", a.who(c), "--property=Linger")
+	out, err := a.session(c.Context, "loginctl", "show-user", fmt.Sprint(os.Getuid()), "--property=Linger")
 	return err == nil && strings.TrimSpace(string(out)) == "Linger=yes"
+}
+
+// session runs a program of the system that speaks with the services of this user's session.
+func (a *app) session(ctx context.Context, argv ...string) ([]byte, error) {
+	path, err := proc.Trusted(argv[0])
+	if err != nil {
+		return nil, err
+	}
+	var env []string
+	for _, key := range []string{"HOME", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "DBUS_SESSION_BUS_ADDRESS"} {
+		if value := a.env(key); value != "" {
+			env = append(env, key+"="+value)
+		}
+	}
+	return proc.Tool{Dir: "/", Env: env}.Run(ctx, append([]string{path}, argv[1:]...)...)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,48 +10,60 @@ import (
 	"text/template"
 	"time"
 
+	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/server/slots"
 )
 
-// The service has the program, the places and the PATH of whoever installs it, whatever characters are in them.
-func TestServices(t *testing.T) {
+// rendered is a template of the daemon as a service, with a program and a PATH that need quoting.
+func rendered(t *testing.T, text string) []byte {
+	t.Helper()
+	a := newApp(durable.OS(), nil, nil, nil)
+	a.env = func(key string) string { return map[string]string{"PATH": `/usr/bin:/opt/a b/$x%h"q&<`}[key] }
+	var b bytes.Buffer
+	if err := template.Must(template.New("service").Parse(text)).Execute(&b, a.serviceOf("/opt/su per/100%/super$loop", slots.Limits{Loops: 4}, 10*time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestService(t *testing.T) {
 	t.Parallel()
-	a := &app{env: func(string) string { return `/usr/bin:/opt/a "b" 100%` }}
-	s := a.serviceOf("/bin/true", slots.Limits{Loops: 4, Roles: 3, PerAccount: 2}, 10*time.Minute)
-	for name, want := range map[string][]string{
-		unit: {`ExecStart="/bin/true" "serve" "--max-parallel-loops=4" "--max-parallel-roles=3" "--max-roles-per-account=2" "--drain=10m0s"` + "\n",
-			`Environment="PATH=/usr/bin:/opt/a \"b\" 100%%"` + "\n", "Type=notify\n", "KillMode=mixed\n", "Delegate=yes\n", "WatchdogSec="},
-		plist: {"<string>/bin/true</string><string>serve</string><string>--max-parallel-loops=4</string>", "<string>/usr/bin:/opt/a &#34;b&#34; 100%</string>"},
+	for name, want := range map[string]string{
+		unit: `ExecStart="/opt/su per/100%%/super$$loop" "serve" "--max-parallel-loops=4" "--max-parallel-roles=0" "--max-roles-per-account=0" "--drain=10m0s"
+Environment="PATH=/usr/bin:/opt/a b/$x%%h\"q&<"
+`,
+		plist: `<array><string>/opt/su per/100%/super$loop</string><string>serve</string><string>--max-parallel-loops=4</string><string>--max-parallel-roles=0</string><string>--max-roles-per-account=0</string><string>--drain=10m0s</string></array>
+  <key>EnvironmentVariables</key><dict><key>PATH</key><string>/usr/bin:/opt/a b/$x%h&#34;q&amp;&lt;</string></dict>
+`,
 	} {
-		var b strings.Builder
-		if err := template.Must(template.New("service").Parse(name)).Execute(&b, s); err != nil {
-			t.Fatal(err)
-		}
-		for _, text := range want {
-			if !strings.Contains(b.String(), text) {
-				t.Errorf("%q is not in\n%s", text, b.String())
-			}
-		}
-		if name == unit {
-			verifyUnit(t, b.String())
+		if got := string(rendered(t, name)); !strings.Contains(got, want) {
+			t.Errorf("the service lacks\n%s\nit is\n%s", want, got)
 		}
 	}
 }
 
-// verifyUnit lets systemd read a unit, where it is installed.
-func verifyUnit(t *testing.T, text string) {
-	t.Helper()
-	program, err := exec.LookPath("systemd-analyze")
+// TestServiceVerifies lets systemd read the unit.
+func TestServiceVerifies(t *testing.T) {
+	t.Parallel()
+	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {
-		t.Log("systemd-analyze is not installed: systemd has not read the unit")
-		return
+		t.Skip("needs systemd-analyze")
 	}
-	file := filepath.Join(t.TempDir(), "superloop.service")
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+	self, err := os.Executable()
+	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(program, "--user", "verify", file)
-	cmd.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+t.TempDir())
+	a := newApp(durable.OS(), nil, nil, nil)
+	var b bytes.Buffer
+	if err := template.Must(template.New("service").Parse(unit)).Execute(&b, a.serviceOf(self, slots.Limits{}, time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "superloop.service")
+	if err := os.WriteFile(file, b.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(analyze, "verify", "--man=no", file)
+	cmd.Env = append(os.Environ(), "SYSTEMD_LOG_LEVEL=warning")
 	if out, err := cmd.CombinedOutput(); err != nil || strings.Contains(string(out), file) {
 		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
 	}

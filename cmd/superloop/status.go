@@ -144,18 +144,22 @@ func (a *app) next(p place, v loop.View, q *openQuestion, supervised bool) strin
 		branch = p.OwnBranch()
 	}
 	line := m.Command(v, loop.Typing{Repo: a.repoFlag, Branch: branch, Config: relTo(p.Repo, a.configPath(p.Repo, p.id)), By: by})
-	if m == loop.MoveRun && a.kept(p) {
-		command, more, _ := strings.Cut(strings.TrimSuffix(line, ")"), "   (")
-		line = command + "   (" + strings.TrimPrefix(more+"; superloop resume --loop "+p.id+" lets the daemon do it)", "; ")
+	if m == loop.MoveRun {
+		line = a.orResume(p, line)
 	}
 	return a.here(line)
 }
 
-// kept reports whether a daemon runs that has been told to pause or stop the loop.
-func (a *app) kept(p place) bool {
+// orResume adds to a command that runs the loop how the daemon goes on with it, if a daemon runs and was told to pause or
+// to stop the loop.
+func (a *app) orResume(p place, run string) string {
 	_, served := server.Daemon(p.State)
 	e, err := registry.Store{Disk: a.disk, State: p.State}.Get(p.Repo, p.id)
-	return served && err == nil && (e.Wanted == registry.Paused || e.Wanted == registry.Stopped)
+	if !served || err != nil || e.Wanted != registry.Paused && e.Wanted != registry.Stopped {
+		return run
+	}
+	command, more, _ := strings.Cut(strings.TrimSuffix(run, ")"), "   (")
+	return command + "   (" + strings.TrimPrefix(more+"; superloop resume --loop "+p.id+" lets the daemon do it)", "; ")
 }
 
 // summary returns what an operator reads about a loop.

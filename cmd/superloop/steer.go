@@ -49,7 +49,7 @@ func (a *app) cancelLoop(c *cli.Context, p place) (in control.Intent, said strin
 		return in, "", err
 	}
 	if _, alive := a.supervisor(p.Paths); alive {
-		err = awaitCancel(c.Context, p, in.ID)
+		err = a.awaitCancel(c.Context, p, in.ID)
 	} else if cfg, wrong := a.config(p.Repo, p.id); wrong != nil {
 		err = wrong
 	} else { // no supervisor runs the loop: this process supervises it until it is cancelled
@@ -58,8 +58,9 @@ func (a *app) cancelLoop(c *cli.Context, p place) (in control.Intent, said strin
 	return in, fmt.Sprintf("%[1]s: cancelled by %[2]s\nnext: superloop run --loop %[1]s   (goes on where it stood; --fresh starts anew)\n", p.id, in.By), err
 }
 
-// awaitCancel follows the journal until the supervisor has carried out the intent, for cancelPatience at most.
-func awaitCancel(ctx context.Context, p place, intent string) error {
+// awaitCancel follows the journal until the supervisor has carried out the intent, and waits until it has let the loop go,
+// for cancelPatience at most.
+func (a *app) awaitCancel(ctx context.Context, p place, intent string) error {
 	ctx, stop := context.WithTimeout(ctx, cancelPatience)
 	defer stop()
 	fold := loop.NewReplay()
@@ -74,6 +75,12 @@ func awaitCancel(ctx context.Context, p place, intent string) error {
 	})
 	if errors.Is(err, context.DeadlineExceeded) {
 		return failf(exitFailed, "superloop status", "the supervisor did not end the loop within %s; the wish is kept", cancelPatience)
+	}
+	if err == nil { // it is cancelled in any case
+		_ = every(ctx, func() (bool, error) {
+			_, alive := a.supervisor(p.Paths)
+			return !alive, nil
+		})
 	}
 	return err
 }
@@ -141,15 +148,20 @@ func (a *app) pause(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	running := "what runs now"
-	if view.Role != "" {
-		running = "the " + view.Role
+	when := "when what runs now has ended"
+	switch {
+	case view.Human != nil:
+		when = "now, and its question stays open"
+	case view.Status == loop.RateLimited:
+		when = "now, and its limit goes on"
+	case view.Role != "":
+		when = "when the " + view.Role + " has ended"
 	}
 	verb := "run"
 	if served, ok := server.Daemon(p.State); ok && served.PID == by.PID {
 		verb = "resume"
 	}
-	return a.told(c, in, "%[1]s: pauses when %[2]s has ended\nnext: %[3]s\n", p.id, running, a.here("superloop "+verb+" --loop "+p.id+"   (goes on; superloop cancel --loop "+p.id+" ends it at once)"))
+	return a.told(c, in, "%s: pauses %s\nnext: %s\n", p.id, when, a.here("superloop "+verb+" --loop "+p.id+"   (goes on; superloop cancel --loop "+p.id+" ends it at once)"))
 }
 
 // maxNote bounds a note, in bytes.

@@ -292,14 +292,23 @@ func (d Disk) replace(op, path string, data []byte, perm fs.FileMode, flush bool
 // RemoveTemps removes the temporary files that killed writers have left in dir, and returns their number. Only the one
 // process that writes into dir may call it, because it cannot tell the file of a dead writer from that of a live one.
 // Steps: remove, once for each file.
-func (d Disk) RemoveTemps(op, dir string) (int, error) {
+func (d Disk) RemoveTemps(op, dir string) (int, error) { return d.removeTemps(op, dir, IsTemp) }
+
+// RemoveTempsOf is RemoveTemps for the temporary files of one file: other processes may write other files of its directory.
+func (d Disk) RemoveTempsOf(op, path string) (int, error) {
+	return d.removeTemps(op, filepath.Dir(path), func(name string) bool {
+		return IsTemp(name) && name[1:strings.LastIndex(name, tempMark)] == filepath.Base(path)
+	})
+}
+
+func (d Disk) removeTemps(op, dir string, temp func(name string) bool) (int, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return 0, fail(op, "read", dir, err)
 	}
 	n := 0
 	for _, e := range entries {
-		if !IsTemp(e.Name()) || !e.Type().IsRegular() {
+		if !temp(e.Name()) || !e.Type().IsRegular() {
 			continue
 		}
 		switch err := d.Unlink(op, filepath.Join(dir, e.Name())); {

@@ -24,8 +24,9 @@ const (
 	// maxFile bounds the bytes that Load reads of a pin. It leaves room for a Section, the fields around it, and white
 	// space that an operator's editor adds.
 	maxFile = 4 * maxSize
-	// patience bounds the wait for another process that is writing the pin. Writing takes milliseconds.
-	patience = 5 * time.Second
+	// patience bounds the wait for another process that is writing the pin. Writing takes milliseconds, but many loops of a
+	// repository may begin together on a disk that is slow to flush.
+	patience = 30 * time.Second
 )
 
 // How says in which way a Section was pinned.
@@ -218,18 +219,19 @@ func (s Store) aside() error {
 	return err
 }
 
-// locked runs fn while this process holds the lock of the directory. It first removes temporary files of writers that
-// were killed.
+// locked runs fn while this process holds the lock of the pin. It first removes temporary files of writers that were
+// killed. The pins of all repositories lie in one directory, so the lock is not the directory's: loops of many repositories
+// that start together would wait for each other's disk.
 func (s Store) locked(fn func() error) error {
 	dir := filepath.Dir(s.Path)
 	err := s.Disk.MkdirAll("trust", dir, 0o700)
 	var lock *durable.Lock
 	if err == nil {
-		lock, err = s.Disk.LockWait(context.Background(), filepath.Join(dir, ".lock"), nil, patience)
+		lock, err = s.Disk.LockWait(context.Background(), filepath.Join(dir, "."+filepath.Base(s.Path)+".lock"), nil, patience)
 	}
 	if err == nil {
 		defer func() { _ = lock.Unlock() }() // the kernel releases the lock when the process ends
-		_, err = s.Disk.RemoveTemps("trust", dir)
+		_, err = s.Disk.RemoveTempsOf("trust", s.Path)
 	}
 	if err == nil {
 		err = fn()

@@ -317,3 +317,33 @@ func TestManyFirstRuns(t *testing.T) {
 		}
 	}
 }
+
+// The pins of two repositories lie in one directory. Whoever writes one neither waits for the other nor removes what is
+// being written there.
+func TestPinsOfRepositoriesApart(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	lock, err := durable.OS().Lock(filepath.Join(dir, ".one.json.lock"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = lock.Unlock() }()
+	foreign, own := filepath.Join(dir, ".one.json.tmp-1"), filepath.Join(dir, ".two.json.tmp-1")
+	for _, file := range []string{foreign, own} {
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := (Store{durable.OS(), filepath.Join(dir, "two.json")}).Save(pinOf("new")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(foreign); err != nil {
+		t.Errorf("what another writes is gone: %v", err)
+	}
+	if _, err := os.Stat(own); !os.IsNotExist(err) {
+		t.Errorf("what a killed writer left is there: %v", err)
+	}
+	if _, err := (Store{durable.OS(), filepath.Join(dir, "one.json")}).Load(); err == nil {
+		t.Error("the other pin was written")
+	}
+}
