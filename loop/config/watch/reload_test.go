@@ -226,9 +226,7 @@ func TestPinWhileRunning(t *testing.T) {
 	if out := w.is(w.check(r), Held); len(out.Warnings) > 0 || strings.Contains(string(r.Config().Recovery), "evil") {
 		t.Errorf("%v, in force: %s", out.Warnings, r.Config().Recovery)
 	}
-	w.ok(os.Remove(w.store.Path))
-	w.ok(os.Remove(filepath.Dir(w.store.Path) + "/.lock"))
-	w.ok(os.Remove(filepath.Dir(w.store.Path)))
+	w.ok(os.RemoveAll(filepath.Dir(w.store.Path)))
 	w.ok(os.WriteFile(filepath.Dir(w.store.Path), nil, 0o600))
 	if out := w.check(r); len(out.Warnings) != 1 {
 		t.Errorf("%+v", out)
