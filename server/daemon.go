@@ -20,6 +20,7 @@ import (
 	"github.com/superloop/superloop/internal/dirwatch"
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/loop/journal"
 	"github.com/superloop/superloop/loop/local"
 	"github.com/superloop/superloop/server/registry"
 	"github.com/superloop/superloop/server/slots"
@@ -52,13 +53,7 @@ func LockFile(state string) string { return filepath.Join(state, "daemon", "lock
 
 // Daemon returns who holds the daemon's lock.
 func Daemon(state string) (local.Holder, bool) {
-	raw, locked, err := durable.Holder(LockFile(state))
-	var h local.Holder
-	if err != nil || !locked {
-		return h, false
-	}
-	_ = json.Unmarshal(raw, &h) // a holder that cannot be read holds the lock all the same
-	return h, true
+	return local.HolderOf(LockFile(state))
 }
 
 // Between two tries of a loop that cannot be supervised lie firstPause at least and longestPause at most.
@@ -67,7 +62,7 @@ const (
 	longestPause = time.Minute
 )
 
-// errStop and errPause are the causes that end the supervision of a loop.
+// The causes that end the supervision of a loop.
 var (
 	errStop  = errors.New("stopped by an operator")
 	errGone  = errors.New("the loop is no longer in the registry")
@@ -79,7 +74,7 @@ type daemon struct {
 	store   registry.Store
 	slots   *slots.Table
 	watches *dirwatch.Watches
-	view    *projection
+	view    *journal.Projection
 	begins  context.Context // ends when nothing may begin any more: with Drain, or with the daemon
 
 	mu    sync.Mutex
@@ -134,9 +129,9 @@ func Run(ctx context.Context, o Options) error {
 	defer end()
 	d.begins = begins
 	d.watches = dirwatch.NewWatches(ctx)
-	d.view = newProjection(ctx, d)
-	defer d.view.close()
-	d.slots = slots.New(o.Limits, d.view.touch)
+	d.view = journal.NewProjection(o.Disk, "daemon-state", ViewFile(o.State), 0o600, viewPause)
+	defer func() { _ = d.view.Close() }() // other processes read it with the lock, which is free then
+	d.slots = slots.New(o.Limits, d.touch)
 	changed := d.watches.Dir(ctx, d.store.Dir(), func(string) bool { return true })
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -208,13 +203,13 @@ func (d *daemon) look(ctx context.Context, running *sync.WaitGroup) {
 			d.mu.Lock()
 			delete(d.loops, name)
 			d.mu.Unlock()
-			d.view.touch()
+			d.touch()
 			if ctx.Err() == nil && !closed(d.o.Drain) {
 				d.again(ctx, name, running)
 			}
 		})
 	}
-	d.view.touch()
+	d.touch()
 }
 
 // again looks at the registry once more, if a loop is wanted whose supervision has just ended: it was started in that
@@ -249,7 +244,7 @@ func (d *daemon) set(s *supervised, now phase, until time.Time, err error) {
 		s.err = err.Error()
 	}
 	d.mu.Unlock()
-	d.view.touch()
+	d.touch()
 }
 
 // supervise runs a loop, again and again, until it ends or is no longer wanted.

@@ -432,7 +432,7 @@ func TestStanding(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, slots.Limits{})
 	f.repo("r", "ask")
-	d := &daemon{o: f.o}
+	d := &daemon{o: f.o, store: f.store()}
 	e := registry.Entry{Repo: filepath.Join(f.top, "r"), Loop: "ask"}
 	if was, err := d.standing(e); err != nil || was != (standing{}) {
 		t.Errorf("never run: %+v %v", was, err)

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"os"
-	"path/filepath"
 
 	"github.com/superloop/superloop/loop"
-	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/loop/local"
 	"github.com/superloop/superloop/server/registry"
 )
@@ -22,7 +20,7 @@ type standing struct {
 }
 
 func (d *daemon) standing(e registry.Entry) (was standing, err error) {
-	p, err := layout.NewPaths(e.Repo, e.Loop, filepath.Dir(d.o.State))
+	p, err := Paths(d.store, e)
 	if err != nil {
 		return was, err
 	}

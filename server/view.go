@@ -1,14 +1,10 @@
 package server
 
 import (
-	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"sync"
 	"time"
-
-	"go.uber.org/zap"
 
 	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/internal/text"
@@ -63,55 +59,12 @@ func (v View) Phase(repo, loop string) (l LoopView, ok bool) {
 	return l, false
 }
 
-// projection writes the view.
-type projection struct {
-	d     *daemon
-	dirty chan struct{}
-	done  sync.WaitGroup
-	stop  context.CancelFunc
-}
-
-func newProjection(ctx context.Context, d *daemon) *projection {
-	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	p := &projection{d: d, dirty: make(chan struct{}, 1), stop: stop}
-	p.done.Go(func() {
-		for ctx.Err() == nil {
-			select {
-			case <-ctx.Done():
-			case <-p.dirty:
-				p.write()
-				select {
-				case <-ctx.Done():
-				case <-time.After(viewPause):
-				}
-			}
-		}
-		p.write()
-	})
-	return p
-}
-
 // touch says that something has changed.
-func (p *projection) touch() {
-	select {
-	case p.dirty <- struct{}{}:
-	default:
-	}
-}
-
-func (p *projection) close() {
-	p.stop()
-	p.done.Wait()
-}
-
-func (p *projection) write() {
-	data, err := json.Marshal(p.d.show())
-	if err == nil {
-		err = p.d.o.Disk.WriteProjection("daemon-state", ViewFile(p.d.o.State), append(data, '\n'), 0o600)
-	}
-	if err != nil {
-		p.d.o.Log.Warn("what the daemon does could not be written down; it goes on", zap.Error(err))
-	}
+func (d *daemon) touch() {
+	d.view.Put(func() ([]byte, error) {
+		data, err := json.Marshal(d.show())
+		return append(data, '\n'), err
+	})
 }
 
 // show returns the view.

@@ -124,7 +124,7 @@ func (a *app) presentQuestion(ctx context.Context, q asked) (escalation.Record, 
 		}
 		view, err := local.ReadView(q.Paths)
 		asks := err == nil && (view.Status == loop.AwaitingHuman || view.Status == loop.AwaitingApproval) && (view.Human == nil || view.Human.Question == "" || view.Human.Question != rec.Question.ID)
-		_, alive := a.supervisor(q.Paths)
+		_, alive := local.Supervisor(q.Paths)
 		return !asks || !alive
 	})
 }
@@ -255,7 +255,7 @@ func answerText(rec escalation.Record) string {
 // takenUp returns the hint that the next run of the loop takes something up, for example an answer. It returns "" while
 // a supervisor runs the loop, because that supervisor takes it up.
 func (a *app) takenUp(p place, what string) string {
-	if _, alive := a.supervisor(p.Paths); alive {
+	if _, alive := local.Supervisor(p.Paths); alive {
 		return ""
 	}
 	return "next: " + a.here(a.orResume(p, fmt.Sprintf("superloop run --loop %s   (no supervisor is running; the next run takes %s up)", p.id, what))) + "\n"

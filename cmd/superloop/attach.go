@@ -27,7 +27,7 @@ func (a *app) runs(p place) (bool, error) {
 	e, err := store.Get(p.Repo, p.id)
 	_, served := server.Daemon(store.State)
 	wanted := err == nil && served && e.Wanted == registry.Running
-	if _, alive := a.supervisor(p.Paths); alive {
+	if _, alive := local.Supervisor(p.Paths); alive {
 		v, err := local.ReadView(p.Paths)
 		return !wanted || e.FreshOf == "" || err == nil && v.RunID != e.FreshOf, nil
 	}

@@ -140,7 +140,7 @@ func (a *app) nobodyAtWork(repo string) error {
 		return err
 	}
 	for _, p := range loops {
-		holder, alive := a.supervisor(p.Paths)
+		holder, alive := local.Supervisor(p.Paths)
 		if !alive {
 			continue
 		}

@@ -60,7 +60,7 @@ func (a *app) promptLoop(c *cli.Context, repo string) (_ string, cfg *config.Con
 	if p.Paths, err = a.paths(repo, p.ID); err != nil {
 		return repo, nil, false, err
 	}
-	if holder, alive := a.supervisor(p.Paths); alive {
+	if holder, alive := local.Supervisor(p.Paths); alive {
 		return repo, nil, false, &local.HeldError{LoopID: p.ID, Holder: *holder}
 	}
 	p.Base, err = a.baseConfig(c, repo, p.ID)

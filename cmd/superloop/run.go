@@ -129,6 +129,19 @@ func (a *app) runnable(cfg *config.Config, repo string, todo []config.Loop, with
 	return nil
 }
 
+// loopOf returns the configuration of a loop that can be run.
+func (a *app) loopOf(repo, id string) (*config.Config, error) {
+	cfg, err := a.config(repo, id)
+	if err != nil {
+		return nil, err
+	}
+	l, ok := cfg.Loop(id)
+	if !ok {
+		return nil, fmt.Errorf("there is no loop %q in %s", id, cfg.Path)
+	}
+	return cfg, a.runnable(cfg, repo, []config.Loop{l}, false)
+}
+
 // neighbours returns the loops, other than those of todo, that a supervisor runs now in the repository's own work tree, if
 // a loop of todo is going to run there, too.
 func (a *app) neighbours(repo string, cfg *config.Config, todo []config.Loop) (ids []string) {
@@ -141,7 +154,7 @@ func (a *app) neighbours(repo string, cfg *config.Config, todo []config.Loop) (i
 			continue
 		}
 		if paths, err := a.paths(repo, l.ID); err == nil {
-			if _, alive := a.supervisor(paths); alive {
+			if _, alive := local.Supervisor(paths); alive {
 				ids = append(ids, l.ID)
 			}
 		}
@@ -167,7 +180,7 @@ func (a *app) notByAgent(repo string) error {
 		if err != nil {
 			return err
 		}
-		if _, alive := a.supervisor(paths); alive {
+		if _, alive := local.Supervisor(paths); alive {
 			return failf(exitHuman, "", "an agent does not start loops in the repository that it works in: %w", agent)
 		}
 	}

@@ -18,7 +18,6 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/superloop/superloop/internal/proc"
-	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/loop/local"
 	"github.com/superloop/superloop/server"
@@ -102,15 +101,7 @@ func (a *app) serveAPI(ctx context.Context, state string, log *zap.Logger) {
 	if err == nil {
 		log.Info("programs are answered", zap.String("socket", file))
 		err = api.Serve(ctx, l, api.New(api.Options{State: state, Disk: a.disk, Version: version(), Log: log, Start: func(_ context.Context, e registry.Entry) error {
-			cfg, err := a.config(e.Repo, e.Loop)
-			if err != nil {
-				return err
-			}
-			l, ok := cfg.Loop(e.Loop)
-			if !ok {
-				return fmt.Errorf("there is no loop %q in %s", e.Loop, cfg.Path)
-			}
-			if err := a.runnable(cfg, e.Repo, []config.Loop{l}, false); err != nil {
+			if _, err := a.loopOf(e.Repo, e.Loop); err != nil {
 				return err
 			}
 			return registry.Store{Disk: a.disk, State: state}.Put(e)
@@ -155,15 +146,8 @@ func (a *app) prepare(c *cli.Context, e registry.Entry, desks *desks) (local.Opt
 	if _, err := os.Stat(e.Repo); err != nil {
 		return local.Options{}, nil, fmt.Errorf("the repository is gone: %w", err)
 	}
-	cfg, err := a.config(e.Repo, e.Loop)
+	cfg, err := a.loopOf(e.Repo, e.Loop)
 	if err != nil {
-		return local.Options{}, nil, err
-	}
-	l, ok := cfg.Loop(e.Loop)
-	if !ok {
-		return local.Options{}, nil, fmt.Errorf("there is no loop %q in %s any more", e.Loop, cfg.Path)
-	}
-	if err := a.runnable(cfg, e.Repo, []config.Loop{l}, false); err != nil {
 		return local.Options{}, nil, err
 	}
 	desk, release := desks.take(e.Repo)

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/loop/journal"
+	"github.com/superloop/superloop/server"
 	"github.com/superloop/superloop/server/api"
 )
 
@@ -79,8 +80,8 @@ func TestAPI(t *testing.T) {
 	n.until("the socket is there", func() bool { _, err := os.Stat(api.SocketFile(n.path("state/superloop"))); return err == nil })
 	c.ask("GET", "/healthz", "", 200, nil)
 	c.ask("GET", "/readyz", "", 204, nil)
-	start := func(id string, want int) api.Loop {
-		var l api.Loop
+	start := func(id string, want int) server.Row {
+		var l server.Row
 		body := fmt.Sprintf(`{"repo": %q, "loop": %q, "labels": ["night"]}`, n.path("repo"), id)
 		if want == 202 {
 			c.ask("POST", "/api/v1/loops", body, want, &l)
@@ -92,7 +93,7 @@ func TestAPI(t *testing.T) {
 	a, ask := start("a", 202), start("ask", 202)
 	start("nothing", 409)
 	c.ask("POST", "/api/v1/loops", `{"repo": "relative", "loop": "a"}`, 422, nil)
-	of := func(id string) (l api.Loop) {
+	of := func(id string) (l server.Row) {
 		c.ask("GET", "/api/v1/loops/"+id, "", 200, &l)
 		return l
 	}

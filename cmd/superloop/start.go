@@ -12,8 +12,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/superloop/superloop/loop"
-	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/loop/local"
 	"github.com/superloop/superloop/server"
@@ -90,17 +88,11 @@ func (a *app) startLoops(c *cli.Context, repo string, loops []place, fresh bool)
 }
 
 // wanted returns the entry with which the daemon begins to run a loop, or goes on with it.
-func (a *app) wanted(c *cli.Context, store registry.Store, repo string, p place, fresh bool) (e registry.Entry, err error) {
-	cfg, err := a.config(repo, p.id)
-	if err != nil {
-		return e, err
+func (a *app) wanted(c *cli.Context, store registry.Store, repo string, p place, fresh bool) (registry.Entry, error) {
+	if _, err := a.loopOf(repo, p.id); err != nil {
+		return registry.Entry{}, err
 	}
-	if l, ok := cfg.Loop(p.id); ok {
-		if err := a.runnable(cfg, repo, []config.Loop{l}, false); err != nil {
-			return e, err
-		}
-	}
-	e = registry.Entry{Repo: p.Repo, Loop: p.id, Wanted: registry.Running, By: a.who(c), Since: time.Now().UTC(), Priority: c.Int("priority"), Labels: c.StringSlice("label")}
+	e := registry.Entry{Repo: p.Repo, Loop: p.id, By: a.who(c), Since: time.Now().UTC(), Priority: c.Int("priority"), Labels: c.StringSlice("label")}
 	old, err := store.Get(p.Repo, p.id) // one that is damaged is written anew
 	if err == nil && !c.IsSet("priority") {
 		e.Priority = old.Priority
@@ -108,28 +100,17 @@ func (a *app) wanted(c *cli.Context, store registry.Store, repo string, p place,
 	if err == nil && !c.IsSet("label") {
 		e.Labels = old.Labels
 	}
-	wanted := err == nil && old.Wanted == registry.Running
-	view, err := local.ReadView(p.Paths)
-	if h, alive := a.supervisor(p.Paths); alive {
-		if by, served := server.Daemon(store.State); !served || h.PID != by.PID {
-			return e, &local.HeldError{LoopID: p.id, Holder: *h}
-		}
-		if wanted {
-			return e, failf(exitNothing, "superloop attach --loop "+p.id, "loop %s is run by the daemon already", p.id)
-		}
-	}
+	e, err = server.Want(store, e, fresh)
+	_, held := errors.AsType[*local.HeldError](err)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return e, failf(exitFailed, "superloop events --verify --loop "+p.id, "reading %s: %w", p.File("state.json"), err)
-	case fresh:
-		e.FreshOf = view.RunID
-	case view.Status == loop.Completed:
-		return e, failf(exitNothing, "superloop start --fresh --loop "+p.id, "loop %s is completed", p.id)
-	default:
-		e.After = view.Seq
+	case errors.Is(err, server.ErrRunning):
+		err = failf(exitNothing, "superloop attach --loop "+p.id, "loop %s is run by the daemon already", p.id)
+	case errors.Is(err, server.ErrCompleted):
+		err = failf(exitNothing, "superloop start --fresh --loop "+p.id, "loop %s is completed", p.id)
+	case err != nil && !held:
+		err = failf(exitFailed, "superloop events --verify --loop "+p.id, "%w", err)
 	}
-	return e, nil
+	return e, err
 }
 
 // stop ends what the daemon runs of a loop, and keeps it from going on. With --forget the registry loses the loop.
@@ -161,7 +142,7 @@ func (a *app) stop(c *cli.Context) error {
 	defer leave()
 	by, served := server.Daemon(store.State)
 	if err := every(ctx, func() (bool, error) {
-		h, alive := a.supervisor(p)
+		h, alive := local.Supervisor(p)
 		return gone != nil || !served || !alive || h.PID != by.PID, nil
 	}); err != nil {
 		return failf(exitFailed, "superloop status"+where, "the daemon did not let go of loop %s within %s; the wish is kept", e.Loop, cancelPatience)

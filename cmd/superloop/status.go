@@ -16,11 +16,9 @@ import (
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/cmd/superloop/internal/screen"
 	"github.com/superloop/superloop/escalation"
-	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/control"
-	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/loop/local"
 	"github.com/superloop/superloop/server"
 	"github.com/superloop/superloop/server/registry"
@@ -87,20 +85,6 @@ func (a *app) status(c *cli.Context) error {
 	return nil
 }
 
-// supervisor returns the process that runs the loop, and reports whether there is one.
-func (a *app) supervisor(p layout.Paths) (*local.Holder, bool) {
-	for _, lock := range p.Locks() {
-		raw, locked, err := durable.Holder(lock)
-		if err != nil || !locked {
-			continue
-		}
-		var h local.Holder
-		_ = json.Unmarshal(raw, &h) // a supervisor that wrote no name runs the loop all the same
-		return &h, true
-	}
-	return nil, false
-}
-
 func (a *app) standings(loops []place) ([]standing, error) {
 	var all []standing
 	for _, p := range loops {
@@ -112,7 +96,7 @@ func (a *app) standings(loops []place) ([]standing, error) {
 			return nil, failf(exitFailed, "superloop events --verify --loop "+p.id, "reading %s: %w; the journal holds the truth, the next run writes it anew", p.File("state.json"), err)
 		}
 		s := standing{View: view, Question: a.questionOf(p, view)}
-		s.Supervisor, _ = a.supervisor(p.Paths)
+		s.Supervisor, _ = local.Supervisor(p.Paths)
 		s.Next = a.next(p, view, s.Question, s.Supervisor != nil)
 		all = append(all, s)
 	}

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -48,7 +46,7 @@ func (a *app) cancelLoop(c *cli.Context, p place) (in control.Intent, said strin
 	if in, err = a.wish(c, p, control.IntentCancel, c.String("note"), view); err != nil {
 		return in, "", err
 	}
-	if _, alive := a.supervisor(p.Paths); alive {
+	if _, alive := local.Supervisor(p.Paths); alive {
 		err = a.awaitCancel(c.Context, p, in.ID)
 	} else if cfg, wrong := a.config(p.Repo, p.id); wrong != nil {
 		err = wrong
@@ -78,7 +76,7 @@ func (a *app) awaitCancel(ctx context.Context, p place, intent string) error {
 	}
 	if err == nil { // it is cancelled in any case
 		_ = every(ctx, func() (bool, error) {
-			_, alive := a.supervisor(p.Paths)
+			_, alive := local.Supervisor(p.Paths)
 			return !alive, nil
 		})
 	}
@@ -115,9 +113,7 @@ func (a *app) kickLoop(c *cli.Context, p place) (in control.Intent, said string,
 
 // wish writes a control intent for the supervisor of a loop, the present one or the next.
 func (a *app) wish(c *cli.Context, p place, kind, note string, view loop.View) (control.Intent, error) {
-	var b [8]byte
-	_, _ = rand.Read(b[:]) // does not fail on any system that Go runs on
-	in := control.Intent{ID: hex.EncodeToString(b[:]), Kind: kind, By: a.who(c), Note: note, At: time.Now().UTC(), RunID: view.RunID}
+	in := control.New(kind, a.who(c), note, view.RunID)
 	return in, control.Submit(a.disk, p.Paths, in)
 }
 
@@ -140,7 +136,7 @@ func (a *app) pause(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	by, alive := a.supervisor(p.Paths)
+	by, alive := local.Supervisor(p.Paths)
 	if !alive {
 		return failf(exitNothing, "superloop status --loop "+p.id, "no supervisor runs loop %s, it is %s", p.id, view.Status)
 	}

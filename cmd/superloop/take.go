@@ -53,7 +53,7 @@ func taken(err error) error {
 
 // free returns a *local.HeldError if a supervisor runs the loop.
 func (a *app) free(p place) error {
-	if holder, alive := a.supervisor(p.Paths); alive {
+	if holder, alive := local.Supervisor(p.Paths); alive {
 		return &local.HeldError{LoopID: p.id, Holder: *holder}
 	}
 	return nil

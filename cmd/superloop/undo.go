@@ -104,7 +104,7 @@ func lastFirst(sets []undo.Kept) iter.Seq[undo.Kept] {
 // operator or for a provider does no harm. If it goes on during the undo, it works on files as they are before or after
 // a recovery.
 func (a *app) idle(p place) error {
-	holder, alive := a.supervisor(p.Paths)
+	holder, alive := local.Supervisor(p.Paths)
 	if !alive {
 		return nil
 	}

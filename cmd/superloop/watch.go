@@ -14,6 +14,7 @@ import (
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/cmd/superloop/internal/watch"
 	"github.com/superloop/superloop/escalation"
+	"github.com/superloop/superloop/loop/local"
 )
 
 // watch shows what the agents of loops do: full-screen on a terminal, else as lines.
@@ -58,7 +59,7 @@ func (a *app) watched(p place) func() (watch.Loop, string, error) {
 				now += fmt.Sprint(info.ModTime().UnixNano(), " ", info.Size(), " ")
 			}
 		}
-		if holder, alive := a.supervisor(p.Paths); alive {
+		if holder, alive := local.Supervisor(p.Paths); alive {
 			now += holder.String()
 		}
 		if now == last {

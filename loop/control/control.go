@@ -4,6 +4,8 @@
 package control
 
 import (
+	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -38,6 +40,13 @@ const (
 	IntentPause  = "pause" // leave the loop when what runs now has ended
 	IntentNote   = "note"  // tell the roles Intent.Note
 )
+
+// New makes an intent about a run, now.
+func New(kind, by, note, runID string) Intent {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // does not fail on any system that Go runs on
+	return Intent{ID: hex.EncodeToString(b[:]), Kind: kind, By: by, Note: note, At: time.Now().UTC(), RunID: runID}
+}
 
 // Submit writes an intent to the control directory and flushes it to the disk.
 func Submit(d durable.Disk, p layout.Paths, in Intent) error {

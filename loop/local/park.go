@@ -48,7 +48,7 @@ func hold(o Options, paths layout.Paths) (*Held, error) {
 		return nil, err
 	}
 	h := &Held{}
-	for _, path := range []string{paths.Lock(), paths.RepoLock()} {
+	for _, path := range paths.Locks() {
 		lock, err := o.Disk.Lock(path, holder)
 		if err != nil {
 			h.Release()
@@ -64,6 +64,26 @@ func hold(o Options, paths layout.Paths) (*Held, error) {
 		h.locks = append(h.locks, lock)
 	}
 	return h, nil
+}
+
+// HolderOf returns who holds the lock file. ok is false if nobody does, or if the file cannot be read.
+func HolderOf(file string) (h Holder, ok bool) {
+	raw, locked, err := durable.Holder(file)
+	if err != nil || !locked {
+		return h, false
+	}
+	_ = json.Unmarshal(raw, &h) // a holder that wrote no name holds the lock all the same
+	return h, true
+}
+
+// Supervisor returns the process that has the loop, and reports whether there is one.
+func Supervisor(p layout.Paths) (*Holder, bool) {
+	for _, file := range p.Locks() {
+		if h, ok := HolderOf(file); ok {
+			return &h, true
+		}
+	}
+	return nil, false
 }
 
 // Release lets the loop go.

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
-	"path/filepath"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -69,53 +68,10 @@ func problem(status int, kind, format string, args ...any) error {
 	return &huma.ErrorModel{Type: "urn:superloop:" + kind, Status: status, Title: http.StatusText(status), Detail: fmt.Sprintf(format, args...)}
 }
 
-// Loop is a loop of the registry: what is wanted, what the daemon does, and where the loop stands.
-type Loop struct {
-	ID         string          `json:"id" doc:"names the loop in paths of this API"`
-	Repo       string          `json:"repo" doc:"the root of its repository"`
-	Loop       string          `json:"loop" doc:"its id in the configuration"`
-	Wanted     registry.Wanted `json:"wanted" enum:"running,paused,stopped,ended"`
-	Phase      string          `json:"phase,omitempty" doc:"what the daemon does: queued, working, waiting, failing or foreign; missing: nothing"`
-	Why        string          `json:"why,omitempty" doc:"which places are taken and by whom, or why the loop cannot be supervised"`
-	Ahead      int             `json:"ahead,omitempty" doc:"how many requests for a place are served before"`
-	Until      *time.Time      `json:"until,omitempty" doc:"when it goes on, at the latest"`
-	Priority   int             `json:"priority,omitempty"`
-	Labels     []string        `json:"labels,omitempty"`
-	Status     loop.Status     `json:"status" doc:"of the loop, as in state.json"`
-	Iteration  int             `json:"iteration,omitempty"`
-	Role       string          `json:"role,omitempty" doc:"the role that runs"`
-	Seq        int64           `json:"seq,omitempty" doc:"the number of the journal's last event"`
-	CostUSD    float64         `json:"cost_usd,omitempty"`
-	UpdatedAt  *time.Time      `json:"updated_at,omitempty"`
-	Supervised bool            `json:"supervised" doc:"a process holds the loop now"`
-}
-
-func (a *api) loopOf(e registry.Entry, view server.View) Loop {
-	l := Loop{ID: e.ID(), Repo: e.Repo, Loop: e.Loop, Wanted: e.Wanted, Priority: e.Priority, Labels: e.Labels, Status: loop.Pending}
-	if now, ok := view.Phase(e.Repo, e.Loop); ok {
-		l.Phase, l.Why, l.Ahead, l.Until = now.Phase, now.Why, now.Ahead, timeOf(now.Until)
-	}
-	p, err := a.paths(e)
-	if err != nil {
-		l.Why = "the repository is gone"
-		return l
-	}
-	if v, err := local.ReadView(p); err == nil {
-		l.Status, l.Iteration, l.Role, l.Seq, l.CostUSD, l.UpdatedAt = v.Status, v.Iteration, v.Role, v.Seq, v.Spent.CostUSD, timeOf(v.UpdatedAt)
-	}
-	_, l.Supervised, _ = durable.Holder(p.Lock())
-	return l
-}
-
-func timeOf(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &t
-}
-
-func (a *api) paths(e registry.Entry) (layout.Paths, error) {
-	return layout.NewPaths(e.Repo, e.Loop, filepath.Dir(a.o.State))
+// row returns what is known of a loop.
+func (a *api) row(e registry.Entry) *body[server.Row] {
+	v, _ := server.ReadView(a.o.State) // without one nothing is known of what the daemon does
+	return &body[server.Row]{server.RowOf(a.store, e, v)}
 }
 
 // find returns the loop with an id, and its paths.
@@ -125,7 +81,7 @@ func (a *api) find(id string) (e registry.Entry, p layout.Paths, err error) {
 		return e, p, problem(http.StatusNotFound, "no-such-loop", "no loop has the id %q; GET /api/v1/loops lists them", id)
 	}
 	if err == nil {
-		p, err = a.paths(e)
+		p, err = server.Paths(a.store, e)
 	}
 	if err != nil {
 		return e, p, problem(http.StatusConflict, "unusable", "%v", err)

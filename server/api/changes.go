@@ -2,8 +2,6 @@ package api
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"net/http"
 	"path/filepath"
@@ -12,11 +10,11 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/control"
+	"github.com/superloop/superloop/loop/local"
 	"github.com/superloop/superloop/server"
 	"github.com/superloop/superloop/server/registry"
 )
@@ -50,11 +48,11 @@ func (a *api) changes(h huma.API) {
 		"retry-now": "Wait no longer: the cause is mended", control.IntentNote: "Tell the roles something",
 	} {
 		huma.Register(h, huma.Operation{OperationID: action + "-one", Method: http.MethodPost, Path: "/api/v1/loops/{id}/" + action, DefaultStatus: http.StatusAccepted,
-			Summary: summary}, func(ctx context.Context, in *actIn) (*body[Loop], error) { return a.act(ctx, action, in) })
+			Summary: summary}, func(ctx context.Context, in *actIn) (*body[server.Row], error) { return a.act(ctx, action, in) })
 	}
 }
 
-func (a *api) start(ctx context.Context, in *startIn) (*body[Loop], error) {
+func (a *api) start(ctx context.Context, in *startIn) (*body[server.Row], error) {
 	by, err := a.operator(ctx)
 	if err != nil {
 		return nil, err
@@ -62,46 +60,35 @@ func (a *api) start(ctx context.Context, in *startIn) (*body[Loop], error) {
 	if !filepath.IsAbs(in.Body.Repo) || filepath.Base(in.Body.Loop) != in.Body.Loop {
 		return nil, problem(http.StatusUnprocessableEntity, "bad-name", "repo is an absolute path, loop the id of a loop")
 	}
-	e := entry{Repo: in.Body.Repo, Loop: in.Body.Loop, Wanted: registry.Running, By: by.User, Since: time.Now().UTC(), Priority: in.Body.Priority, Labels: in.Body.Labels}
+	e := entry{Repo: in.Body.Repo, Loop: in.Body.Loop, By: by.User, Since: time.Now().UTC(), Priority: in.Body.Priority, Labels: in.Body.Labels}
 	return a.put(ctx, e, in.Body.Fresh)
 }
 
 // put starts a loop.
-func (a *api) put(ctx context.Context, e entry, fresh bool) (*body[Loop], error) {
-	e, err := a.store.Locate(e)
-	if err != nil {
-		return nil, problem(http.StatusUnprocessableEntity, "no-repository", "%v", err)
+func (a *api) put(ctx context.Context, e entry, fresh bool) (*body[server.Row], error) {
+	e, err := server.Want(a.store, e, fresh)
+	if err == nil {
+		err = a.o.Start(ctx, e)
 	}
-	p, err := a.paths(e)
-	if err != nil {
-		return nil, problem(http.StatusUnprocessableEntity, "no-repository", "%v", err)
+	_, held := errors.AsType[*local.HeldError](err)
+	_, invalid := errors.AsType[*config.Error](err)
+	switch {
+	case err == nil:
+		return a.row(e), nil
+	case errors.Is(err, server.ErrRunning):
+		return nil, problem(http.StatusConflict, "running", "%v", err)
+	case errors.Is(err, server.ErrCompleted):
+		return nil, problem(http.StatusConflict, "completed", "%v; fresh begins it anew", err)
+	case held:
+		return nil, problem(http.StatusConflict, "held", "%v", err)
+	case invalid:
+		return nil, problem(http.StatusUnprocessableEntity, "configuration", "%v", err)
 	}
-	if v, err := view(p); err == nil {
-		if e.After = v.Seq; fresh {
-			e.After, e.FreshOf = 0, v.RunID
-		} else if v.Status == loop.Completed {
-			return nil, problem(http.StatusConflict, "completed", "it is completed; fresh begins it anew")
-		}
-	}
-	old, gone := a.store.Get(e.Repo, e.Loop)
-	if _, alive, _ := durable.Holder(p.Lock()); alive {
-		if gone == nil && old.Wanted == registry.Running {
-			return nil, problem(http.StatusConflict, "running", "the daemon runs it already")
-		}
-		return nil, problem(http.StatusConflict, "held", "another supervisor runs it, or the daemon is about to leave it")
-	}
-	if err := a.o.Start(ctx, e); err != nil {
-		if _, ok := errors.AsType[*config.Error](err); ok {
-			return nil, problem(http.StatusUnprocessableEntity, "configuration", "%v", err)
-		}
-		return nil, problem(http.StatusConflict, "unusable", "%v", err)
-	}
-	v, _ := server.ReadView(a.o.State)
-	return &body[Loop]{a.loopOf(e, v)}, nil
+	return nil, problem(http.StatusConflict, "unusable", "%v", err)
 }
 
 // act carries out one of the actions on a loop.
-func (a *api) act(ctx context.Context, action string, in *actIn) (*body[Loop], error) {
+func (a *api) act(ctx context.Context, action string, in *actIn) (*body[server.Row], error) {
 	by, err := a.operator(ctx)
 	if err != nil {
 		return nil, err
@@ -112,7 +99,7 @@ func (a *api) act(ctx context.Context, action string, in *actIn) (*body[Loop], e
 	}
 	switch action {
 	case "start":
-		e.Wanted, e.By, e.Since, e.FreshOf = registry.Running, by.User, time.Now().UTC(), ""
+		e.By, e.Since = by.User, time.Now().UTC()
 		return a.put(ctx, e, false)
 	case "stop":
 		if e.Wanted != registry.Running {
@@ -122,7 +109,7 @@ func (a *api) act(ctx context.Context, action string, in *actIn) (*body[Loop], e
 		if err := a.store.Put(e); err != nil {
 			return nil, problem(http.StatusInsufficientStorage, "not-kept", "%v", err)
 		}
-		return a.shown(e)
+		return a.row(e), nil
 	}
 	v, err := view(p)
 	if err != nil {
@@ -130,7 +117,7 @@ func (a *api) act(ctx context.Context, action string, in *actIn) (*body[Loop], e
 	}
 	note := strings.TrimSpace(text.Plain(in.Body.Note))
 	kind := action
-	_, alive, _ := durable.Holder(p.Lock())
+	_, alive := local.Supervisor(p)
 	switch {
 	case action == "retry-now":
 		kind = control.IntentKick
@@ -140,19 +127,14 @@ func (a *api) act(ctx context.Context, action string, in *actIn) (*body[Loop], e
 		}
 	case action == control.IntentNote && note == "":
 		return nil, problem(http.StatusUnprocessableEntity, "empty-note", "what is to be told to the roles?")
+	case action == control.IntentNote && v.Status == loop.Completed:
+		return nil, problem(http.StatusConflict, "completed", "no role reads a note any more")
 	case action != control.IntentNote && !alive:
 		return nil, problem(http.StatusConflict, "not-running", "nothing runs it, it is %s", v.Status)
 	}
-	var b [8]byte
-	_, _ = rand.Read(b[:])
-	intent := control.Intent{ID: hex.EncodeToString(b[:]), Kind: kind, By: by.User, Note: note, At: time.Now().UTC(), RunID: v.RunID}
+	intent := control.New(kind, by.User, note, v.RunID)
 	if err := control.Submit(a.o.Disk, p, intent); err != nil {
 		return nil, problem(http.StatusInsufficientStorage, "not-kept", "%v", err)
 	}
-	return a.shown(e)
-}
-
-func (a *api) shown(e entry) (*body[Loop], error) {
-	v, _ := server.ReadView(a.o.State)
-	return &body[Loop]{a.loopOf(e, v)}, nil
+	return a.row(e), nil
 }

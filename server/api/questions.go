@@ -10,6 +10,7 @@ import (
 
 	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/loop/layout"
+	"github.com/superloop/superloop/server"
 )
 
 // Question is what a loop asks a person.
@@ -73,7 +74,7 @@ func (a *api) questions(h huma.API) {
 func (a *api) pending(f func(e entry, store escalation.Store, q Question) bool) error {
 	all, _ := a.store.All()
 	for _, e := range all {
-		p, err := a.paths(e)
+		p, err := server.Paths(a.store, e)
 		if err != nil {
 			continue
 		}

@@ -75,13 +75,12 @@ func (a *api) reads(h huma.API) {
 		return nil, nil
 	})
 	huma.Get(h, "/api/v1/loops", a.listLoops)
-	huma.Get(h, "/api/v1/loops/{id}", func(_ context.Context, in *LoopPath) (*body[Loop], error) {
+	huma.Get(h, "/api/v1/loops/{id}", func(_ context.Context, in *LoopPath) (*body[server.Row], error) {
 		e, _, err := a.find(in.ID)
 		if err != nil {
 			return nil, err
 		}
-		v, _ := server.ReadView(a.o.State)
-		return &body[Loop]{a.loopOf(e, v)}, nil
+		return a.row(e), nil
 	})
 	huma.Get(h, "/api/v1/queue", a.queue)
 	huma.Get(h, "/api/v1/loops/{id}/events", a.events)
@@ -131,21 +130,21 @@ type loopsIn struct {
 
 // Loops is a page of loops.
 type Loops struct {
-	Loops      []Loop `json:"loops"`
-	NextCursor string `json:"next_cursor,omitempty" doc:"missing on the last page"`
+	Loops      []server.Row `json:"loops"`
+	NextCursor string       `json:"next_cursor,omitempty" doc:"missing on the last page"`
 }
 
 func (a *api) listLoops(_ context.Context, in *loopsIn) (*body[Loops], error) {
 	all, _ := a.store.All()
 	v, _ := server.ReadView(a.o.State)
-	out := &body[Loops]{Loops{Loops: []Loop{}}}
+	out := &body[Loops]{Loops{Loops: []server.Row{}}}
 	slices.SortFunc(all, func(x, y entry) int { return strings.Compare(x.ID(), y.ID()) })
 	for _, e := range all {
 		if e.ID() <= in.Cursor || in.Repo != "" && e.Repo != in.Repo || in.Label != "" && !slices.Contains(e.Labels, in.Label) ||
 			!strings.Contains(e.Name(), in.Q) {
 			continue
 		}
-		l := a.loopOf(e, v)
+		l := server.RowOf(a.store, e, v)
 		if in.Status != "" && string(l.Status) != in.Status {
 			continue
 		}
@@ -161,7 +160,7 @@ func (a *api) listLoops(_ context.Context, in *loopsIn) (*body[Loops], error) {
 // Queue is who waits for a place.
 type Queue struct {
 	Limits slots.Limits `json:"limits" doc:"0 is no bound"`
-	Loops  []Loop       `json:"loops" doc:"in the order in which they are served if all need the same places"`
+	Loops  []server.Row `json:"loops" doc:"in the order in which they are served if all need the same places"`
 }
 
 func (a *api) queue(context.Context, *struct{}) (*body[Queue], error) {
@@ -170,13 +169,13 @@ func (a *api) queue(context.Context, *struct{}) (*body[Queue], error) {
 		return nil, problem(http.StatusServiceUnavailable, "no-view", "%v", err)
 	}
 	all, _ := a.store.All()
-	out := &body[Queue]{Queue{Limits: v.Limits, Loops: []Loop{}}}
+	out := &body[Queue]{Queue{Limits: v.Limits, Loops: []server.Row{}}}
 	for _, e := range all {
-		if l := a.loopOf(e, v); l.Phase == "queued" {
+		if l := server.RowOf(a.store, e, v); l.Phase == "queued" {
 			out.Body.Loops = append(out.Body.Loops, l)
 		}
 	}
-	slices.SortStableFunc(out.Body.Loops, func(x, y Loop) int { return x.Ahead - y.Ahead })
+	slices.SortStableFunc(out.Body.Loops, func(x, y server.Row) int { return x.Ahead - y.Ahead })
 	return out, nil
 }
 
