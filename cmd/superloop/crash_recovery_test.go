@@ -240,7 +240,7 @@ func killThroughout(t *testing.T, testEnv func(*testing.T) *testEnv) {
 		n.superloop([]string{"SUPERLOOP_TEST_FAULT=" + fault + "=kill"}, "run", "--exit-on-escalation")
 		n.finishBroken(what)
 	}
-	for k := 1; k <= appends; k += testkit.Sample(19, 1, 1) {
+	for k := 1; k <= appends; k += testkit.Sample(60, 1, 1) {
 		kill(fmt.Sprintf("events:append@%d", k), fmt.Sprintf("killed before write %d of events", k))
 	}
 	for k := 1; k <= len(all); k += testkit.Sample(len(all), 9, 1) {

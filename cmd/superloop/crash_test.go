@@ -329,7 +329,7 @@ func TestFullAndBrokenDisk(t *testing.T) {
 		seen[step] = true
 		truth := strings.HasPrefix(step, "events:")
 		for i, what := range []string{"enospc", "eio", "short"} {
-			if n := testkit.Sample(61, 2, 1); (len(seen)+i)%n != 0 && !(truth && (slow() || i == 0 && len(seen)%4 == 0)) {
+			if n := testkit.Sample(151, 2, 1); (len(seen)+i)%n != 0 && !(truth && (slow() || i == 0 && len(seen)%12 == 0)) {
 				continue
 			}
 			n := newTestEnv(t, false)

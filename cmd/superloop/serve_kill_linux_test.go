@@ -165,7 +165,7 @@ func TestDaemonKilledAtRandom(t *testing.T) {
 	}
 	whole := time.Since(begin)
 	asked, answered := map[string]string{}, 0
-	for round := range testkit.Sample(2, 10, 50) {
+	for round := range testkit.Sample(1, 10, 50) {
 		<-time.After(time.Duration(chance.Int64N(int64(whole))))
 		n.end()
 		for _, repo := range n.repos {
