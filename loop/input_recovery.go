@@ -53,6 +53,8 @@ type Proposed struct {
 	NotBefore    time.Time `json:"not_before,omitzero"`
 	PolicyDigest string    `json:"policy_digest,omitempty"`
 	InputsDigest string    `json:"inputs_digest,omitempty"`
+	// Facts are what the policy with PolicyDigest was told of the world.
+	Facts action.Facts `json:"facts,omitzero"`
 	Of
 }
 
@@ -65,6 +67,9 @@ type ProposalInvalid struct {
 	Command  string    `json:"command,omitempty"`
 	Rule     string    `json:"rule,omitempty"`
 	Reason   string    `json:"reason"`
+	// PolicyDigest and Facts are set if a policy has judged the command.
+	PolicyDigest string       `json:"policy_digest,omitempty"`
+	Facts        action.Facts `json:"facts,omitzero"`
 	Of
 }
 
@@ -103,6 +108,9 @@ type Change struct {
 // already handled it.
 const RuleStale = "stale"
 
+// RuleDrift is the rule of a command that is asked about again: what it was approved on has changed.
+const RuleDrift = "drift"
+
 // RuleRan is the rule of a proposal whose command superloop has already run in this iteration. superloop asks a human
 // about it.
 const RuleRan = "already_ran"
@@ -120,18 +128,19 @@ type ProposalStale struct {
 
 // Executing says that a command is about to start. The event is on the disk before the command starts.
 type Executing struct {
-	N            int    `json:"n"`
-	ID           string `json:"id"`
-	Source       string `json:"source"` // auto, human
-	Command      string `json:"command"`
-	WorkingDir   string `json:"working_dir"`
-	TimeoutMS    int64  `json:"timeout_ms"`
-	Network      string `json:"network"`
-	PolicyDigest string `json:"policy_digest,omitempty"`
-	InputsDigest string `json:"inputs_digest,omitempty"`
-	Undo         string `json:"undo,omitempty"` // names the saved files that superloop undo restores
-	UndoNote     string `json:"undo_note,omitempty"`
-	LogFile      string `json:"log_file,omitempty"`
+	N            int          `json:"n"`
+	ID           string       `json:"id"`
+	Source       string       `json:"source"` // auto, human
+	Command      string       `json:"command"`
+	WorkingDir   string       `json:"working_dir"`
+	TimeoutMS    int64        `json:"timeout_ms"`
+	Network      string       `json:"network"`
+	PolicyDigest string       `json:"policy_digest,omitempty"`
+	InputsDigest string       `json:"inputs_digest,omitempty"`
+	Facts        action.Facts `json:"facts,omitzero"` // as in Proposed, right before the start
+	Undo         string       `json:"undo,omitempty"` // names the saved files that superloop undo restores
+	UndoNote     string       `json:"undo_note,omitempty"`
+	LogFile      string       `json:"log_file,omitempty"`
 }
 
 // SandboxFact says which parts of the sandbox really confined a command.

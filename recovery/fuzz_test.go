@@ -1,11 +1,14 @@
 package recovery
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
 
+	"github.com/superloop/superloop/internal/testkit"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/recovery/action"
 )
@@ -71,4 +74,12 @@ func FuzzProposal(f *testing.F) {
 			}
 		}
 	})
+}
+
+func FuzzKept(f *testing.F) {
+	p, _ := Compile(Defaults())
+	testkit.Seed(f, p.JSON())
+	d := testkit.Decoder[*Policy]{Exact: true, Encode: func(p *Policy) ([]byte, error) { return p.JSON(), nil },
+		Decode: func(data []byte) (*Policy, error) { return Kept(fmt.Sprintf("%x", sha256.Sum256(data)), data) }}
+	f.Fuzz(func(t *testing.T, data []byte) { d.Check(t, data) })
 }

@@ -1,8 +1,6 @@
 package recovery
 
 import (
-	"bytes"
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"path"
@@ -23,9 +21,10 @@ type Policy struct {
 	Settings Settings // Settings are the settings that the policy was made of. They are shared, so they are read-only.
 	Digest   string   // the SHA-256, in hex, of the settings as canonical JSON
 
-	listed   map[string]int // maps a command to its index in AutoApprove
-	patterns []pattern
-	origin   map[string]string // maps a key to the JSON pointer of the section that set it
+	listed    map[string]int // maps a command to its index in AutoApprove
+	patterns  []pattern
+	canonical []byte            // the settings; see JSON
+	origin    map[string]string // maps a key to the JSON pointer of the section that set it
 }
 
 // Section is a recovery section of a config, as JSON with its place.
@@ -139,7 +138,7 @@ func compile(s Settings, origin map[string]string) (*Policy, []schemas.Problem) 
 		return nil, schemas.Sort(problems)
 	}
 	var err error
-	if p.Digest, err = s.digest(); err != nil {
+	if p.canonical, p.Digest, err = s.canonical(); err != nil {
 		return nil, []schemas.Problem{{Code: schemas.CodeWrongType, Pointer: p.Pointer("enabled"), Message: err.Error()}}
 	}
 	return p, nil
@@ -365,36 +364,4 @@ func (s Settings) NetworkOf(command string) string {
 		return n
 	}
 	return s.Network
-}
-
-// digest returns the SHA-256, in hex, of the settings as canonical JSON. Canonical JSON has every default written out,
-// sorted keys, no white space, and no avoidable escapes.
-func (s Settings) digest() (string, error) {
-	first, err := json.Marshal(s)
-	if err != nil {
-		return "", fmt.Errorf("writing the policy: %w", err)
-	}
-	dec := json.NewDecoder(bytes.NewReader(first))
-	dec.UseNumber()
-	var plain any
-	if err := text.Reason(dec.Decode(&plain)); err != nil {
-		return "", fmt.Errorf("reading the policy back: %w", err)
-	}
-	// The keys first_aid and ask_below_confidence are newer than the others. They are left out at their defaults, so that
-	// the digests of policies without them stay valid.
-	if m, ok := plain.(map[string]any); ok {
-		if s.Remediation {
-			delete(m, "first_aid")
-		}
-		if s.AskBelow == action.Medium {
-			delete(m, "ask_below_confidence")
-		}
-	}
-	var canonical bytes.Buffer
-	enc := json.NewEncoder(&canonical)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(plain); err != nil { // Encode sorts the keys of a map
-		return "", fmt.Errorf("writing the policy: %w", err)
-	}
-	return fmt.Sprintf("%x", sha256.Sum256(bytes.TrimSuffix(canonical.Bytes(), []byte("\n")))), nil
 }

@@ -134,7 +134,10 @@ func setupScript(env *testscript.Env) error {
 		}
 	}
 	env.Values[running{}] = map[string]*process{}
-	env.Defer(func() { endDaemon(filepath.Join(env.WorkDir, "state")) })
+	env.Defer(func() {
+		endDaemon(filepath.Join(env.WorkDir, "state"))
+		judgeAgain(env.T(), env.WorkDir)
+	})
 	return errors.Join(os.MkdirAll(home, 0o755), os.MkdirAll(filepath.Join(env.WorkDir, "repo"), 0o755),
 		os.WriteFile(filepath.Join(env.WorkDir, "good.json"), []byte(goodAgent), 0o644))
 }

@@ -1,8 +1,11 @@
 package effects
 
 import (
+	"bytes"
+
 	"go.uber.org/zap"
 
+	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/recovery"
@@ -22,6 +25,18 @@ func (p *Policies) InForce() []*recovery.Policy {
 		out = append(out, p.compile(s.Next))
 	}
 	return out
+}
+
+// Keep keeps a policy beside the journal, under its digest: what it judged can be judged again, by it or by another one.
+func (p *Policies) Keep(policy *recovery.Policy) error {
+	path, data := p.Paths.Policy(policy.Digest), policy.JSON()
+	if kept, err := door.Read(path, int64(len(data))+1); err == nil && bytes.Equal(kept, data) {
+		return nil
+	}
+	if err := p.Dir("policies", p.Paths.Policies()); err != nil {
+		return err
+	}
+	return p.Full(p.Disk.WriteFile("policies", path, data, 0o644))
 }
 
 // compile makes the recovery policy of a configuration. The loader of the configuration has already checked that this

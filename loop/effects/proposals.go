@@ -136,7 +136,7 @@ func (r *Recoveries) take(ctx context.Context, e loop.Effect, s loop.State) (loo
 		f.File, err = r.archive(s, t, "skipped", reason, nil)
 		return f, err
 	}
-	j, err := r.Executor.Judge(ctx, p.Recovery, budget(s, p.Recovery))
+	j, err := r.judge(ctx, s, p.Recovery)
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +149,7 @@ func (r *Recoveries) take(ctx context.Context, e loop.Effect, s loop.State) (loo
 		if j.Rule == recovery.RuleWorkingDir {
 			at = "/recovery/working_dir"
 		}
-		return r.invalid(s, t, loop.ProposalInvalid{Of: loop.To(e), Role: e.Role, Digest: t.Digest, Command: p.Recovery.Command, Rule: j.Rule, Reason: j.Reason,
+		return r.invalid(s, t, loop.ProposalInvalid{Of: loop.To(e), Role: e.Role, Digest: t.Digest, Command: p.Recovery.Command, Rule: j.Rule, Reason: j.Reason, PolicyDigest: j.PolicyDigest, Facts: j.Facts,
 			Problems: []loop.Problem{{Pointer: at, Code: j.Rule, Message: j.Reason}}})
 	}
 	secrets := agent.Secrets(r.Env(), nil)
@@ -183,7 +183,7 @@ func setVerdict(f *loop.Proposed, j execute.Judgement) {
 	if j.Part == "" {
 		f.Part = ""
 	}
-	f.NotBefore, f.PolicyDigest, f.InputsDigest = j.NotBefore, j.PolicyDigest, j.Inputs
+	f.NotBefore, f.PolicyDigest, f.InputsDigest, f.Facts = j.NotBefore, j.PolicyDigest, j.Inputs, j.Facts
 }
 
 func (r *Recoveries) invalid(s loop.State, t recovery.Taken, f loop.ProposalInvalid) (loop.Fact, error) {

@@ -75,11 +75,20 @@ func (r *Recoveries) judgeAttempt(ctx context.Context, e loop.Effect, s loop.Sta
 	if e.Reason == "fallback" && s.Recovery.Else != nil {
 		a, fallback = *s.Recovery.Else, true
 	}
-	j, err := r.Executor.Judge(ctx, a, budget(s, a))
+	j, err := r.judge(ctx, s, a)
 	if err != nil {
 		return nil, err
 	}
 	return judged(e, s, a, fallback, j), nil
+}
+
+// judge judges a command, and keeps the policy that did.
+func (r *Recoveries) judge(ctx context.Context, s loop.State, a action.Action) (execute.Judgement, error) {
+	j, err := r.Executor.Judge(ctx, a, budget(s, a))
+	if err == nil {
+		err = r.Policies.Keep(j.Policy)
+	}
+	return j, err
 }
 
 func judged(e loop.Effect, s loop.State, a action.Action, fallback bool, j execute.Judgement) loop.Proposed {
@@ -108,8 +117,11 @@ func (r *Recoveries) execute(ctx context.Context, e loop.Effect, s loop.State) (
 		}
 	}
 	order.Intend = func(i execute.Intent) error {
+		if err := r.Policies.Keep(i.Judgement.Policy); err != nil {
+			return err
+		}
 		_, err := r.Journal.Fact(loop.Executing{N: rec.N, ID: e.ID, Source: rec.Approved, Command: rec.Attempt.Command, WorkingDir: i.Judgement.Place.Dir,
-			TimeoutMS: i.Timeout.Milliseconds(), Network: string(i.Network), PolicyDigest: i.Judgement.PolicyDigest, InputsDigest: i.Judgement.Inputs,
+			TimeoutMS: i.Timeout.Milliseconds(), Network: string(i.Network), PolicyDigest: i.Judgement.PolicyDigest, InputsDigest: i.Judgement.Inputs, Facts: i.Judgement.Facts,
 			Undo: i.Undo.ID, UndoNote: i.Undo.Note(), LogFile: r.Paths.Rel(log)})
 		return err
 	}
@@ -125,9 +137,12 @@ func (r *Recoveries) execute(ctx context.Context, e loop.Effect, s loop.State) (
 		if err != nil {
 			return nil, errors.Join(r.Full(err), rerr)
 		}
+		if err := r.Policies.Keep(got.Now.Policy); err != nil {
+			return nil, err
+		}
 		f := judged(e, s, rec.Attempt, rec.Fallback, got.Now)
 		if rec.Approved == loop.SourceHuman && got.Now.Decision != action.Invalid {
-			f.Verdict, f.Rule, f.Reason = string(action.Human), recovery.RuleGuard, got.Changed
+			f.Verdict, f.Rule, f.Reason = string(action.Human), loop.RuleDrift, got.Changed
 		}
 		return f, rerr
 	}

@@ -146,7 +146,7 @@ func TestApprovalThatNoLongerHolds(t *testing.T) {
 			}
 			f := recAs[loop.Proposed](t, got, err)
 			r.wantSteps("")
-			if f.Verdict != "human" || f.Rule != recovery.RuleGuard || f.Reason != c.want || f.EffectID != "e-2" || len(r.logs(s)) != 0 {
+			if f.Verdict != "human" || f.Rule != loop.RuleDrift || f.Reason != c.want || f.EffectID != "e-2" || len(r.logs(s)) != 0 {
 				t.Errorf("%+v %v", f, r.logs(s))
 			}
 		})

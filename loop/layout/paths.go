@@ -117,6 +117,10 @@ func (p Paths) Result() string    { return p.File("result.md") }    // what peop
 func (p Paths) Proposals() string { return p.File("proposals") }
 func (p Paths) RepoLock() string  { return p.File("lock") }
 
+// Policies is the directory with the policies that have judged, and Policy the file of the one with a digest.
+func (p Paths) Policies() string            { return p.File("policies") }
+func (p Paths) Policy(digest string) string { return filepath.Join(p.Policies(), digest+".json") }
+
 // Lock and the methods after it return paths in the loop's private directory.
 func (p Paths) Lock() string           { return p.private("lock") }
 func (p Paths) Control() string        { return p.private("control") }

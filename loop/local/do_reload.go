@@ -24,7 +24,7 @@ func (d *driver) protect(ctx context.Context) {
 	if d.repo.Top != d.paths.Repo {
 		own.Writable = append(own.Writable, d.repo.Top) // the loop's own work tree lies in .superloop
 	}
-	for _, name := range append([]string{"events.jsonl", "lock", "proposals"}, layout.OwnFiles()...) {
+	for _, name := range append([]string{"events.jsonl", "lock", "proposals", "policies"}, layout.OwnFiles()...) {
 		own.ReadOnly = append(own.ReadOnly, d.paths.File(name))
 	}
 	d.host.Runner, d.protection = d.spawner, sandbox.ProtectionReport{Level: sandbox.ProtectNone, Tree: d.spawner.Level(), Notes: []string{"switched off by --unprotected"}}
@@ -163,6 +163,9 @@ func (d *driver) tellLoaded(out watch.Outcome) error {
 	f := loadedFields{File: d.paths.Rel(c.Path), Digest: c.Digest, Protection: d.protection.Level, Notes: d.protection.Notes, Warnings: c.Warnings}
 	if p, problems := c.Policy(d.o.LoopID); p != nil && len(problems) == 0 && p.Settings.Enabled {
 		f.PolicyDigest = p.Digest
+		if err := (&effects.Policies{Host: d.host}).Keep(p); err != nil {
+			return err
+		}
 		for _, found := range p.Lint() {
 			if found.Severity == recovery.SevNote {
 				f.Warnings = append(f.Warnings, config.Problem{Pointer: found.Pointer, Code: found.Code, Message: found.Message})

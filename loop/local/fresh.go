@@ -43,7 +43,7 @@ func (d *driver) archive() error {
 // stays reports whether a file in the loop's directory is of all runs, or is being written right now.
 func stays(name string) bool {
 	switch name {
-	case "archive", "lock", "state.json", "usage.jsonl":
+	case "archive", "lock", "state.json", "usage.jsonl", "policies":
 		return true
 	}
 	return slices.Contains(layout.OwnFiles(), name) || strings.HasPrefix(name, "events.jsonl") || durable.IsTemp(name)

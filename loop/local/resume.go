@@ -82,7 +82,7 @@ func open(ctx context.Context, o Options) (_ *driver, err error) {
 	for _, dir := range []struct {
 		path string
 		perm os.FileMode
-	}{{paths.Private, 0o700}, {paths.Control(), 0o700}, {paths.Trees(), 0o700}, {paths.Loop, 0o755}, {paths.Proposals(), 0o755}} {
+	}{{paths.Private, 0o700}, {paths.Control(), 0o700}, {paths.Trees(), 0o700}, {paths.Loop, 0o755}, {paths.Proposals(), 0o755}, {paths.Policies(), 0o755}} {
 		if err := o.Disk.MkdirAll("dirs", dir.path, dir.perm); err != nil {
 			return nil, d.host.Full(err)
 		}

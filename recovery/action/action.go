@@ -46,6 +46,16 @@ type Done struct {
 	Why        string    `json:"why,omitempty"` // what the tests showed
 }
 
+// Facts are what a verdict on an action was told about the world, as the journal keeps them. nil means that nobody looked:
+// the policy did not ask for it, or it could not be found out.
+type Facts struct {
+	Confined *bool `json:"confined,omitempty"` // commands run in a sandbox
+	Loose    *bool `json:"loose,omitempty"`    // on_unknown "allow" may run what no list names
+	// Changed names the pinned input that has changed since an operator trusted it; it points to "" if none has.
+	Changed    *string `json:"changed,omitempty"`
+	DirProblem string  `json:"dir_problem,omitempty"` // why working_dir is not usable, or ""
+}
+
 // Draft is a command that nobody has picked for execution yet.
 type Draft struct {
 	Command    string `json:"command,omitempty"`

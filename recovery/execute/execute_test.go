@@ -235,7 +235,7 @@ func TestErrorsBeforeTheStart(t *testing.T) {
 		if _, err := e.Execute(t.Context(), o); !errors.Is(err, e.boxErr) {
 			t.Error(err)
 		}
-		e.wantSteps("keep measure drop")
+		e.wantSteps("keep drop")
 		e.noTemps()
 	})
 	t.Run("stopped", func(t *testing.T) {

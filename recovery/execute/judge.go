@@ -25,7 +25,8 @@ type Judgement struct {
 	// Inputs is the digest of the files that the command reads; "" if the policy does not watch them, or if they are
 	// unreadable.
 	Inputs string
-	Diff   string // how the inputs differ from the baseline, for an operator
+	Diff   string       // how the inputs differ from the baseline, for an operator
+	Facts  action.Facts // what Policy was told; a later policy can be asked with them
 
 	changes []inputs.Change // what Diff shows
 	inForce []*recovery.Policy
@@ -100,16 +101,19 @@ func stricter(a, b recovery.Verdict) bool {
 	return a.NotBefore.After(b.NotBefore)
 }
 
-// judgeBy judges by one policy. It collects a costly fact only if the fact can change the verdict.
+// judgeBy judges by one policy. It collects every fact, also those that this policy does not ask for: the journal keeps
+// them for other policies. Only a fact that the policy asks for can keep it from judging.
 func (x *Executor) judgeBy(ctx context.Context, p *recovery.Policy, cmd recovery.Command, b recovery.Budget) (Judgement, error) {
 	var facts recovery.Facts
-	if s := p.Settings; s.Sandbox.Required || s.OnUnknown == recovery.UnknownAllow {
-		box, err := x.measured(ctx)
-		if err != nil {
-			return Judgement{}, err
-		}
+	known := action.Facts{DirProblem: cmd.DirProblem}
+	box, err := x.measured(ctx)
+	switch s := p.Settings; {
+	case err == nil:
 		facts.Confined = box.Level.Meets(sandbox.Landlock)
 		facts.LooseOK = facts.Confined || x.AcceptLoose
+		known.Confined, known.Loose = &facts.Confined, &facts.LooseOK
+	case s.Sandbox.Required || s.OnUnknown == recovery.UnknownAllow || ctx.Err() != nil:
+		return Judgement{}, err
 	}
 	j := Judgement{Verdict: recovery.Decide(p, cmd, facts), Policy: p}
 	if j.Analysis != nil && p.Settings.Guard != recovery.GuardOff {
@@ -121,14 +125,15 @@ func (x *Executor) judgeBy(ctx context.Context, p *recovery.Policy, cmd recovery
 			j.Inputs, j.Diff, j.changes = report.Digest, inputs.Diff(report.Changes), report.Changes
 			facts.Changed = inputs.Summary(report.Changes)
 		}
-		if facts.Changed == "" && j.Decision == action.Auto {
+		if facts.Changed == "" {
 			facts.Changed = x.program(j.Analysis, cmd)
 		}
-		if facts.Changed != "" && j.Decision == action.Auto {
+		known.Changed = &facts.Changed
+		if facts.Changed != "" {
 			j.Verdict = recovery.Decide(p, cmd, facts)
 		}
 	}
-	j.Verdict = recovery.Limit(p, j.Verdict, b, x.Now())
+	j.Facts, j.Verdict = known, recovery.Limit(p, j.Verdict, b, x.Now())
 	return j, nil
 }
 
