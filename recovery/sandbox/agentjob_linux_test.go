@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"strconv"
 	"syscall"
@@ -52,6 +53,13 @@ func trickster(args []string) int {
 		}
 	case len(args) == 3 && args[0] == "suspend":
 		err = suspend(args[1], args[2])
+	case len(args) == 3 && args[0] == "dial":
+		var c net.Conn
+		if c, err = net.Dial(args[1], args[2]); err == nil {
+			err = c.Close()
+		}
+	case len(args) == 2 && args[0] == "neighbours":
+		err = neighbours(args[1])
 	case len(args) == 3 && args[0] == "clear":
 		err = unix.MountSetattr(unix.AT_FDCWD, args[1], unix.AT_RECURSIVE, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY})
 	case len(args) == 3 && args[0] == "move":
@@ -84,6 +92,43 @@ func trickster(args []string) int {
 		return 1
 	}
 	return 0
+}
+
+// neighbours does what the wall in front of a port must not refuse.
+func neighbours(closed string) error {
+	port, err := strconv.Atoi(closed)
+	if err != nil {
+		return err
+	}
+	for _, at := range []int{port - 1, port + 1, 1, 65535} {
+		if err := tcp4(v4, at); err != nil && err != unix.ECONNREFUSED {
+			return fmt.Errorf("connecting to %d: %w", at, err)
+		}
+		// Root alone may bind a low port.
+		if err := with(func(fd int) error { return unix.Bind(fd, at4(v4, at)) }); err != nil && err != unix.EADDRINUSE && at != 1 {
+			return fmt.Errorf("listening on %d: %w", at, err)
+		}
+	}
+	server, err := net.Listen("tcp", "localhost:0") // a server of the agent, by MPTCP where that is to be had
+	if err != nil {
+		return err
+	}
+	defer server.Close()
+	if c, err := net.Dial("tcp", server.Addr().String()); err != nil {
+		return err
+	} else if _, err = c.Write([]byte("x")); err != nil {
+		return err
+	}
+	for _, address := range []string{"127.0.0.1:", "[::1]:"} {
+		c, err := net.Dial("udp", address+closed)
+		if err != nil {
+			return err
+		}
+		if _, err := c.Write([]byte("x")); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // suspend stops the output to a terminal, if it is the one on that device.
