@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"runtime"
 	"strconv"
 	"syscall"
 	"testing"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -14,6 +16,11 @@ import (
 // mount makes the bind mounts of a job, for which the supervisor has a mount
 // namespace of its own.
 func (a *agentJob) mount() error {
+	if a != nil && a.NoLandlock {
+		if err := withoutLandlock(); err != nil {
+			return err
+		}
+	}
 	if a == nil || len(a.Binds) == 0 {
 		return nil
 	}
@@ -32,6 +39,21 @@ func (a *agentJob) mount() error {
 		if err := become(a.User); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// withoutLandlock makes this process one on a kernel without Landlock, as some containers do.
+func withoutLandlock() error {
+	code := []unix.SockFilter{load(offsetNumber), unless(bpfEqual, unix.SYS_LANDLOCK_CREATE_RULESET, 1), refused(unix.ENOSYS), allowed()}
+	prog := unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	if _, _, no := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&prog))); no != 0 {
+		return no
 	}
 	return nil
 }

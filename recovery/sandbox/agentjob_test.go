@@ -17,6 +17,7 @@ type agentJob struct {
 	Protection Protection
 	Ports      []uint16
 	Siege      bool // TryWall instead of Argv
+	NoLandlock bool // the kernel of the supervisor has none; it needs a process of its own
 	Plain      bool // without any protection, as a control
 	Undumpable bool // of the supervisor
 	// Binds are mounted first, in a mount namespace of the supervisor's own.

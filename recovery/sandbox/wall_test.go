@@ -5,7 +5,6 @@ package sandbox
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -292,11 +291,19 @@ func TestAgentsDoNotReachASocketOfThePrivateState(t *testing.T) {
 // What is missing is said, and does not keep agents from starting.
 func TestNoWallIsSaid(t *testing.T) {
 	t.Parallel()
-	var rep report
-	(&order{Ports: []uint16{1, 7717}}).noWall(&rep, "agents", errors.New("there is none"))
-	if want := []string{"agents can reach superloop's daemon over TCP (port 1, 7717): there is none"}; !slices.Equal(rep.Notes, want) || rep.Walled != nil {
-		t.Errorf("%+v", rep)
-	}
+	needsWall(t)
+	eachShielded(t, func(t *testing.T, s *shielded) {
+		a := s.agent("")
+		a.Siege, a.Ports, a.NoLandlock = true, []uint16{7717}, true
+		o := s.apart().runAgent(t, a)
+		said := strings.Join(o.Report.Notes, "\n")
+		if o.Report.Walled != nil || !strings.Contains(said, "no wall: an agent can reach superloop's daemon over TCP, with a token that it finds: no Landlock: ") {
+			t.Errorf("%+v", o.Report)
+		}
+		if o.Siege.Holds() || !strings.Contains(o.Siege.Err, "no Landlock") || !slices.Contains(o.Siege.Got(), "127.0.0.1") || slices.Contains(o.Siege.Got(), privateState) {
+			t.Errorf("%+v", o.Siege)
+		}
+	})
 	if code := KnockMain(nil); code != 2 {
 		t.Errorf("by hand: %d", code)
 	}
