@@ -139,14 +139,6 @@ func (p Protection) resolved() (Protection, error) {
 	return p, nil
 }
 
-// ports returns what Ports returns, or none.
-func (p Protection) ports() []uint16 {
-	if p.Ports == nil {
-		return nil
-	}
-	return p.Ports()
-}
-
 // whole returns the Protection with what is around it at the moment. Where the two contradict each other, p counts.
 func (p Protection) whole() Protection {
 	if p.Around == nil {

@@ -25,6 +25,14 @@ func Wall() error {
 	return nil
 }
 
+// ports returns what Ports returns, or none.
+func (p Protection) ports() []uint16 {
+	if p.Ports == nil {
+		return nil
+	}
+	return p.Ports()
+}
+
 // KnockArg is the hidden first argument that makes the superloop binary try to get through the wall. main (and TestMain
 // of every package whose tests call TryWall) checks for it and calls KnockMain.
 const KnockArg = "__knock"
