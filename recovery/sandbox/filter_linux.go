@@ -45,10 +45,10 @@ const (
 )
 
 const (
-	bpfLoad  = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
-	bpfEqual = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
-	bpfLess  = unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K
-	bpfBits  = unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K
+	bpfLoad    = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
+	bpfEqual   = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
+	bpfAtLeast = unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K
+	bpfBits    = unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K
 )
 
 func load(offset uint32) unix.SockFilter { return unix.SockFilter{Code: bpfLoad, K: offset} }
@@ -97,7 +97,7 @@ func (a abi) filter() []unix.SockFilter {
 		code = append(code, body...)
 	}
 	if a.x32 {
-		code = append(code, unless(bpfLess, x32Bit, 1), refused(unix.ENOSYS))
+		code = append(code, unless(bpfAtLeast, x32Bit, 1), refused(unix.ENOSYS))
 	}
 	never := []unix.SockFilter{refused(unix.ENOSYS)}
 	when(ioUringSetup, never) // its requests are no system calls
@@ -111,9 +111,11 @@ func (a abi) filter() []unix.SockFilter {
 	when(a.sendto, argument(3, bpfBits, unix.MSG_FASTOPEN, unix.EOPNOTSUPP))
 	when(a.sendmmsg, argument(3, bpfBits, unix.MSG_FASTOPEN, unix.EOPNOTSUPP)) // the flags of each message are output
 	when(a.sendmsg, argument(2, bpfBits, unix.MSG_FASTOPEN, unix.EOPNOTSUPP))
-	when(a.setsockopt, []unix.SockFilter{load(offsetArgs + 8), unless(bpfEqual, unix.IPPROTO_TCP, 6)},
+	when(a.setsockopt, []unix.SockFilter{load(offsetArgs + 8), unless(bpfEqual, unix.IPPROTO_TCP, 7)},
 		argument(2, bpfEqual, unix.TCP_FASTOPEN_CONNECT, unix.EOPNOTSUPP),
-		argument(2, bpfEqual, unix.TCP_ULP, unix.ENOENT)) // "smc" makes a socket of another protocol of it
+		argument(2, bpfEqual, unix.TCP_ULP, unix.ENOENT), // "smc" makes a socket of another protocol of it
+		[]unix.SockFilter{allowed(), unless(bpfEqual, unix.IPPROTO_IP, 3)},
+		argument(2, bpfEqual, unix.IP_LOCAL_PORT_RANGE, unix.ENOPROTOOPT)) // chooses what the kernel chooses at a bind to port 0
 	return append(code, allowed())
 }
 

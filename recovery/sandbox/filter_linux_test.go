@@ -93,13 +93,15 @@ func TestFilter(t *testing.T) {
 				check(name+" with all flags", call{a.arch, c.number, all}, unix.EOPNOTSUPP)
 			}
 			for level := range uint64(50) {
-				for option := range uint64(50) {
+				for option := range uint64(60) {
 					want := unix.Errno(0)
 					switch {
 					case level == unix.IPPROTO_TCP && option == unix.TCP_FASTOPEN_CONNECT:
 						want = unix.EOPNOTSUPP
 					case level == unix.IPPROTO_TCP && option == unix.TCP_ULP:
 						want = unix.ENOENT
+					case level == unix.IPPROTO_IP && option == 51: // IP_LOCAL_PORT_RANGE
+						want = unix.ENOPROTOOPT
 					}
 					check(fmt.Sprint("option ", level, option), make6(a.setsockopt, 3, level, option), want)
 					check(fmt.Sprint("option with junk ", level, option), make6(a.setsockopt, 3, level|junk, option|junk), want)

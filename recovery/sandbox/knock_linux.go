@@ -75,6 +75,7 @@ func knock(args []string) int {
 		}
 		return nil
 	}))
+	say("being given its port", with(func(fd int) error { return given(fd, port) }))
 	if hidden := args[2:]; len(hidden) > 0 {
 		say(privateState, seen(hidden))
 	}
@@ -105,6 +106,25 @@ func tcp6(addr [16]byte, port int) error {
 
 func mptcp(port int) error {
 	return socket(unix.AF_INET, unix.IPPROTO_MPTCP, func(fd int) error { return unix.Connect(fd, at4(v4, port)) })
+}
+
+// given returns nil if the kernel can choose this port for a socket that asks for no port.
+func given(fd, port int) error {
+	if err := unix.SetsockoptInt(fd, unix.SOL_IP, unix.IP_LOCAL_PORT_RANGE, port<<16|port); err != nil {
+		return fmt.Errorf("setsockopt: %w", err)
+	}
+	err := unix.Bind(fd, at4(v4, 0))
+	if errors.Is(err, unix.EADDRINUSE) {
+		return nil // it is the only one, and somebody has it
+	}
+	if err != nil {
+		return err
+	}
+	at, err := unix.Getsockname(fd)
+	if in, ok := at.(*unix.SockaddrInet4); ok && in.Port != port {
+		return fmt.Errorf("the kernel chose port %d", in.Port)
+	}
+	return err
 }
 
 // packet is a message with the address of a port, as the kernel reads it. It is kept alive by who uses it.

@@ -73,6 +73,9 @@ func (s Siege) Got() (ways []string) {
 // Holds reports whether attempts were made and none of them got through.
 func (s Siege) Holds() bool { return s.Err == "" && len(s.Attempts) > 0 && len(s.Got()) == 0 }
 
+// gift begins a note.
+const gift = "port %d of superloop's daemon can become that of an agent that listens on any port"
+
 // siegeLimit bounds the attempts together. They take some 50 ms.
 const siegeLimit = 20 * time.Second
 
@@ -91,6 +94,7 @@ func TryWall(ctx context.Context, s Spawner, p Protection) (ProtectionReport, Si
 	p.Ports = func() []uint16 { return append(slices.Clone(own), closed.port) }
 	with, rep := Protect(ctx, s, p)
 	rep.Walled = slices.DeleteFunc(rep.Walled, func(port uint16) bool { return port == closed.port })
+	rep.Notes = slices.DeleteFunc(rep.Notes, func(note string) bool { return strings.HasPrefix(note, fmt.Sprintf(gift, closed.port)) })
 	if rep.Level != ProtectMount {
 		return rep, Siege{Err: "agents are not protected"}
 	}
@@ -160,7 +164,7 @@ const (
 	control      = "a port that is open"
 	orphan       = "an orphan"
 	privateState = "the private state" // only if there is something to see
-	wayCount     = 12                  // the attempts of the child, without control and privateState
+	wayCount     = 13                  // the attempts of the child, without control and privateState
 )
 
 // gate listens on the same port of several addresses of the loopback device. The kernel completes each connection

@@ -60,11 +60,19 @@ func netRules() (set int, err error) {
 // CAP_SYS_ADMIN.
 //
 // Landlock can only list what is allowed, so the rule set has one rule for each other port. That takes some 60 ms, and
-// 20 ms and 4 MiB of the kernel's memory again for each sandbox by Landlock that an agent makes inside.
-func wall(ports []uint16) error {
+// 30 ms and 4 MiB of the kernel's memory again for each sandbox by Landlock that an agent makes inside.
+//
+// gifts are ports that the kernel can nevertheless give to a socket that asks for any port, so that it listens there if
+// nobody else does.
+func wall(ports []uint16) (gifts []uint16, err error) {
+	for _, port := range ports {
+		if with(func(fd int) error { return given(fd, int(port)) }) == nil {
+			gifts = append(gifts, port)
+		}
+	}
 	set, err := netRules()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer unix.Close(set)
 	for port := range 1 << 16 {
@@ -74,16 +82,16 @@ func wall(ports []uint16) error {
 		// Port 0 stands for a free port that the kernel chooses at a bind.
 		rule := netPort{access: accessNet, port: uint64(port)}
 		if _, _, no := unix.RawSyscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(set), ruleNetPort, uintptr(unsafe.Pointer(&rule)), 0, 0, 0); no != 0 {
-			return fmt.Errorf("landlock: adding a rule for port %d: %w", port, no)
+			return nil, fmt.Errorf("landlock: adding a rule for port %d: %w", port, no)
 		}
 	}
 	if _, _, no := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(set), 0, 0); no != 0 {
-		return fmt.Errorf("landlock: entering: %w", no)
+		return nil, fmt.Errorf("landlock: entering: %w", no)
 	}
 	if err := install(); err != nil {
-		return err
+		return nil, err
 	}
-	return stands(ports)
+	return gifts, stands(ports)
 }
 
 // stands tries what the wall refuses.
@@ -117,11 +125,18 @@ func (o *order) closePorts(rep *report, who string) {
 	if len(o.Ports) == 0 {
 		return
 	}
-	if err := wall(o.Ports); err != nil {
+	gifts, err := wall(o.Ports)
+	if err != nil {
 		noWall(rep, who, err)
 		return
 	}
 	rep.Walled = o.Ports
+	if o.Agent == nil {
+		return // it is said of agents once
+	}
+	for _, port := range gifts {
+		rep.note(gift+", while the daemon does not: sudo sysctl -w net.ipv4.ip_local_reserved_ports=%d", port, port)
+	}
 }
 
 func noWall(rep *report, who string, err error) {

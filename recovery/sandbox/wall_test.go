@@ -47,7 +47,7 @@ func TestNothingGetsThroughTheWall(t *testing.T) {
 	eachShielded(t, func(t *testing.T, s *shielded) {
 		a := s.agent("")
 		a.Siege, a.Ports = true, []uint16{7717}
-		if o := s.runAgent(t, a); !o.Siege.Holds() || !slices.Equal(o.Report.Walled, a.Ports) {
+		if o := s.runAgent(t, a); !o.Siege.Holds() || !slices.Equal(o.Report.Walled, a.Ports) || strings.Count(strings.Join(o.Report.Notes, " "), "can become that") > strings.Count(strings.Join(o.Report.Notes, " "), "port 7717 of") {
 			t.Errorf("%+v %+v", o.Siege, o.Report)
 		}
 	})
@@ -240,6 +240,9 @@ func TestTheWallFollowsThePorts(t *testing.T) {
 			t.Fatal(err, res.Err)
 		}
 		return res.Code == 0
+	}
+	if notes := strings.Join(rep.Notes, "\n"); !strings.Contains(notes, fmt.Sprintf("port %d of superloop's daemon can become that of an agent", first.port)) {
+		t.Errorf("a port that the kernel has chosen for this test: %s", notes)
 	}
 	if reaches(first) || !reaches(second) {
 		t.Error("the wall is not in front of the first port")
