@@ -15,6 +15,8 @@ import (
 	"syscall"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/superloop/superloop/recovery/sandbox"
 )
 
 // A want is what a script says of a JSON object: PATH=VALUE, PATH~REGEXP or, for
@@ -211,6 +213,8 @@ func condition(name string) (bool, error) {
 		return exec.Command("sh", "testdata/user.sh", "unshare", "--user", "--map-current-user", "--pid", "--fork", "--mount-proc", "true").Run() == nil, nil
 	case "root":
 		return os.Geteuid() == 0 && exec.Command("unshare", "-m", "-p", "-f", "--mount-proc", "mount", "-t", "cgroup2", "none", "/sys/fs/cgroup").Run() == nil, nil
+	case "wall":
+		return sandbox.Wall() == nil, nil
 	case "nohup":
 		return signal.Ignored(syscall.SIGHUP), nil
 	}

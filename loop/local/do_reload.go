@@ -35,11 +35,20 @@ func (d *driver) protect(ctx context.Context) {
 	d.surroundings.Close()
 	d.surroundings = steering.NewKeeper(steering.Home{Env: d.host.Env(), Work: []string{d.paths.Repo, d.repo.Top},
 		Needed: []string{d.paths.State, os.TempDir()}, Paths: d.o.Config.Protect.Paths, Allow: d.o.Config.Opened()}, d.o.Disk)
-	own.Around = d.surroundings.Around
+	own.Around, own.Ports = d.surroundings.Around, d.ports()
 	d.host.Runner, d.protection = sandbox.Protect(ctx, d.spawner, own)
 	if d.protection.Level == sandbox.ProtectNone {
 		d.surroundings.Close() // nothing holds the links
 	}
+}
+
+// ports returns a function that returns the TCP ports of the daemon of this user, which neither agents nor commands
+// reach. It returns nil if the operator has switched off the protection.
+func (d *driver) ports() func() []uint16 {
+	if d.o.Unprotected {
+		return nil
+	}
+	return func() []uint16 { return layout.DaemonPorts(d.paths.State) }
 }
 
 // startConfig compares the configuration with the pin, puts the trusted part in force, and begins to watch the file.

@@ -46,7 +46,7 @@ func (d *driver) equip() {
 	p.executor = &execute.Executor{Repo: h.Repo.Top, StateDir: d.paths.State, Disk: d.o.Disk,
 		Ledger: inputs.Ledger{Disk: d.o.Disk, Dir: d.paths.Common(), Repo: d.paths.Repo},
 		Undo:   undo.Store{Disk: d.o.Disk, Dir: d.paths.Undo(), Repo: h.Repo.Top}, Learned: learn.Store{Disk: d.o.Disk, Path: d.paths.Learned()},
-		Sandbox: execute.Spawned{Spawner: d.spawner}, Environ: h.Env(), Marker: effects.Mark(d.state.RunID), Policies: policies.InForce,
+		Sandbox: execute.Spawned{Spawner: d.spawner}, Ports: d.ports(), Environ: h.Env(), Marker: effects.Mark(d.state.RunID), Policies: policies.InForce,
 		AcceptLoose: d.o.AcceptLoose, Now: d.o.Now, Warn: func(what string, err error) { d.log.Warn(what, zap.Error(err)) }}
 	turns := &effects.Turns{Host: h, Runners: p.runners}
 	p.failures = &effectfailures.Performer{Host: h, Journal: d, Rules: rules, Policies: policies.InForce, Past: p.executor.Past, Ask: turns.Ask,

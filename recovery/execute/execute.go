@@ -195,6 +195,8 @@ type Executor struct {
 	Sandbox Sandbox
 	Environ []string // the operator's environment; commands get a part of it
 	Marker  string   // a variable in the environment of every command; see proc.Spec
+	// Ports returns the TCP ports that commands must not reach; see sandbox.Spec. nil: none.
+	Ports func() []uint16
 	// Policies returns the policies in force now, at least one. The strictest verdict counts; of equal verdicts the
 	// first counts.
 	Policies func() []*recovery.Policy

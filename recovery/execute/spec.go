@@ -73,7 +73,11 @@ func (x *Executor) spec(o Order, j Judgement, tmp string) sandbox.Spec {
 		}
 		writable = append(writable, c)
 	}
-	return sandbox.Spec{Command: o.Action.Command, Place: j.Place, Env: env, Writable: writable,
+	var ports []uint16
+	if x.Ports != nil {
+		ports = x.Ports()
+	}
+	return sandbox.Spec{Ports: ports, Command: o.Action.Command, Place: j.Place, Env: env, Writable: writable,
 		Protected: sandbox.Protected(x.Repo), Hidden: append(steering.Sockets(x.Environ, append([]string{x.Repo}, writable...)), x.StateDir),
 		Network: b.network, Required: b.required, Timeout: timeout, Grace: grace, Hurry: o.Hurry,
 		Output: o.Output, Secrets: sandbox.Secrets(x.Environ), Marker: x.Marker}

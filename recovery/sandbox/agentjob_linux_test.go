@@ -2,10 +2,13 @@ package sandbox
 
 import (
 	"fmt"
+	"net"
 	"os"
+	"runtime"
 	"strconv"
 	"syscall"
 	"testing"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -13,6 +16,11 @@ import (
 // mount makes the bind mounts of a job, for which the supervisor has a mount
 // namespace of its own.
 func (a *agentJob) mount() error {
+	if a != nil && a.NoLandlock {
+		if err := withoutLandlock(); err != nil {
+			return err
+		}
+	}
 	if a == nil || len(a.Binds) == 0 {
 		return nil
 	}
@@ -35,6 +43,21 @@ func (a *agentJob) mount() error {
 	return nil
 }
 
+// withoutLandlock makes this process one on a kernel without Landlock, as some containers do.
+func withoutLandlock() error {
+	code := []unix.SockFilter{load(offsetNumber), unless(bpfEqual, unix.SYS_LANDLOCK_CREATE_RULESET, 1), refused(unix.ENOSYS), allowed()}
+	prog := unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	if _, _, no := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&prog))); no != 0 {
+		return no
+	}
+	return nil
+}
+
 // tricksterArg makes the test binary a program that tries what no shell can.
 const tricksterArg = "trickster"
 
@@ -52,6 +75,13 @@ func trickster(args []string) int {
 		}
 	case len(args) == 3 && args[0] == "suspend":
 		err = suspend(args[1], args[2])
+	case len(args) == 3 && args[0] == "dial":
+		var c net.Conn
+		if c, err = net.Dial(args[1], args[2]); err == nil {
+			err = c.Close()
+		}
+	case len(args) == 2 && args[0] == "neighbours":
+		err = neighbours(args[1])
 	case len(args) == 3 && args[0] == "clear":
 		err = unix.MountSetattr(unix.AT_FDCWD, args[1], unix.AT_RECURSIVE, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY})
 	case len(args) == 3 && args[0] == "move":
@@ -84,6 +114,43 @@ func trickster(args []string) int {
 		return 1
 	}
 	return 0
+}
+
+// neighbours does what the wall in front of a port must not refuse.
+func neighbours(closed string) error {
+	port, err := strconv.Atoi(closed)
+	if err != nil {
+		return err
+	}
+	for _, at := range []int{port - 1, port + 1, 1, 65535} {
+		if err := tcp4(v4, at); err != nil && err != unix.ECONNREFUSED {
+			return fmt.Errorf("connecting to %d: %w", at, err)
+		}
+		// Root alone may bind a low port.
+		if err := with(func(fd int) error { return unix.Bind(fd, at4(v4, at)) }); err != nil && err != unix.EADDRINUSE && at != 1 {
+			return fmt.Errorf("listening on %d: %w", at, err)
+		}
+	}
+	server, err := net.Listen("tcp", "localhost:0") // a server of the agent, by MPTCP where that is to be had
+	if err != nil {
+		return err
+	}
+	defer server.Close()
+	if c, err := net.Dial("tcp", server.Addr().String()); err != nil {
+		return err
+	} else if _, err = c.Write([]byte("x")); err != nil {
+		return err
+	}
+	for _, address := range []string{"127.0.0.1:", "[::1]:"} {
+		c, err := net.Dial("udp", address+closed)
+		if err != nil {
+			return err
+		}
+		if _, err := c.Write([]byte("x")); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // suspend stops the output to a terminal, if it is the one on that device.

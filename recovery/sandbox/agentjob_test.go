@@ -15,6 +15,9 @@ import (
 // agentJob is an agent to run, as far as it can be written down.
 type agentJob struct {
 	Protection Protection
+	Ports      []uint16
+	Siege      bool // TryWall instead of Argv
+	NoLandlock bool // the kernel of the supervisor has none; it needs a process of its own
 	Plain      bool // without any protection, as a control
 	Undumpable bool // of the supervisor
 	// Binds are mounted first, in a mount namespace of the supervisor's own.
@@ -40,6 +43,13 @@ func (a *agentJob) run(s *proc.Spawner) outcome {
 		if err := proc.Undumpable(); err != nil {
 			return outcome{Err: err.Error()}
 		}
+	}
+	if a.Ports != nil {
+		a.Protection.Ports = func() []uint16 { return a.Ports }
+	}
+	if a.Siege {
+		rep, siege := TryWall(context.Background(), s, a.Protection)
+		return outcome{Report: rep, Siege: siege}
 	}
 	var with Spawner = s
 	rep := ProtectionReport{}

@@ -82,12 +82,12 @@ func (o *order) confine(rep *report) (kind string, err error) {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return broken, fmt.Errorf("setting no_new_privs: %w", err)
 	}
-	if !use {
-		return "", nil
+	if use {
+		if err := o.restrict(rep, writable); err != nil {
+			return broken, err
+		}
 	}
-	if err := o.restrict(rep, writable); err != nil {
-		return broken, err
-	}
+	o.closePorts(rep, "a command")
 	return "", nil
 }
 
@@ -101,11 +101,11 @@ func (o *order) bare(rep *report) {
 	}
 }
 
-// keptCapabilities are the capabilities that root keeps. They are those of root in a usual container, without the right
-// to make device nodes: own, read and write files of any mode, become other users, listen on low ports. None of them
-// can undo the confinement.
+// keptCapabilities are the capabilities that root keeps. They are those of root in a usual container, without the rights
+// to make device nodes and packets: own, read and write files of any mode, become other users, listen on low ports. None
+// of them can undo the confinement.
 const keptCapabilities = 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_FOWNER | 1<<unix.CAP_FSETID | 1<<unix.CAP_KILL |
-	1<<unix.CAP_SETGID | 1<<unix.CAP_SETUID | 1<<unix.CAP_SETPCAP | 1<<unix.CAP_NET_BIND_SERVICE | 1<<unix.CAP_NET_RAW |
+	1<<unix.CAP_SETGID | 1<<unix.CAP_SETUID | 1<<unix.CAP_SETPCAP | 1<<unix.CAP_NET_BIND_SERVICE |
 	1<<unix.CAP_SYS_CHROOT | 1<<unix.CAP_AUDIT_WRITE | 1<<unix.CAP_SETFCAP
 
 func has(capability int) bool {

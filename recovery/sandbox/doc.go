@@ -39,8 +39,8 @@
 //
 // Protect is for agents, which bring sandboxes of their own. It keeps agents from changing the configuration and from
 // superloop's private state, and from what Protection.Around adds: what steers other programs of the user, and the
-// sockets of services (package steering). It restricts nothing else. It does not use Landlock, because bubblewrap does
-// not start under Landlock.
+// sockets of services (package steering), and from the ports of the wall. It restricts nothing else. It uses Landlock for
+// TCP ports only, because bubblewrap does not start where Landlock handles files.
 //
 //	superloop --> superloop __exec, in its own mount namespace: makes places read-only or empty, drops capabilities,
 //	    |         and becomes
@@ -63,6 +63,23 @@
 // The directories above a protected place can be neither renamed nor removed. Linking and renaming files between a
 // writable place inside of a read-only one and other directories fails with EXDEV.
 //
+// # The wall
+//
+// Protection.Ports and Spec.Ports are TCP ports that agents and commands can neither connect to nor listen on, on any
+// address, while all other ports are as before. See wall and filter_linux.go:
+//
+//   - Landlock handles connect and bind of TCP sockets, with a rule for each other port (and for port 0, so the kernel
+//     can still choose one of the daemon's ports if they lie in its range; a note says so);
+//   - a seccomp filter refuses what Landlock does not look at: sockets of protocols over which the kernel reaches a TCP
+//     port (MPTCP, SMC; SCTP with them), TCP_ULP (which can make an SMC socket of a TCP socket), data that is sent with
+//     the connect (MSG_FASTOPEN, TCP_FASTOPEN_CONNECT), io_uring, socketcall of 32 bits, and ABIs that it does not know;
+//   - root loses CAP_NET_ADMIN and CAP_NET_RAW, with which packets are redirected, read and forged.
+//
+// The wall stands around the process that starts agents, so it is built once for all starts. A process in a network
+// namespace of its own has another loopback device. Whatever the agents start is inside, also what bubblewrap starts.
+// Without Landlock version 4, seccomp, or a filter for the architecture there is no wall: a note says so, and agents
+// start all the same. If it stood once, agents do not start without it. TryWall measures whether it holds.
+//
 // # What commands notice
 //
 // Temporary files go to TMPDIR. sudo does not work. With .git/config protected, git config, submodule init and push -u
@@ -72,7 +89,8 @@
 // # What it does not stop
 //
 // A command can write into a cache, and other projects read this cache. A service with a socket in the file system does
-// what the command asks, unless the socket is in Spec.Hidden. The sandbox does not stop attacks on the kernel.
+// what the command asks, unless the socket is in Spec.Hidden. A service that forwards connections reaches the ports of the
+// wall. The sandbox does not stop attacks on the kernel.
 //
 // The package uses no Landlock library, because the shim restricts one thread with three system calls and must report
 // each missing mechanism. A library would restrict all threads and hide what is missing.

@@ -95,6 +95,7 @@ func (o *order) guard(rep *report) error {
 			return fmt.Errorf("%s could be renamed, with all that is protected in it", dir)
 		}
 	}
+	o.closePorts(rep, "an agent") // now, because it needs the rights that disarm gives up
 	if err := a.disarm(); err != nil {
 		return err
 	}
@@ -234,10 +235,11 @@ func locked(covers []cover) error {
 }
 
 // takenCapabilities are the capabilities that a protected agent of root does not have. Each of them could undo or
-// bypass the mounts: in this namespace, or through the kernel's memory, a disk, or another process. In a user namespace
-// that the agent makes it does have them, but only for resources of this namespace.
+// bypass the mounts: in this namespace, or through the kernel's memory, a disk, or another process; or the wall, by a
+// packet filter that redirects ports, or by packets that are read and made by hand. In a user namespace that the agent
+// makes it does have them, but only for resources of this namespace.
 const takenCapabilities = 1<<unix.CAP_SYS_ADMIN | 1<<unix.CAP_SYS_PTRACE | 1<<unix.CAP_SYS_MODULE | 1<<unix.CAP_SYS_RAWIO | 1<<unix.CAP_SYS_BOOT |
-	1<<unix.CAP_DAC_READ_SEARCH | 1<<unix.CAP_MKNOD | 1<<unix.CAP_MAC_OVERRIDE | 1<<unix.CAP_MAC_ADMIN |
+	1<<unix.CAP_DAC_READ_SEARCH | 1<<unix.CAP_MKNOD | 1<<unix.CAP_NET_ADMIN | 1<<unix.CAP_NET_RAW | 1<<unix.CAP_MAC_OVERRIDE | 1<<unix.CAP_MAC_ADMIN |
 	1<<unix.CAP_PERFMON | 1<<unix.CAP_BPF | 1<<unix.CAP_CHECKPOINT_RESTORE
 
 // knownCapabilities are the capabilities that takenCapabilities takes into account. superloop also takes away all newer

@@ -32,6 +32,8 @@ func TestMain(m *testing.M) {
 			os.Exit(proc.SpawnerMain())
 		case ShimArg:
 			os.Exit(ShimMain())
+		case KnockArg:
+			os.Exit(KnockMain(os.Args[2:]))
 		case superviseArg:
 			os.Exit(supervise())
 		case tricksterArg:
@@ -56,6 +58,7 @@ type job struct {
 	Env                         []string
 	Writable, Protected, Hidden []string
 	Network                     Network
+	Ports                       []uint16
 	Required                    Level
 	Without                     []Mechanism
 	Timeout, Grace              time.Duration
@@ -65,7 +68,7 @@ type job struct {
 
 func (j job) spec() Spec {
 	return Spec{
-		Command: j.Command, Place: j.Place, Env: j.Env, Writable: j.Writable, Protected: j.Protected, Hidden: j.Hidden, Network: j.Network,
+		Command: j.Command, Place: j.Place, Env: j.Env, Writable: j.Writable, Protected: j.Protected, Hidden: j.Hidden, Network: j.Network, Ports: j.Ports,
 		Required: j.Required, Without: j.Without, Timeout: j.Timeout, Grace: j.Grace, OutputLimit: j.OutputLimit, Marker: j.Marker,
 	}
 }
@@ -78,6 +81,7 @@ type outcome struct {
 	Refused *RefusedError
 	Stuck   string // Result.Err
 	Report  ProtectionReport
+	Siege   Siege
 }
 
 // String is for messages of tests.

@@ -35,6 +35,9 @@ type Protection struct {
 	// Private lists directories that agents see empty, and in which they can make up to 64 MiB of files that nobody
 	// else sees.
 	Private []string
+	// Ports returns the TCP ports that agents can neither connect to nor listen on, where the wall is to be had. It may
+	// be nil. It is called before each start, and when it returns other ports, all is set up anew.
+	Ports func() []uint16 `json:"-"`
 	// Around returns what is to be protected besides, if it is not nil. It is called each time before the mounts are
 	// made, by one goroutine at a time. What contradicts the rest of the Protection is left out.
 	Around func() Protection `json:"-"`
@@ -54,6 +57,9 @@ type ProtectionReport struct {
 	// Notes say what was not available and why, what agents notice, and what agents can still do.
 	Notes  []string `json:"notes,omitempty"`
 	UserNS bool     `json:"userns"` // the mounts need a user namespace
+	// Walled lists the ports that agents cannot reach. It is empty if Protection.Ports returned none, or if the wall is
+	// not to be had; then a note says why.
+	Walled []uint16 `json:"walled,omitempty"`
 	// Tree is the mechanism that holds the processes of agents together. Below proc.PIDNamespace they can end and stop
 	// other processes of their user, superloop included.
 	Tree proc.Level `json:"tree"`
@@ -105,7 +111,7 @@ func Protect(ctx context.Context, s Spawner, p Protection) (Spawner, ProtectionR
 	if err != nil {
 		return none(fmt.Errorf("%w%s", err, proc.NamespaceHint()))
 	}
-	rep.Level, rep.Notes, rep.Tree = ProtectMount, append(rep.Notes, g.said.Notes...), g.Level()
+	rep.Level, rep.Notes, rep.Tree, rep.Walled = ProtectMount, append(rep.Notes, g.said.Notes...), g.Level(), g.said.Walled
 	if g.Level() != s.Level() {
 		rep.Notes = append(rep.Notes, clip(fmt.Sprintf("the processes of agents are held together by %q only: %s", g.Level(), strings.Join(g.Notes(), "; "))))
 	}
@@ -246,7 +252,9 @@ type guarded struct {
 	running sync.Mutex // guards the following fields
 	paths   []string   // the places when the mounts were made, and all directories above them
 	seen    []FileID   // the identities of paths when the mounts were made; nil without mounts
+	ports   []uint16   // Protection.Ports at that time
 	tmp     string
+	walled  bool // the wall stood once, so it has to stand
 	said    report
 }
 
@@ -279,8 +287,8 @@ func (g *guarded) Level() proc.Level { return g.inner.Level() }
 // Notes says why no better mechanism is available.
 func (g *guarded) Notes() []string { return g.inner.Notes() }
 
-// Run starts the command in the prepared mounts. If other files are at the places now, or if TMPDIR differs, Run makes
-// the mounts anew first.
+// Run starts the command in the prepared mounts. If other files are at the places now, or if TMPDIR or the ports
+// differ, Run makes the mounts anew first.
 func (g *guarded) Run(kill context.Context, spec proc.Spec) (proc.Result, error) {
 	res := proc.Result{Code: -1, Ended: proc.NotStarted}
 	if !g.running.TryLock() {
@@ -288,7 +296,7 @@ func (g *guarded) Run(kill context.Context, spec proc.Spec) (proc.Result, error)
 		return res, proc.ErrBusy
 	}
 	defer g.running.Unlock()
-	if tmp := tmpOf(spec.Env); len(spec.Argv) > 0 && kill.Err() == nil && (tmp != g.tmp || !slices.Equal(g.seen, g.look())) {
+	if tmp := tmpOf(spec.Env); len(spec.Argv) > 0 && kill.Err() == nil && (tmp != g.tmp || !slices.Equal(g.seen, g.look()) || !slices.Equal(g.ports, g.p.ports())) {
 		g.tmp = tmp
 		if err := g.again(g.inner.Renew); err != nil {
 			if errors.Is(err, proc.ErrClosed) {
@@ -332,9 +340,10 @@ func (g *guarded) launch(b proc.Become) (proc.Launch, error) {
 	// mount keeps its inode number, so no other file can get this number.
 	p := g.p.whole()
 	g.paths = aboveAll(slices.Concat(p.ReadOnly, p.Writable, p.Hidden, p.Links, p.Private))
-	g.seen = g.look()
+	g.seen, g.ports = g.look(), g.p.ports()
 	wire, err := openLine(&order{
-		Path: bytesOf(g.exe), Argv: convert[bytesOf](b.Argv), Env: convert[bytesOf](b.Env),
+		Ports: g.ports,
+		Path:  bytesOf(g.exe), Argv: convert[bytesOf](b.Argv), Env: convert[bytesOf](b.Env),
 		Protected: convert[bytesOf](p.ReadOnly), Writable: convert[bytesOf](p.Writable), Hidden: convert[bytesOf](p.Hidden),
 		Links: convert[bytesOf](p.Links), Private: convert[bytesOf](p.Private),
 		Agent: &agentOrder{Level: b.Level, Tmp: bytesOf(g.tmp), UserNS: g.ns.User, User: os.Geteuid(), Group: os.Getegid()},
@@ -370,7 +379,11 @@ func (g *guarded) launched(wire *line, err error) error {
 	case silent != nil:
 		return silent
 	}
-	g.said = rep
+	wall := len(rep.Walled) > 0
+	if g.walled && len(g.ports) > 0 && !wall {
+		return fmt.Errorf("the wall stood before, and does not now: %s", strings.Join(rep.Notes, "; "))
+	}
+	g.said, g.walled = rep, g.walled || wall
 	return nil
 }
 

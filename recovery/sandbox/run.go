@@ -90,8 +90,13 @@ func (s *Spec) order() (*order, error) {
 	if s.Marker != "" {
 		env = append(env, s.Marker)
 	}
+	ports := s.Ports
+	if s.Network == NoNetwork {
+		ports = nil // there is nothing to reach
+	}
 	return &order{
-		Path: bytesOf(shell), Argv: convert[bytesOf]([]string{"bash", "--noprofile", "--norc", "-o", "pipefail", "-c", "--", s.Command}), Env: convert[bytesOf](env),
+		Ports: ports,
+		Path:  bytesOf(shell), Argv: convert[bytesOf]([]string{"bash", "--noprofile", "--norc", "-o", "pipefail", "-c", "--", s.Command}), Env: convert[bytesOf](env),
 		Repo: bytesOf(s.Place.Repo), Dir: bytesOf(s.Place.Dir), RepoID: s.Place.RepoID, DirID: s.Place.DirID,
 		Writable: convert[bytesOf](s.Writable), Protected: convert[bytesOf](s.Protected), Hidden: convert[bytesOf](s.Hidden),
 		Required: s.Required,
@@ -130,7 +135,7 @@ func try(ctx context.Context, s Spawner, spec *Spec, o *order) (Result, error) {
 			continue
 		}
 		res.Sandbox = Sandbox{
-			Level: cmp.Or(rep.Level, None), LandlockABI: rep.LandlockABI, Notes: slices.Concat(notes, rep.Notes),
+			Level: cmp.Or(rep.Level, None), LandlockABI: rep.LandlockABI, Walled: rep.Walled, Notes: slices.Concat(notes, rep.Notes),
 			MountNS: ns.Mount, UserNS: ns.User, NetNS: ns.Network, Tree: s.Level(), Cgroup: s.Level() == proc.Cgroup,
 		}
 		if rep.Failure == tooWeak {

@@ -178,8 +178,10 @@ type order struct {
 	Links     []bytesOf `json:"links,omitempty"`   // see Protection; only with Agent
 	Private   []bytesOf `json:"private,omitempty"` // see Protection; only with Agent
 	// Agent is not nil if the shim has to prepare the mounts for agents instead of a recovery command. The fields below
-	// are then unused.
+	// Ports are then unused.
 	Agent *agentOrder `json:"agent,omitempty"`
+
+	Ports []uint16 `json:"ports,omitempty"` // the TCP ports in front of which the wall is built; none: no wall
 
 	Repo   bytesOf `json:"repo"`
 	Dir    bytesOf `json:"dir"`
@@ -206,6 +208,7 @@ const (
 type report struct {
 	Level       Level    `json:"level"`
 	LandlockABI int      `json:"landlock_abi"`
+	Walled      []uint16 `json:"walled,omitempty"` // order.Ports, if the wall stands
 	Notes       []string `json:"notes,omitempty"`
 	// Failure is the kind of failure because of which nothing was executed, or "" if bash is about to be executed. Text
 	// describes the failure for the operator.

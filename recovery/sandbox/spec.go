@@ -47,8 +47,11 @@ type Spec struct {
 	// Result.Appeared. The function Protected returns the usual paths; the usual sockets are in package steering.
 	Protected, Hidden []string
 	Network           Network
-	Required          Level       // below this level nothing runs; "" is None
-	Without           []Mechanism // mechanisms that must not be used
+	// Ports lists TCP ports that the command can neither connect to nor listen on, where the wall is to be had. See the
+	// package comment.
+	Ports    []uint16
+	Required Level       // below this level nothing runs; "" is None
+	Without  []Mechanism // mechanisms that must not be used
 
 	// Timeout bounds the run. Grace is the time between SIGTERM and SIGKILL for the process tree. A closed Hurry ends
 	// the grace at once.
@@ -222,6 +225,8 @@ type Sandbox struct {
 	MountNS     bool `json:"mountns"` // the namespaces that were made for the command
 	UserNS      bool `json:"userns"`
 	NetNS       bool `json:"netns"`
+	// Walled lists the ports of Spec.Ports if the wall stands, and none otherwise. A command with NoNetwork needs none.
+	Walled []uint16 `json:"walled,omitempty"`
 	// Tree is the mechanism that held the process tree together. Cgroup is true if it was a cgroup.
 	Tree   proc.Level `json:"tree"`
 	Cgroup bool       `json:"cgroup"`

@@ -27,6 +27,8 @@ func TestMain(m *testing.M) {
 			os.Exit(proc.SpawnerMain())
 		case sandbox.ShimArg:
 			os.Exit(sandbox.ShimMain())
+		case sandbox.KnockArg:
+			os.Exit(sandbox.KnockMain(os.Args[2:]))
 		}
 	}
 	flag.Parse()

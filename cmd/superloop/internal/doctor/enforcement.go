@@ -4,10 +4,12 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/recovery/sandbox"
 )
 
@@ -21,6 +23,7 @@ const (
 type Enforcement struct {
 	Level      string                   `json:"level"`
 	Agents     sandbox.ProtectionReport `json:"agents"`     // what protects configuration and private state from agents
+	Wall       sandbox.Siege            `json:"wall"`       // whether a child that was started as an agent reached the daemon's TCP port
 	Recoveries sandbox.Sandbox          `json:"recoveries"` // the sandbox of a recovery command
 	// RequiredBy lists the loops whose policy has sandbox.required. The recovery section that all loops share is listed
 	// as "recovery". Met reports whether the sandbox of this machine meets that requirement.
@@ -38,14 +41,17 @@ func (p Target) protection() sandbox.Protection {
 			own.Writable = append(own.Writable, dir)
 		}
 	}
+	ports := []uint16{layout.DaemonPort}
 	if len(p.Loops) > 0 {
 		// The private directory of a loop is <state home>/superloop/<repository>/loops/<id>.
-		if dir := filepath.Dir(filepath.Dir(filepath.Dir(p.Loops[0].Private))); exists(dir) {
+		dir := filepath.Dir(filepath.Dir(filepath.Dir(p.Loops[0].Private)))
+		if ports = layout.DaemonPorts(dir); exists(dir) {
 			own.Hidden = append(own.Hidden, dir)
 		}
 	}
+	own.Ports = func() []uint16 { return ports }
 	if !exists(own.ReadOnly[0]) {
-		return sandbox.Protection{ReadOnly: []string{p.Repo}} // to measure which protection this machine allows
+		return sandbox.Protection{ReadOnly: []string{p.Repo}, Ports: own.Ports} // to measure which protection this machine allows
 	}
 	return own
 }
@@ -58,7 +64,7 @@ func (p Target) measure(ctx context.Context) (Enforcement, error) {
 	}
 	defer func() { _ = s.Close() }() // no process of the spawner runs any more
 	e := Enforcement{RequiredBy: p.requiredBy(), root: os.Geteuid() == 0}
-	_, e.Agents = sandbox.Protect(ctx, s, p.protection())
+	e.Agents, e.Wall = sandbox.TryWall(ctx, s, p.protection())
 	if e.Recoveries, err = sandbox.Measure(ctx, s); err != nil {
 		return Enforcement{}, err
 	}
@@ -109,6 +115,9 @@ func (e *Enforcement) conclude() {
 			"rewriting what roles write for each other in the loop's own directory",
 			"asking a service that is reached over the network, by an abstract socket, or by what protect.allow opens, to do it",
 		}
+		if !e.walled() {
+			e.NotRefused = append(e.NotRefused, "asking superloop's daemon over TCP, with a token that it finds")
+		}
 		if e.root {
 			e.NotRefused = append(e.NotRefused, "changing the settings of the kernel in /proc/sys: agents are root")
 		}
@@ -123,6 +132,9 @@ func (e *Enforcement) conclude() {
 	}
 	e.NotRefused = append(e.NotRefused, later)
 }
+
+// walled reports whether the daemon's ports are closed to agents, and a trial has shown it.
+func (e *Enforcement) walled() bool { return len(e.Agents.Walled) > 0 && e.Wall.Holds() }
 
 // apart reports whether agents and recovery commands run in PID namespaces of their own.
 func (e *Enforcement) apart() bool {
@@ -143,7 +155,7 @@ func (p Target) enforcement() []Check {
 			return judge(e)
 		}
 	}
-	return []Check{{"enforcement", about(judgeAgents)}, {"enforcement:recovery", about(judgeRecoveries)}, {"enforcement:home", p.surroundings}, {"enforcement:limits", about(judgeLimits)}}
+	return []Check{{"enforcement", about(judgeAgents)}, {"enforcement:wall", about(judgeWall)}, {"enforcement:recovery", about(judgeRecoveries)}, {"enforcement:home", p.surroundings}, {"enforcement:limits", about(judgeLimits)}}
 }
 
 func judgeAgents(e Enforcement) Result {
@@ -172,6 +184,37 @@ func judgeAgents(e Enforcement) Result {
 	r.Detail += notes(e.Agents.Notes)
 	r.Enforcement = &e
 	return r
+}
+
+// judgeWall says whether agents reach the TCP port of the daemon.
+func judgeWall(e Enforcement) Result {
+	var ways, ports []string
+	for _, a := range e.Wall.Attempts {
+		ways = append(ways, a.Way)
+	}
+	for _, p := range e.Agents.Walled {
+		ports = append(ports, strconv.Itoa(int(p)))
+	}
+	got := strings.Join(e.Wall.Got(), ", ")
+	switch {
+	case e.Level == LevelAdvisory:
+		return warn("see the fix of enforcement", "no wall at L0: an agent reaches superloop's daemon, over TCP and by its socket")
+	case e.walled():
+		return ok("agents can neither reach nor take the daemon's TCP port (%s): a child that was started as an agent tried, and got nowhere by %s",
+			strings.Join(ports, ", "), strings.Join(ways, ", "))
+	case len(e.Agents.Walled) > 0 && got != "":
+		return fail("do not let the daemon listen on TCP on this kernel", "agents reach the daemon's TCP port through the wall, by %s", got)
+	case len(e.Agents.Walled) > 0:
+		return warn("superloop doctor, once more; until then do not let the daemon listen on TCP", "whether agents reach the daemon's TCP port was not shown: %s", e.Wall.Err)
+	case e.Wall.Err != "":
+		r := warn("boot Linux 6.7 or newer with landlock among the security modules (lsm=), in a container that allows seccomp and landlock; until then do not let the daemon listen on TCP",
+			"no wall: %s", e.Wall.Err)
+		if got != "" {
+			r.Detail += "; a child that was started as an agent reached a port by " + got
+		}
+		return r
+	}
+	return warn("do not let the daemon listen on TCP", "no wall (see the reason at enforcement): a child that was started as an agent reached a port by %s", got)
 }
 
 func judgeRecoveries(e Enforcement) Result {

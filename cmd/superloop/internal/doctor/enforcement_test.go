@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/recovery/sandbox"
 )
 
@@ -26,12 +27,20 @@ func TestEnforcementOfEachLevel(t *testing.T) {
 	user.UserNS = true
 	alone := user
 	alone.Tree = proc.Subreaper
+	siege := func(err string, through bool) sandbox.Siege {
+		return sandbox.Siege{Err: err, Attempts: []sandbox.Attempt{{Way: "127.0.0.1", Said: "permission denied"}, {Way: "MPTCP", Through: through}}}
+	}
+	standing := siege("", false)
 	for name, e := range map[string]Enforcement{
-		"mount-user": {Agents: sandbox.ProtectionReport{Level: sandbox.ProtectMount, UserNS: true, Tree: proc.PIDNamespace, Notes: []string{"agents run in a user namespace"}}, Recoveries: user,
-			RequiredBy: []string{}},
-		"mount-masked": {Agents: sandbox.ProtectionReport{Level: sandbox.ProtectMount, UserNS: true, Tree: proc.Subreaper, Notes: []string{"agents run in a user namespace"}}, Recoveries: alone,
-			RequiredBy: []string{}},
-		"mount-root": {Agents: sandbox.ProtectionReport{Level: sandbox.ProtectMount, Tree: proc.PIDNamespace, Notes: []string{"agents run as root"}}, Recoveries: full, RequiredBy: []string{"recovery"}, root: true},
+		"mount-user": {Agents: sandbox.ProtectionReport{Level: sandbox.ProtectMount, UserNS: true, Tree: proc.PIDNamespace, Walled: []uint16{7717}, Notes: []string{"agents run in a user namespace"}}, Recoveries: user,
+			Wall: standing, RequiredBy: []string{}},
+		"mount-leaky": {Agents: sandbox.ProtectionReport{Level: sandbox.ProtectMount, UserNS: true, Tree: proc.PIDNamespace, Walled: []uint16{7717, 8080}}, Recoveries: user,
+			Wall: siege("", true), RequiredBy: []string{}},
+		"mount-unmeasured": {Agents: sandbox.ProtectionReport{Level: sandbox.ProtectMount, UserNS: true, Tree: proc.PIDNamespace, Walled: []uint16{7717}}, Recoveries: user,
+			Wall: siege("the child could not reach a port that nothing closes, so this shows nothing", false), RequiredBy: []string{}},
+		"mount-masked": {Agents: sandbox.ProtectionReport{Level: sandbox.ProtectMount, UserNS: true, Tree: proc.Subreaper, Notes: []string{"agents run in a user namespace", "no wall: there is no Landlock"}}, Recoveries: alone,
+			Wall: siege("no Landlock: this kernel has none", true), RequiredBy: []string{}},
+		"mount-root": {Agents: sandbox.ProtectionReport{Level: sandbox.ProtectMount, Tree: proc.PIDNamespace, Walled: []uint16{7717}, Notes: []string{"agents run as root"}}, Wall: standing, Recoveries: full, RequiredBy: []string{"recovery"}, root: true},
 		"advisory-refused": {Agents: sandbox.ProtectionReport{Level: sandbox.ProtectNone, Tree: proc.Cgroup, Notes: []string{"agents are not kept from the configuration: operation not permitted"}},
 			Recoveries: sandbox.Sandbox{Level: sandbox.Landlock, LandlockABI: 4, Tree: proc.Cgroup, Cgroup: true, Notes: []string{"no namespaces for mount, network, user: operation not permitted"}},
 			RequiredBy: []string{"demo", "other"}},
@@ -43,7 +52,7 @@ func TestEnforcementOfEachLevel(t *testing.T) {
 			t.Parallel()
 			e.conclude()
 			var list []Check
-			for name, judge := range map[string]func(Enforcement) Result{"enforcement": judgeAgents, "enforcement:recovery": judgeRecoveries, "enforcement:limits": judgeLimits} {
+			for name, judge := range map[string]func(Enforcement) Result{"enforcement": judgeAgents, "enforcement:wall": judgeWall, "enforcement:recovery": judgeRecoveries, "enforcement:limits": judgeLimits} {
 				list = append(list, Check{name, func(context.Context) Result { return judge(e) }})
 			}
 			slices.SortFunc(list, func(a, b Check) int { return strings.Compare(a.Name, b.Name) })
@@ -51,7 +60,7 @@ func TestEnforcementOfEachLevel(t *testing.T) {
 			var all []Result
 			text := Writer(&out)
 			healthy, err := Examine(context.Background(), list, func(r Result) { text(r); all = append(all, r) })
-			if err != nil || !healthy {
+			if err != nil || healthy == (name == "mount-leaky") {
 				t.Fatalf("healthy %v: %v", healthy, err)
 			}
 			data, err := json.MarshalIndent(all, "", "  ")
@@ -91,6 +100,9 @@ func TestEnforcementIsMeasured(t *testing.T) {
 		t.Errorf("it changed files:\n%s\nbefore:\n%s", after, before)
 	}
 	if !slices.Equal(e.RequiredBy, []string{"recovery"}) || e.Met != (e.Recoveries.Level != sandbox.None) || (e.Level == LevelMount) != (e.Agents.Level == sandbox.ProtectMount) {
+		t.Errorf("%+v", e)
+	}
+	if e.Level == LevelMount && sandbox.Wall() == nil && (!e.walled() || !slices.Equal(e.Agents.Walled, []uint16{layout.DaemonPort})) {
 		t.Errorf("%+v", e)
 	}
 	own := w.target.protection()
