@@ -39,6 +39,8 @@ type Options struct {
 	DrainTime time.Duration
 	Hurry     <-chan struct{} // closed: running processes end at once, without their grace
 	Log       *zap.Logger
+	// Begin, unless it is nil, is called when the daemon holds its lock and no loop has begun. An error ends Run.
+	Begin func() error
 	// Ready is called when the daemon holds its lock and has read the registry.
 	Ready func()
 }
@@ -123,6 +125,11 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer func() { _ = lock.Unlock() }()
+	if o.Begin != nil {
+		if err := o.Begin(); err != nil {
+			return err
+		}
+	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(errLeave)
 	begins, end := context.WithCancel(ctx)

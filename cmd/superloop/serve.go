@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -43,6 +44,9 @@ func (a *app) serve(c *cli.Context) error {
 	if min(limits.Loops, limits.Roles, limits.PerAccount) < 0 {
 		return failf(exitUsage, "superloop serve --help", "a number of places is not negative; 0 is no bound")
 	}
+	if err := a.checkListen(c, state); err != nil {
+		return err
+	}
 	switch {
 	case c.Bool("stop"):
 		return a.endDaemon(c, state)
@@ -78,13 +82,17 @@ func (a *app) serve(c *cli.Context) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	desks := &desks{app: a, log: log, of: map[string]*sharedDesk{}}
+	var open []net.Listener
 	err = server.Run(c.Context, server.Options{State: state, Disk: a.disk, Limits: limits, Prepare: func(e registry.Entry) (local.Options, func(), error) {
 		return a.prepare(c, e, desks)
-	}, Drain: drain, DrainTime: c.Duration("drain"), Hurry: a.hurry, Log: log, Ready: func() {
+	}, Drain: drain, DrainTime: c.Duration("drain"), Hurry: a.hurry, Log: log, Begin: func() (err error) {
+		open, err = a.listen(c, state)
+		return err
+	}, Ready: func() {
 		log.Info("the daemon is ready", zap.Int("pid", os.Getpid()), zap.String("version", version()), zap.Any("limits", limits))
 		_, _ = daemon.SdNotify(false, daemon.SdNotifyReady) // an error means that nobody listens
 		go watchdog(c.Context)
-		running.Go(func() { a.serveAPI(c.Context, state, log) })
+		running.Go(func() { a.serveAPI(c.Context, state, open, log) })
 	}})
 	_, _ = daemon.SdNotify(false, daemon.SdNotifyStopping)
 	if held, ok := errors.AsType[*server.HeldError](err); ok {
@@ -94,21 +102,38 @@ func (a *app) serve(c *cli.Context) error {
 	return err
 }
 
-// serveAPI answers programs until ctx ends. Without it the daemon goes on: each verb reads the files.
-func (a *app) serveAPI(ctx context.Context, state string, log *zap.Logger) {
+// serveAPI answers programs until ctx ends: over the socket, and at the addresses that are open. Without it the daemon goes
+// on: each verb reads the files.
+func (a *app) serveAPI(ctx context.Context, state string, open []net.Listener, log *zap.Logger) {
 	file := api.SocketFile(state)
-	l, err := api.Listen(a.disk, file)
+	h, err := api.New(api.Options{State: state, Disk: a.disk, Version: version(), Log: log, Start: func(_ context.Context, e registry.Entry) error {
+		if _, err := a.loopOf(e.Repo, e.Loop); err != nil {
+			return err
+		}
+		return registry.Store{Disk: a.disk, State: state}.Put(e)
+	}})
 	if err == nil {
-		log.Info("programs are answered", zap.String("socket", file))
-		err = api.Serve(ctx, l, api.New(api.Options{State: state, Disk: a.disk, Version: version(), Log: log, Start: func(_ context.Context, e registry.Entry) error {
-			if _, err := a.loopOf(e.Repo, e.Loop); err != nil {
-				return err
-			}
-			return registry.Store{Disk: a.disk, State: state}.Put(e)
-		}}))
+		var l net.Listener
+		if l, err = api.Listen(a.disk, file); err == nil {
+			open = append(open, l)
+		}
 	}
 	if err != nil {
 		log.Error("programs are not answered", zap.String("socket", file), zap.Error(err))
+	}
+	var running sync.WaitGroup
+	defer running.Wait()
+	for _, l := range open {
+		if h == nil {
+			_ = l.Close() // nobody is kept waiting
+			continue
+		}
+		running.Go(func() {
+			log.Info("programs are answered", zap.Stringer("at", l.Addr()))
+			if err := api.Serve(ctx, l, h); err != nil {
+				log.Error("programs are not answered any more", zap.Stringer("at", l.Addr()), zap.Error(err))
+			}
+		})
 	}
 }
 
@@ -208,6 +233,9 @@ func (a *app) detachDaemon(c *cli.Context, state string) error {
 	argv := []string{self, "serve"}
 	for _, flag := range []string{"max-parallel-loops", "max-parallel-roles", "max-roles-per-account", "drain"} {
 		argv = append(argv, fmt.Sprintf("--%s=%v", flag, c.Value(flag)))
+	}
+	if c.IsSet("listen") {
+		argv = append(argv, "--listen="+c.String("listen"))
 	}
 	if c.Bool("replace") {
 		argv = append(argv, "--replace")

@@ -21,15 +21,17 @@ import (
 	"github.com/superloop/superloop/server/api"
 )
 
-// client asks a daemon over its socket.
+// client asks a daemon over its socket, or with a token over TCP.
 type client struct {
-	n    *daemonNight
-	http *http.Client
+	n           *daemonNight
+	http        *http.Client
+	base, token string
+	confirm     string // a code of superloop confirm
 }
 
 func (n *daemonNight) client() client {
 	socket := api.SocketFile(n.path("state/superloop"))
-	return client{n, &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	return client{n: n, base: "http://superloop", http: &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		var d net.Dialer
 		return d.DialContext(ctx, "unix", socket)
 	}}}}
@@ -52,12 +54,18 @@ func (c client) ask(method, path, body string, want int, out any) string {
 
 func (c client) send(method, path, body string) (int, string) {
 	c.n.t.Helper()
-	req, err := http.NewRequest(method, "http://superloop"+path, strings.NewReader(body))
+	req, err := http.NewRequest(method, c.base+path, strings.NewReader(body))
 	if err != nil {
 		c.n.t.Fatal(err)
 	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
+	}
+	if c.confirm != "" {
+		req.Header.Set("Superloop-Confirm", c.confirm)
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
@@ -75,9 +83,10 @@ func (c client) send(method, path, body string) (int, string) {
 func TestAPI(t *testing.T) {
 	t.Parallel()
 	n := newDaemonNight(t)
-	n.serve()
+	n.serve("--listen", "localhost:0")
 	c := n.client()
 	n.until("the socket is there", func() bool { _, err := os.Stat(api.SocketFile(n.path("state/superloop"))); return err == nil })
+	tcp := c.overTCP()
 	c.ask("GET", "/healthz", "", 200, nil)
 	c.ask("GET", "/readyz", "", 204, nil)
 	start := func(id string, want int) server.Row {
@@ -116,7 +125,7 @@ func TestAPI(t *testing.T) {
 		t.Error(text)
 	}
 	answer("sign", one.Digest, 422)
-	answer("approve", one.Digest, 200)
+	tcp.ask("POST", "/api/v1/escalations/"+one.ID+"/answer", fmt.Sprintf(`{"method": "approve", "digest": %q}`, one.Digest), 200, nil)
 	answer("reject", one.Digest, 404)
 	n.until("ask is completed", func() bool { return of(ask.ID).Status == "completed" })
 
@@ -193,7 +202,7 @@ func TestAPI(t *testing.T) {
 	if !slices.Equal(got, lines) {
 		t.Errorf("%d events by page, the journal has %d", len(got), len(lines))
 	}
-	streamed := c.stream(a.ID, "", 5)
+	streamed := tcp.stream(a.ID, "", 5)
 	streamed = append(streamed, c.stream(a.ID, "5", len(lines)-5)...)
 	if !slices.Equal(streamed, lines) {
 		t.Errorf("%d events by stream, the journal has %d:\n%s", len(streamed), len(lines), strings.Join(streamed, "\n"))
@@ -221,7 +230,15 @@ curl -s -o /dev/null -w '%{http_code}' --unix-socket "$1" -H 'Content-Type: appl
 	if info, err := os.Stat(filepath.Dir(api.SocketFile(n.path("state/superloop")))); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("the directory of the socket: %v %v", info, err)
 	}
-	c.everyRoute()
+	c.everyRoute([]string{"x", "..", "%2e%2e%2fx", "%00", "a.b", strings.Repeat("y", 400), "%F0%9F%92%A5"},
+		[]string{"", "{}", "[", "null", `{"note": 7}`, `{"repo": "/", "loop": "../x"}`, `{"method": "approve", "digest": "` + strings.Repeat("0", 5000) + `"}`})
+	tcp.everyRoute([]string{"x"}, []string{"", "{}"})
+	var audit api.Audit
+	if tcp.ask("GET", "/api/v1/audit?limit=1000", "", 200, &audit); len(audit.Lines) < 100 || audit.Lines[0].Seq <= audit.Lines[1].Seq {
+		t.Errorf("%d lines", len(audit.Lines))
+	}
+	n.answeredBy(tcp)
+	tcp.confirmed()
 }
 
 // stream reads so many events of a loop's stream, after the one with the id last.
@@ -229,9 +246,12 @@ func (c client) stream(id, last string, n int) (lines []string) {
 	c.n.t.Helper()
 	ctx, stop := context.WithTimeout(c.n.t.Context(), time.Minute)
 	defer stop()
-	req, err := http.NewRequestWithContext(ctx, "GET", "http://superloop/api/v1/loops/"+id+"/events/stream", nil)
+	req, err := http.NewRequestWithContext(ctx, "GET", c.base+"/api/v1/loops/"+id+"/events/stream", nil)
 	if err != nil {
 		c.n.t.Fatal(err)
+	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
 	}
 	if last != "" {
 		req.Header.Set("Last-Event-ID", last)
@@ -250,8 +270,9 @@ func (c client) stream(id, last string, n int) (lines []string) {
 	return lines
 }
 
-// everyRoute sends good and bad requests to every route of the description: none gives a 5xx.
-func (c client) everyRoute() {
+// everyRoute sends good and bad requests to every route of the description: none gives a 5xx, and each refusal has a type
+// and an exit code.
+func (c client) everyRoute(ids, bodies []string) {
 	c.n.t.Helper()
 	var doc struct {
 		OpenAPI string                               `json:"openapi"`
@@ -266,14 +287,15 @@ func (c client) everyRoute() {
 			continue // it would wait for events
 		}
 		for method := range methods {
-			for _, id := range []string{"x", "..", "%2e%2e%2fx", "%00", "a.b", strings.Repeat("y", 400), "%F0%9F%92%A5"} {
-				for _, body := range []string{"", "{}", "[", "null", `{"note": 7}`, `{"repo": "/", "loop": "../x"}`, `{"method": "approve", "digest": "` + strings.Repeat("0", 5000) + `"}`} {
+			for _, id := range ids {
+				for _, body := range bodies {
 					if method == "get" && body != "" {
 						continue
 					}
-					at := strings.NewReplacer("{id}", id, "{eid}", id).Replace(path)
+					at := strings.NewReplacer("{id}", id, "{eid}", id, "{name}", id).Replace(path)
 					for _, query := range []string{"", "?after=-1&limit=0&cursor=%00&wait=x"} {
-						if status, text := c.send(strings.ToUpper(method), at+query, body); status >= 500 {
+						status, text := c.send(strings.ToUpper(method), at+query, body)
+						if status >= 500 || status >= 400 && !(strings.Contains(text, `"type":"urn:superloop:`) && strings.Contains(text, `"exit_code":`)) {
 							c.n.t.Errorf("%s %s%s %s: %d %s", method, at, query, body, status, text)
 						}
 					}

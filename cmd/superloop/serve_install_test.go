@@ -20,7 +20,7 @@ func rendered(t *testing.T, text string) []byte {
 	a := newApp(durable.OS(), nil, nil, nil)
 	a.env = func(key string) string { return map[string]string{"PATH": `/usr/bin:/opt/a b/$x%h"q&<`}[key] }
 	var b bytes.Buffer
-	if err := template.Must(template.New("service").Parse(text)).Execute(&b, a.serviceOf("/opt/su per/100%/super$loop", slots.Limits{Loops: 4}, 10*time.Minute)); err != nil {
+	if err := template.Must(template.New("service").Parse(text)).Execute(&b, a.serviceOf("/opt/su per/100%/super$loop", slots.Limits{Loops: 4}, 10*time.Minute, "localhost:7717")); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
@@ -29,10 +29,10 @@ func rendered(t *testing.T, text string) []byte {
 func TestService(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
-		unit: `ExecStart="/opt/su per/100%%/super$$loop" "serve" "--max-parallel-loops=4" "--max-parallel-roles=0" "--max-roles-per-account=0" "--drain=10m0s"
+		unit: `ExecStart="/opt/su per/100%%/super$$loop" "serve" "--max-parallel-loops=4" "--max-parallel-roles=0" "--max-roles-per-account=0" "--drain=10m0s" "--listen=localhost:7717"
 Environment="PATH=/usr/bin:/opt/a b/$x%%h\"q&<"
 `,
-		plist: `<array><string>/opt/su per/100%/super$loop</string><string>serve</string><string>--max-parallel-loops=4</string><string>--max-parallel-roles=0</string><string>--max-roles-per-account=0</string><string>--drain=10m0s</string></array>
+		plist: `<array><string>/opt/su per/100%/super$loop</string><string>serve</string><string>--max-parallel-loops=4</string><string>--max-parallel-roles=0</string><string>--max-roles-per-account=0</string><string>--drain=10m0s</string><string>--listen=localhost:7717</string></array>
   <key>EnvironmentVariables</key><dict><key>PATH</key><string>/usr/bin:/opt/a b/$x%h&#34;q&amp;&lt;</string></dict>
 `,
 	} {
@@ -55,7 +55,7 @@ func TestServiceVerifies(t *testing.T) {
 	}
 	a := newApp(durable.OS(), nil, nil, nil)
 	var b bytes.Buffer
-	if err := template.Must(template.New("service").Parse(unit)).Execute(&b, a.serviceOf(self, slots.Limits{}, time.Minute)); err != nil {
+	if err := template.Must(template.New("service").Parse(unit)).Execute(&b, a.serviceOf(self, slots.Limits{}, time.Minute, "7717")); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "superloop.service")

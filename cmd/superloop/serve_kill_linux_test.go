@@ -58,10 +58,10 @@ sleep 0.05
 	return n
 }
 
-// serve starts a daemon and waits until it is there.
-func (n *daemonNight) serve() {
+// serve starts a daemon.
+func (n *daemonNight) serve(flags ...string) {
 	n.t.Helper()
-	n.daemon = exec.Command(n.path("bin/superloop"), "serve", "--max-parallel-loops", "3")
+	n.daemon = exec.Command(n.path("bin/superloop"), append([]string{"serve", "--max-parallel-loops", "3"}, flags...)...)
 	n.daemon.Dir, n.daemon.Env, n.daemon.Stderr = n.root, n.env, &n.log
 	if err := n.daemon.Start(); err != nil {
 		n.t.Fatal(err)

@@ -25,7 +25,7 @@ const onlyDurable = "only internal/durable writes (it syncs, and faults are inje
 var opensItself = []string{
 	// Files of the kernel, below /proc and /sys: no agent makes them, and they have no length.
 	"cmd/superloop/internal/doctor/machine.go", "escalation/caller.go", "loop/effects/failures/leftovers.go", "recovery/classify/probes_linux.go",
-	"recovery/preflight/collect.go", "recovery/sandbox/mount_linux.go",
+	"recovery/preflight/collect.go", "recovery/sandbox/mount_linux.go", "server/api/owner_linux.go",
 	// Directory handles: the kernel resolves every path below them. What they open is regular, without waiting, and bounded.
 	"loop/gate/tree.go", "recovery/inputs/tree.go", "recovery/inputs/outside.go", "internal/workdir/workdir.go", "recovery/catalog/load.go", "recovery/sandbox/surroundings.go",
 	"roles/agent/claude_usage.go", "roles/agent/codex_recover.go", "recovery/steering/keeper.go",

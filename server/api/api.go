@@ -1,26 +1,25 @@
-// Package api is the daemon's interface for programs: HTTP over a socket that only its user can open. It reads the same
-// files as the verbs of the command line, and asks for changes in the same way: by the registry, by intents, and by
-// answers to questions. So it can do nothing that a person at the command line cannot, and keeps no state of its own.
+// Package api is the daemon's interface for programs: HTTP over a socket that only its user can open, and over TCP of this
+// machine. It reads the same files as the verbs of the command line, and asks for changes in the same way: by the registry,
+// by intents, and by answers to questions. So it can do nothing that a person at the command line cannot. Of loops it keeps
+// no state of its own; who may ask, and who has asked, is kept by server/access.
 package api
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"net/http"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"go.uber.org/zap"
 
-	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/loop/local"
 	"github.com/superloop/superloop/server"
+	"github.com/superloop/superloop/server/access"
 	"github.com/superloop/superloop/server/registry"
 )
 
@@ -35,37 +34,40 @@ type Options struct {
 }
 
 type api struct {
-	o     Options
-	store registry.Store
+	o        Options
+	store    registry.Store
+	desk     *access.Desk
+	damaged  error // why desk is nil
+	confirms access.Confirms
+	keys     *access.Keys
+	log      *access.Log
 }
 
-// New returns the handler of the interface. Its requests come from Serve, which knows who asks.
-func New(o Options) http.Handler {
+// New returns the handler of the interface. Its requests come from Serve, which knows who asks. The caller holds the lock
+// of the daemon. Where the credentials cannot be read, requests over TCP are refused, and the socket is answered.
+func New(o Options) (http.Handler, error) {
 	a := &api{o: o, store: registry.Store{Disk: o.Disk, State: o.State}}
+	var err error
+	if a.desk, a.damaged = access.OpenDesk(o.Disk, o.State); a.damaged != nil {
+		o.Log.Error("nobody can ask over TCP", zap.Error(a.damaged))
+	}
+	if a.keys, err = access.OpenKeys(o.Disk, o.State); err != nil {
+		return nil, err
+	}
+	if a.log, err = access.OpenLog(o.Disk, o.State); err != nil {
+		return nil, err
+	}
 	mux := http.NewServeMux()
 	cfg := huma.DefaultConfig("superloop", o.Version)
 	cfg.OpenAPIPath, cfg.DocsPath, cfg.SchemasPath, cfg.CreateHooks = "/api/v1/openapi", "", "", nil
+	cfg.Transformers = append(cfg.Transformers, typed)
 	cfg.Info.Description = "The loops that the daemon of this user supervises. Names are those of the journal (docs/events.md)."
 	h := humago.New(mux, cfg)
 	a.reads(h)
 	a.changes(h)
 	a.questions(h)
-	return withLog(mux, o.Log)
-}
-
-func withLog(next http.Handler, log *zap.Logger) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		began := time.Now()
-		next.ServeHTTP(w, r)
-		if r.Method != http.MethodGet {
-			log.Info("a request", zap.String("method", r.Method), zap.String("path", r.URL.Path), zap.Int("pid", peerOf(r.Context()).PID), zap.Duration("took", time.Since(began)))
-		}
-	})
-}
-
-// problem is an answer about what cannot be done, RFC 9457. kind is the last part of its type.
-func problem(status int, kind, format string, args ...any) error {
-	return &huma.ErrorModel{Type: "urn:superloop:" + kind, Status: status, Title: http.StatusText(status), Detail: fmt.Sprintf(format, args...)}
+	a.access(h)
+	return &guard{api: a, mux: mux, does: described(h)}, nil
 }
 
 // row returns what is known of a loop.
@@ -99,15 +101,4 @@ func view(p layout.Paths) (loop.View, error) {
 		return v, problem(http.StatusConflict, "unusable", "%v", err)
 	}
 	return v, nil
-}
-
-// operator refuses a request that changes something unless it comes from a person's process: a process of this user that
-// does not descend from an agent.
-func (a *api) operator(ctx context.Context) (escalation.By, error) {
-	p := peerOf(ctx)
-	if _, err := escalation.CheckProcess("/proc", p.PID); err != nil {
-		a.o.Log.Warn("an agent asked for a change, and was refused", zap.Int("pid", p.PID), zap.Error(err))
-		return escalation.By{}, problem(http.StatusForbidden, "forbidden-agent", "%v", err)
-	}
-	return escalation.By{Channel: escalation.CLI, UID: &p.UID, User: p.User, Method: "socket"}, nil
 }

@@ -21,13 +21,6 @@ type peer struct {
 	User     string
 }
 
-type peerKey struct{}
-
-func peerOf(ctx context.Context) peer {
-	p, _ := ctx.Value(peerKey{}).(peer)
-	return p
-}
-
 // SocketFile is where the daemon listens: in the private state, which agents at level L1 do not see.
 func SocketFile(state string) string { return filepath.Join(state, "daemon", "sock") }
 
@@ -51,20 +44,25 @@ func Listen(disk durable.Disk, file string) (net.Listener, error) {
 	return l, nil
 }
 
-// Serve answers requests until ctx ends. It refuses the connections of other users.
+// Serve answers requests of a listener of Listen or ListenTCP until ctx ends. On a socket it refuses the connections of
+// other users.
 func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			if t, ok := c.(*net.TCPConn); ok {
+				return context.WithValue(ctx, callerKey{}, &caller{tcp: true, local: addressOf(t.LocalAddr()), remote: addressOf(t.RemoteAddr())})
+			}
 			p, err := peerOfConn(c)
 			if err != nil || p.UID != os.Getuid() && p.UID != 0 {
 				_ = c.Close()
 				return ctx
 			}
+			p.User = "uid " + strconv.Itoa(p.UID)
 			if u, err := user.LookupId(strconv.Itoa(p.UID)); err == nil {
 				p.User = u.Username
 			}
-			return context.WithValue(ctx, peerKey{}, p)
+			return context.WithValue(ctx, callerKey{}, &caller{peer: p})
 		}}
 	done := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {

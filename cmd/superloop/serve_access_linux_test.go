@@ -1,0 +1,74 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+
+	"github.com/superloop/superloop/server/api"
+)
+
+// overTCP returns a client with a session of a person, as a verb, a code and a trade make it.
+func (c client) overTCP() client {
+	c.n.t.Helper()
+	port, err := os.ReadFile(api.PortFile(c.n.path("state/superloop")))
+	if err != nil {
+		c.n.t.Fatal(err)
+	}
+	code, out := c.n.superloop(nil, "token", "code", "--json")
+	var one api.Code
+	if err := json.Unmarshal([]byte(out), &one); code != exitOK || err != nil {
+		c.n.t.Fatalf("token code: %d %v\n%s", code, err, out)
+	}
+	tcp := client{n: c.n, base: "http://127.0.0.1:" + strings.TrimSpace(string(port)), http: &http.Client{}}
+	tcp.ask("GET", "/healthz", "", 200, nil)
+	tcp.ask("GET", "/readyz", "", 401, nil)
+	var s api.Secret
+	tcp.ask("POST", "/api/v1/sessions", fmt.Sprintf(`{"code": %q}`, one.Code), 201, &s)
+	tcp.token = s.Token
+	tcp.ask("GET", "/readyz", "", 204, nil)
+	return tcp
+}
+
+// answeredBy looks for the answer that came over TCP in the record of requests and in the journal.
+func (n *daemonNight) answeredBy(tcp client) {
+	n.t.Helper()
+	data, err := os.ReadFile(n.path("state/superloop/daemon/audit.jsonl"))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	found := 0
+	for line := range strings.Lines(string(data)) {
+		if strings.Contains(line, "/answer") && strings.Contains(line, `"channel":"tcp"`) && strings.Contains(line, `"token":"session:`) && strings.Contains(line, `"verdict":"done"`) {
+			found++
+		}
+	}
+	if found != 1 || strings.Contains(string(data), tcp.token) {
+		n.t.Errorf("%d answers over TCP are written down", found)
+	}
+}
+
+// confirmed makes a token over TCP, which a person confirms on a terminal, after a first no.
+func (c client) confirmed() {
+	c.n.t.Helper()
+	const body = `{"name": "made", "scopes": ["read"], "expires_in": 60}`
+	if text := c.ask("POST", "/api/v1/tokens", body, 403, nil); !strings.Contains(text, "urn:superloop:step-up-required") {
+		c.n.t.Error(text)
+	}
+	code, shown := c.n.onTerminal("n\n", nil, "confirm")
+	if code != exitOK || !strings.Contains(shown, "asks to: make a token named made that may read, for 1m0s") || !strings.Contains(shown, "no code is given") {
+		c.n.t.Errorf("%d\n%s", code, shown)
+	}
+	code, shown = c.n.onTerminal("y\n", nil, "confirm")
+	c.confirm = regexp.MustCompile(`[0-9A-Z]{4}-[0-9A-Z]{4}`).FindString(shown)
+	if code != exitOK || c.confirm == "" {
+		c.n.t.Fatalf("%d\n%s", code, shown)
+	}
+	c.ask("POST", "/api/v1/tokens", body, 201, nil)
+	if code, out := c.n.superloop(nil, "token", "list"); code != exitOK || !strings.Contains(out, "made") {
+		c.n.t.Errorf("%d %s", code, out)
+	}
+}

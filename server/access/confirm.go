@@ -1,0 +1,161 @@
+package access
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// ConfirmLife is how long a confirmation may be asked for, and how long its code counts.
+const ConfirmLife = 5 * time.Minute
+
+// Bounds of confirmations: how many one credential may have open, and how many wrong codes close one.
+const (
+	maxOpen  = 10
+	maxWrong = 5
+)
+
+// Request is what a confirmation is bound to.
+type Request struct {
+	Credential string // its ID
+	Method     string
+	Path       string // with the query
+	Body       string // the SHA-256 of the body, in hex
+}
+
+// BodyDigest returns what Request.Body holds of a body.
+func BodyDigest(body []byte) string {
+	sum := sha256.Sum256(body)
+	return hex.EncodeToString(sum[:])
+}
+
+// Challenge is a request that a person is to confirm on a terminal.
+type Challenge struct {
+	ID      string
+	What    string // what is to be done, in words
+	By      string // whose request it is
+	Shown   string // the request itself
+	Request Request
+	Expires time.Time
+
+	hash  string // of the code, "" before a person has asked for it
+	wrong int
+}
+
+// Confirms keeps what waits for a confirmation. Its methods may be called at the same time.
+type Confirms struct {
+	mu   sync.Mutex
+	open []*Challenge
+}
+
+// The reasons for which a confirmation is refused.
+var (
+	ErrNoChallenge = errors.New("nothing with this id waits for a confirmation; it waits for five minutes")
+	ErrConfirm     = errors.New("the code is wrong, was used, has expired or belongs to another request")
+)
+
+func (c *Confirms) prune(now time.Time) {
+	c.open = slices.DeleteFunc(c.open, func(o *Challenge) bool { return !now.Before(o.Expires) })
+}
+
+// Ask opens a challenge for a request. The same wish has one challenge, however often it is sent. A credential that has too
+// many loses its oldest.
+func (c *Confirms) Ask(r Request, what, by, shown string) Challenge {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now().UTC()
+	c.prune(now)
+	mine, oldest := 0, -1
+	for i, o := range c.open {
+		if o.Request == r && o.What == what {
+			return *o
+		}
+		if o.Request.Credential == r.Credential {
+			if mine++; oldest < 0 {
+				oldest = i
+			}
+		}
+	}
+	if mine >= maxOpen {
+		c.open = slices.Delete(c.open, oldest, oldest+1)
+	}
+	id := make([]byte, 8)
+	_, _ = rand.Read(id)
+	o := &Challenge{ID: hex.EncodeToString(id), What: what, By: by, Shown: shown, Request: r, Expires: now.Add(ConfirmLife)}
+	c.open = append(c.open, o)
+	return *o
+}
+
+// Pending returns what waits for a person, or for its code to be used, the oldest first.
+func (c *Confirms) Pending() (all []Challenge) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.prune(time.Now())
+	for _, o := range c.open {
+		all = append(all, *o)
+	}
+	return all
+}
+
+// Given reports whether a person has got a code for it, which was not used yet.
+func (o Challenge) Given() bool { return o.hash != "" }
+
+// alphabet has no letters that look like digits.
+const alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+
+// Allow is the word of a person: it returns the code, of 40 random bits, with which the request may be repeated once.
+// Another call returns another code, and the one before is void.
+func (c *Confirms) Allow(id string) (code string, o Challenge, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now().UTC()
+	c.prune(now)
+	i := slices.IndexFunc(c.open, func(o *Challenge) bool { return o.ID == id })
+	if i < 0 {
+		return "", o, ErrNoChallenge
+	}
+	b := make([]byte, 8)
+	_, _ = rand.Read(b)
+	for j := range b {
+		b[j] = alphabet[b[j]%byte(len(alphabet))] // 256 is a multiple of 32
+	}
+	code = string(b[:4]) + "-" + string(b[4:])
+	c.open[i].hash, c.open[i].Expires = hashOf(plainCode(code)), now.Add(ConfirmLife)
+	return code, *c.open[i], nil
+}
+
+// plainCode returns a code as it is hashed: people write it in small letters, without the minus, and O for 0.
+func plainCode(code string) string {
+	return strings.NewReplacer("-", "", " ", "", "O", "0", "I", "1", "L", "1").Replace(strings.ToUpper(code))
+}
+
+// Redeem spends a code on a request, and returns what the person has confirmed. After some wrong codes the challenges of
+// the request are closed.
+func (c *Confirms) Redeem(r Request, code string) (Challenge, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.prune(time.Now())
+	hash, found := hashOf(plainCode(code)), -1
+	for i, o := range c.open {
+		if o.Request == r && o.hash != "" && same(o.hash, hash) {
+			found = i
+		}
+	}
+	if found >= 0 {
+		o := *c.open[found]
+		c.open = slices.Delete(c.open, found, found+1)
+		return o, nil
+	}
+	for _, o := range c.open {
+		if o.Request == r {
+			o.wrong++
+		}
+	}
+	c.open = slices.DeleteFunc(c.open, func(o *Challenge) bool { return o.wrong >= maxWrong })
+	return Challenge{}, ErrConfirm
+}

@@ -1,0 +1,219 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/superloop/superloop/server/access"
+)
+
+// Credential is a session or a token, without its secret.
+type Credential struct {
+	Name    string         `json:"name"`
+	Scopes  []access.Scope `json:"scopes"`
+	By      string         `json:"by" doc:"who made it"`
+	Created time.Time      `json:"created_at"`
+	Expires time.Time      `json:"expires_at"`
+	Used    time.Time      `json:"used_at,omitzero" doc:"when it was used last; missing: never"`
+}
+
+// Credentials is a list of them.
+type Credentials struct {
+	Credentials []Credential `json:"credentials"`
+}
+
+// Secret is a credential with its secret, which is shown once.
+type Secret struct {
+	Credential
+	Token string `json:"token" doc:"for Authorization: Bearer TOKEN; shown once"`
+}
+
+// Code is a secret of a person.
+type Code struct {
+	Code    string    `json:"code"`
+	Expires time.Time `json:"expires_at"`
+}
+
+// Confirmation is a request over TCP that a person is to confirm.
+type Confirmation struct {
+	ID      string    `json:"id"`
+	What    string    `json:"what" doc:"what is to be done"`
+	By      string    `json:"by" doc:"whose request it is"`
+	Request string    `json:"request" doc:"the request as it came, cut"`
+	Expires time.Time `json:"expires_at"`
+	Given   bool      `json:"given,omitempty" doc:"its code was given, and is not used yet"`
+}
+
+// Confirmations is what waits for a person.
+type Confirmations struct {
+	Confirmations []Confirmation `json:"confirmations"`
+}
+
+// Audit is a page of requests that have changed something or were refused, the newest first.
+type Audit struct {
+	Lines      []access.Line `json:"lines"`
+	NextCursor int64         `json:"next_cursor,omitempty" doc:"missing on the last page"`
+}
+
+type named struct {
+	Name string `path:"name" maxLength:"100"`
+}
+
+type tokenIn struct {
+	Body struct {
+		Name    string         `json:"name" minLength:"1" maxLength:"64"`
+		Scopes  []access.Scope `json:"scopes" minItems:"1" maxItems:"3" doc:"of read, control, approve"`
+		Seconds int64          `json:"expires_in" minimum:"1" maximum:"31622400" doc:"how long it lasts, in seconds"`
+	}
+}
+
+// access registers the routes of tokens, sessions, codes, confirmations, and of the record of requests.
+func (a *api) access(h huma.API) {
+	for kind, path := range map[access.Kind]string{access.Token: "/api/v1/tokens", access.Session: "/api/v1/sessions"} {
+		huma.Get(h, path, func(context.Context, *struct{}) (*body[Credentials], error) {
+			if err := a.usable(); err != nil {
+				return nil, err
+			}
+			out := &body[Credentials]{Credentials{Credentials: []Credential{}}}
+			for _, c := range a.desk.List(kind) {
+				out.Body.Credentials = append(out.Body.Credentials, credentialOf(c))
+			}
+			return out, nil
+		})
+		huma.Register(h, huma.Operation{OperationID: "revoke-" + string(kind), Method: http.MethodDelete, Path: path + "/{name}", DefaultStatus: http.StatusNoContent,
+			Summary: "End a " + string(kind)}, func(_ context.Context, in *named) (*struct{}, error) {
+			if err := a.usable(); err != nil {
+				return nil, err
+			}
+			if err := a.desk.Revoke(kind, in.Name); err != nil {
+				return nil, ofAccess(err)
+			}
+			return nil, nil
+		})
+	}
+	huma.Register(h, huma.Operation{OperationID: "create-token", Method: http.MethodPost, Path: "/api/v1/tokens", DefaultStatus: http.StatusCreated,
+		Summary: "Make a token for a script", Description: "The token is in the answer and nowhere else."}, a.createToken)
+	huma.Register(h, huma.Operation{OperationID: "create-code", Method: http.MethodPost, Path: "/api/v1/codes", DefaultStatus: http.StatusCreated,
+		Summary: "Get a code that opens one session within a minute; over the socket only"}, func(ctx context.Context, _ *struct{}) (*body[Code], error) {
+		by, err := a.operator(ctx)
+		if err == nil {
+			err = a.usable()
+		}
+		if err != nil {
+			return nil, err
+		}
+		code, expires, err := a.desk.NewCode(by.User)
+		if err != nil {
+			return nil, ofAccess(err)
+		}
+		return &body[Code]{Code{code, expires}}, nil
+	})
+	huma.Register(h, huma.Operation{OperationID: "open-session", Method: http.MethodPost, Path: "/api/v1/sessions", DefaultStatus: http.StatusCreated,
+		Summary: "Trade a code for a session", Description: "The token is in the answer and nowhere else. No cookie is set."}, func(_ context.Context, in *struct {
+		Body struct {
+			Code string `json:"code" maxLength:"100"`
+		}
+	}) (*body[Secret], error) {
+		if err := a.usable(); err != nil {
+			return nil, err
+		}
+		plain, c, err := a.desk.Trade(in.Body.Code)
+		if err != nil {
+			return nil, ofAccess(err)
+		}
+		return &body[Secret]{Secret{credentialOf(c), plain}}, nil
+	})
+	a.confirmations(h)
+	huma.Get(h, "/api/v1/audit", func(_ context.Context, in *struct {
+		Cursor int64 `query:"cursor" minimum:"0" doc:"the next_cursor of the page before"`
+		Limit  int   `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+	}) (*body[Audit], error) {
+		lines, err := a.log.Page(in.Cursor, in.Limit+1)
+		if err != nil {
+			return nil, problem(http.StatusConflict, "unusable", "%v", err)
+		}
+		out := &body[Audit]{Audit{Lines: []access.Line{}}}
+		if len(lines) > in.Limit {
+			lines = lines[:in.Limit]
+			out.Body.NextCursor = lines[in.Limit-1].Seq
+		}
+		out.Body.Lines = append(out.Body.Lines, lines...)
+		return out, nil
+	})
+}
+
+// usable returns the problem of a daemon that cannot read its credentials.
+func (a *api) usable() error {
+	if a.damaged != nil {
+		return problem(http.StatusServiceUnavailable, "unusable", "%v", a.damaged)
+	}
+	return nil
+}
+
+// confirmations registers the routes of superloop confirm.
+func (a *api) confirmations(h huma.API) {
+	huma.Get(h, "/api/v1/confirmations", func(context.Context, *struct{}) (*body[Confirmations], error) {
+		out := &body[Confirmations]{Confirmations{Confirmations: []Confirmation{}}}
+		for _, o := range a.confirms.Pending() {
+			out.Body.Confirmations = append(out.Body.Confirmations, Confirmation{o.ID, o.What, o.By, o.Shown, o.Expires, o.Given()})
+		}
+		return out, nil
+	})
+	huma.Register(h, huma.Operation{OperationID: "confirm", Method: http.MethodPost, Path: "/api/v1/confirmations/{id}", DefaultStatus: http.StatusCreated,
+		Summary: "Get the code with which a request may be repeated; over the socket only"}, func(_ context.Context, in *LoopPath) (*body[Code], error) {
+		code, o, err := a.confirms.Allow(in.ID)
+		if err != nil {
+			return nil, ofAccess(err)
+		}
+		return &body[Code]{Code{code, o.Expires}}, nil
+	})
+}
+
+func credentialOf(c access.Credential) Credential {
+	return Credential{c.Name, c.Scopes, c.By, c.Created, c.Expires, c.Used}
+}
+
+func (a *api) createToken(ctx context.Context, in *tokenIn) (*body[Secret], error) {
+	by, err := a.operator(ctx)
+	if err == nil {
+		err = a.usable()
+	}
+	if err != nil {
+		return nil, err
+	}
+	life := time.Duration(in.Body.Seconds) * time.Second
+	words := make([]string, len(in.Body.Scopes))
+	for i, s := range in.Body.Scopes {
+		words[i] = string(s)
+	}
+	if err := a.stepUp(ctx, "make a token named "+in.Body.Name+" that may "+strings.Join(words, ", ")+", for "+life.String()); err != nil {
+		return nil, err
+	}
+	plain, c, err := a.desk.Create(in.Body.Name, slices.Clone(in.Body.Scopes), life, by.User)
+	if err != nil {
+		return nil, ofAccess(err)
+	}
+	return &body[Secret]{Secret{credentialOf(c), plain}}, nil
+}
+
+// described says in the OpenAPI document what problems hold, and returns what each route does, by its pattern.
+func described(h huma.API) map[string]string {
+	all := map[string]string{}
+	if s := h.OpenAPI().Components.Schemas.Map()["ErrorModel"]; s != nil {
+		s.Properties["exit_code"] = &huma.Schema{Type: huma.TypeInteger, Description: "what the verb of superloop that does the same exits with"}
+		s.Properties["challenge"] = &huma.Schema{Type: huma.TypeString, Description: "what superloop confirm asks about, if the type is urn:superloop:step-up-required"}
+	}
+	for path, item := range h.OpenAPI().Paths {
+		for _, op := range []*huma.Operation{item.Post, item.Delete, item.Put, item.Patch} {
+			if op != nil {
+				all[op.Method+" "+path] = op.Summary
+			}
+		}
+	}
+	return all
+}

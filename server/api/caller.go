@@ -1,0 +1,146 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"os"
+
+	"github.com/superloop/superloop/escalation"
+	"github.com/superloop/superloop/internal/text"
+	"github.com/superloop/superloop/server/access"
+)
+
+// caller is who sends one request.
+type caller struct {
+	peer                         // over the socket
+	tcp           bool           // over TCP; the peer is not known then
+	local, remote netip.AddrPort // the two ends of a TCP connection
+	pids          []int          // the processes that hold the connection, of a request that changes something
+	cred          access.Credential
+	unknown       string         // why it is not known which process sends it, "" if it is known
+	request       access.Request // what a confirmation of it is bound to
+	shown         string         // the request for people, as it came
+	code          string         // of Superloop-Confirm; emptied when it is spent
+	confirmed     string         // what a person has confirmed of this request on a terminal
+	challenged    bool           // a confirmation was asked for
+}
+
+type callerKey struct{}
+
+func callerOf(ctx context.Context) *caller {
+	c, _ := ctx.Value(callerKey{}).(*caller)
+	return c
+}
+
+// The reasons for which the process that holds a connection is not known.
+var (
+	errNoOwner    = errors.New("no process that shows its files holds the connection")
+	errCannotTell = errors.New("this system does not tell which process holds a connection")
+)
+
+// by describes the caller for the record of an answer.
+func (c *caller) by() escalation.By {
+	uid := c.UID
+	if !c.tcp {
+		return escalation.By{Channel: escalation.CLI, UID: &uid, User: c.User, Method: "socket"}
+	}
+	by := escalation.By{Channel: escalation.CLI, User: c.cred.By, Method: "session"}
+	if c.cred.Kind == access.Token {
+		by.User, by.Method = fmt.Sprintf("%s by token %s", c.cred.By, c.cred.Name), "token"
+	}
+	return by
+}
+
+// operator returns who has asked for a change. The guard has refused agents before. A caller that no guard has seen is
+// refused.
+func (a *api) operator(ctx context.Context) (escalation.By, error) {
+	if c := callerOf(ctx); c != nil {
+		return c.by(), nil
+	}
+	return escalation.By{}, problem(http.StatusForbidden, "forbidden-agent", "nobody knows who asks")
+}
+
+// personal refuses what descends from an agent, and notes if that cannot be told.
+func (c *caller) personal(procfs string) *Problem {
+	if !c.tcp {
+		c.pids = []int{c.PID}
+		if _, err := escalation.CheckProcess(procfs, c.PID); err != nil {
+			return problemOf(http.StatusForbidden, "forbidden-agent", err.Error())
+		}
+		return nil
+	}
+	pids, uid, err := client(procfs, c.local, c.remote)
+	c.pids, c.UID = pids, uid
+	if uid > 0 && uid != os.Getuid() {
+		return problemOf(http.StatusForbidden, "other-user", fmt.Sprintf("the process belongs to the user with uid %d", uid))
+	}
+	if err != nil {
+		c.unknown = err.Error()
+		return nil
+	}
+	for _, pid := range pids {
+		switch _, err := escalation.CheckProcess(procfs, pid); {
+		case errors.As(err, new(*escalation.AgentError)):
+			return problemOf(http.StatusForbidden, "forbidden-agent", err.Error())
+		case err != nil:
+			c.unknown = err.Error()
+		}
+	}
+	return nil
+}
+
+// stepUp asks for a person's confirmation on a terminal, for a request that one stolen token must not be enough for: to
+// remember a command, edit one, undo, or let run by itself what asked before. A route calls it when it knows what would be
+// done and before it does anything:
+//
+//	if err := a.stepUp(ctx, "run this command from now on without asking: "+command); err != nil {
+//		return nil, err
+//	}
+//
+// what is shown to the person, as plain text behind the request; it says what is done and to what. It must be the same
+// when the request is repeated. The error is a problem of type step-up-required with the id of a challenge; superloop
+// confirm shows it and gives a code, with which the client repeats the request (Superloop-Confirm). Over the socket the
+// process was checked as that of a verb is, and stepUp allows.
+func (a *api) stepUp(ctx context.Context, what string) error {
+	c := callerOf(ctx)
+	if c == nil {
+		return problem(http.StatusForbidden, "forbidden-agent", "nobody knows who asks")
+	}
+	if p := a.confirm(c, what, true); p != nil {
+		return p
+	}
+	return nil
+}
+
+// confirm is stepUp. Unless exact, a confirmation of anything that this same request does is enough.
+func (a *api) confirm(c *caller, what string, exact bool) *Problem {
+	if !c.tcp {
+		return nil
+	}
+	what = text.Cut(what, 2000)
+	detail := "a person has to confirm this on a terminal: superloop confirm; repeat the request with Superloop-Confirm: CODE"
+	if c.code != "" {
+		o, err := a.confirms.Redeem(c.request, c.code)
+		c.code = ""
+		if err != nil {
+			detail = err.Error() + "; " + detail
+		} else {
+			c.confirmed = o.What
+			a.desk.Touch(c.cred.ID(), true)
+		}
+	}
+	if c.confirmed != "" && (!exact || c.confirmed == what) {
+		return nil
+	}
+	who := c.by().User
+	if c.unknown != "" {
+		who += ", from an unknown process of " + c.remote.String()
+	}
+	p := problemOf(http.StatusForbidden, "step-up-required", detail)
+	p.Challenge = a.confirms.Ask(c.request, what, who, c.shown).ID
+	c.challenged = true
+	return p
+}

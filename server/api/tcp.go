@@ -1,0 +1,94 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/superloop/superloop/internal/durable"
+)
+
+// DefaultPort is where people and programs look for the daemon.
+const DefaultPort = 7717
+
+// PortFile holds the port, as a decimal number, at which the daemon listens, or listened last.
+func PortFile(state string) string { return filepath.Join(state, "daemon", "port") }
+
+// ParseAddress reads an address to listen at: PORT or localhost:PORT for both 127.0.0.1 and ::1, or an address of this
+// machine that nobody else reaches, with a port. Port 0 stands for any free one. An error says why an address is refused.
+func ParseAddress(s string) ([]netip.AddrPort, error) {
+	host, port := "localhost", s
+	if strings.Contains(s, ":") {
+		var err error
+		if host, port, err = net.SplitHostPort(s); err != nil {
+			return nil, fmt.Errorf("%q is no address: it is written as localhost:%d, 127.0.0.1:%d or [::1]:%d", s, DefaultPort, DefaultPort, DefaultPort)
+		}
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return nil, fmt.Errorf("%q is no port", port)
+	}
+	if host == "localhost" {
+		// Both, so that no other program can take the place of the daemon at one of the two addresses of the name.
+		return []netip.AddrPort{netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(n)), netip.AddrPortFrom(netip.IPv6Loopback(), uint16(n))}, nil
+	}
+	addr, err := netip.ParseAddr(host)
+	if addr = addr.Unmap(); err != nil || !addr.IsLoopback() {
+		return nil, fmt.Errorf("the daemon listens at addresses of this machine only, and %q can be reached by others or is a name; everybody who reached it could try tokens, and they would cross the network in clear text", host)
+	}
+	return []netip.AddrPort{netip.AddrPortFrom(addr, uint16(n))}, nil
+}
+
+// ListenTCP listens at the addresses of ParseAddress. Where the system has no IPv6, the second one is left out.
+func ListenTCP(ctx context.Context, at []netip.AddrPort) (all []net.Listener, err error) {
+	for range 20 { // a free port of one address may be taken at the other
+		if all, err = listenAll(ctx, at); err == nil || at[0].Port() != 0 {
+			return all, err
+		}
+	}
+	return nil, err
+}
+
+func listenAll(ctx context.Context, at []netip.AddrPort) (all []net.Listener, err error) {
+	defer func() {
+		if err != nil {
+			for _, l := range all {
+				_ = l.Close()
+			}
+		}
+	}()
+	var lc net.ListenConfig
+	lc.SetMultipathTCP(false) // a second path could come from an address that nobody has looked at
+	port := at[0].Port()
+	for i, a := range at {
+		a = netip.AddrPortFrom(a.Addr(), port)
+		l, err := lc.Listen(ctx, "tcp", a.String())
+		if i > 0 && (errors.Is(err, syscall.EADDRNOTAVAIL) || errors.Is(err, syscall.EAFNOSUPPORT)) {
+			break
+		}
+		if errors.Is(err, syscall.EADDRINUSE) {
+			by := listener(a)
+			if by == "" {
+				by = "another process"
+			}
+			return all, fmt.Errorf("%s has the address %s already: %w", by, a, err)
+		}
+		if err != nil {
+			return all, fmt.Errorf("listening at %s: %w", a, err)
+		}
+		all = append(all, l)
+		port = addressOf(l.Addr()).Port()
+	}
+	return all, nil
+}
+
+// KeepPort writes the port of a listener into PortFile: who builds a wall around agents reads it there.
+func KeepPort(disk durable.Disk, state string, l net.Listener) error {
+	return disk.WriteFile("port", PortFile(state), []byte(strconv.Itoa(int(addressOf(l.Addr()).Port()))+"\n"), 0o600)
+}
