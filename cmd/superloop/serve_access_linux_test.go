@@ -8,13 +8,14 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/server/api"
 )
 
 // overTCP returns a client with a session of a person, as a verb, a code and a trade make it.
 func (c client) overTCP() client {
 	c.n.t.Helper()
-	port, err := os.ReadFile(api.PortFile(c.n.path("state/superloop")))
+	port, err := os.ReadFile(layout.DaemonPortFile(c.n.path("state/superloop")))
 	if err != nil {
 		c.n.t.Fatal(err)
 	}

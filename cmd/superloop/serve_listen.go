@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/server"
 	"github.com/superloop/superloop/server/api"
 )
@@ -19,7 +20,7 @@ func (a *app) checkListen(c *cli.Context, state string) error {
 		return nil
 	}
 	if _, err := api.ParseAddress(c.String("listen")); err != nil {
-		return failf(exitUsage, fmt.Sprintf("superloop serve --listen localhost:%d", api.DefaultPort), "--listen: %w", err)
+		return failf(exitUsage, fmt.Sprintf("superloop serve --listen localhost:%d", layout.DaemonPort), "--listen: %w", err)
 	}
 	if _, alive := server.Daemon(state); alive || c.Bool("stop") || c.Bool("dry-run") {
 		return nil

@@ -39,7 +39,7 @@ func (a *app) askDaemon(ctx context.Context, method, path string, in, out any) e
 	p, is := errors.AsType[*api.Problem](err)
 	switch {
 	case errors.Is(err, api.ErrNoDaemon):
-		return failf(exitNothing, "superloop serve --detach --listen localhost:"+strconv.Itoa(api.DefaultPort), "%w; it keeps the tokens", err)
+		return failf(exitNothing, "superloop serve --detach --listen localhost:"+strconv.Itoa(layout.DaemonPort), "%w; it keeps the tokens", err)
 	case is:
 		why := p.Detail
 		for _, e := range p.Errors {

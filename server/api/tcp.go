@@ -6,19 +6,13 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 
 	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/loop/layout"
 )
-
-// DefaultPort is where people and programs look for the daemon.
-const DefaultPort = 7717
-
-// PortFile holds the port, as a decimal number, at which the daemon listens, or listened last.
-func PortFile(state string) string { return filepath.Join(state, "daemon", "port") }
 
 // ParseAddress reads an address to listen at: PORT or localhost:PORT for both 127.0.0.1 and ::1, or an address of this
 // machine that nobody else reaches, with a port. Port 0 stands for any free one. An error says why an address is refused.
@@ -27,7 +21,7 @@ func ParseAddress(s string) ([]netip.AddrPort, error) {
 	if strings.Contains(s, ":") {
 		var err error
 		if host, port, err = net.SplitHostPort(s); err != nil {
-			return nil, fmt.Errorf("%q is no address: it is written as localhost:%d, 127.0.0.1:%d or [::1]:%d", s, DefaultPort, DefaultPort, DefaultPort)
+			return nil, fmt.Errorf("%q is no address: it is written as localhost:%d, 127.0.0.1:%d or [::1]:%d", s, layout.DaemonPort, layout.DaemonPort, layout.DaemonPort)
 		}
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
@@ -88,7 +82,7 @@ func listenAll(ctx context.Context, at []netip.AddrPort) (all []net.Listener, er
 	return all, nil
 }
 
-// KeepPort writes the port of a listener into PortFile: who builds a wall around agents reads it there.
+// KeepPort writes the port of a listener into layout.DaemonPortFile: who builds a wall around agents reads it there.
 func KeepPort(disk durable.Disk, state string, l net.Listener) error {
-	return disk.WriteFile("port", PortFile(state), []byte(strconv.Itoa(int(addressOf(l.Addr()).Port()))+"\n"), 0o600)
+	return disk.WriteFile("port", layout.DaemonPortFile(state), []byte(strconv.Itoa(int(addressOf(l.Addr()).Port()))+"\n"), 0o600)
 }
