@@ -87,7 +87,7 @@ func (o *order) confine(rep *report) (kind string, err error) {
 			return broken, err
 		}
 	}
-	o.closePorts(rep, "a command")
+	o.closePorts(rep, "a command", use)
 	return "", nil
 }
 

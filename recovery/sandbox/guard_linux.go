@@ -95,7 +95,7 @@ func (o *order) guard(rep *report) error {
 			return fmt.Errorf("%s could be renamed, with all that is protected in it", dir)
 		}
 	}
-	o.closePorts(rep, "an agent") // now, because it needs the rights that disarm gives up
+	o.closePorts(rep, "an agent", false) // now, because it needs the rights that disarm gives up
 	if err := a.disarm(); err != nil {
 		return err
 	}

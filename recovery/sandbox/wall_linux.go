@@ -30,16 +30,16 @@ func canWall() error {
 	if _, _, no := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_ACTION_AVAIL, 0, uintptr(unsafe.Pointer(&action))); no != 0 {
 		return fmt.Errorf("this kernel has no seccomp filters, or a container forbids them: %w", no)
 	}
-	set, err := netRules()
+	set, err := netRules(0)
 	if err == nil {
 		unix.Close(set)
 	}
 	return err
 }
 
-// netRules makes a Landlock rule set that handles TCP ports and nothing else, so that the sandboxes of agents can still
-// mount and rename.
-func netRules() (set int, err error) {
+// netRules makes a Landlock rule set that handles TCP ports and the given rights on files. Without any of these the
+// sandboxes of agents can still mount.
+func netRules(files uint64) (set int, err error) {
 	abi, err := landlockABI()
 	if err != nil {
 		return -1, fmt.Errorf("no Landlock: %w", err)
@@ -47,7 +47,7 @@ func netRules() (set int, err error) {
 	if abi < abiNet {
 		return -1, fmt.Errorf("Landlock version %d does not know TCP ports (version %d, Linux 6.7, does)", abi, abiNet)
 	}
-	rules := unix.LandlockRulesetAttr{Handled_access_net: accessNet}
+	rules := unix.LandlockRulesetAttr{Handled_access_fs: files, Handled_access_net: accessNet}
 	fd, _, no := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&rules)), unsafe.Sizeof(rules), 0)
 	if no != 0 {
 		return -1, fmt.Errorf("landlock: making a rule set for TCP ports: %w", no)
@@ -62,19 +62,37 @@ func netRules() (set int, err error) {
 // Landlock can only list what is allowed, so the rule set has one rule for each other port. That takes some 60 ms, and
 // 30 ms and 4 MiB of the kernel's memory again for each sandbox by Landlock that an agent makes inside.
 //
+// files says that this thread is under Landlock's rules for files already. Each further rule set then forbids to move
+// files between directories unless it allows that; this one does.
+//
 // gifts are ports that the kernel can nevertheless give to a socket that asks for any port, so that it listens there if
 // nobody else does.
-func wall(ports []uint16) (gifts []uint16, err error) {
+func wall(ports []uint16, files bool) (gifts []uint16, err error) {
 	for _, port := range ports {
 		if with(func(fd int) error { return given(fd, int(port)) }) == nil {
 			gifts = append(gifts, port)
 		}
 	}
-	set, err := netRules()
+	move := uint64(0)
+	if files {
+		move = unix.LANDLOCK_ACCESS_FS_REFER
+	}
+	set, err := netRules(move)
 	if err != nil {
 		return nil, err
 	}
 	defer unix.Close(set)
+	if files {
+		root, err := unix.Open("/", unix.O_PATH|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return nil, fmt.Errorf("opening /: %w", err)
+		}
+		err = allow(set, root, 0, move)
+		unix.Close(root)
+		if err != nil {
+			return nil, err
+		}
+	}
 	for port := range 1 << 16 {
 		if slices.Contains(ports, uint16(port)) {
 			continue
@@ -120,12 +138,12 @@ func stands(ports []uint16) error {
 	return nil
 }
 
-// closePorts builds the wall of an order. Without one it notes why.
-func (o *order) closePorts(rep *report, who string) {
+// closePorts builds the wall of an order. Without one it notes why. files is that of wall.
+func (o *order) closePorts(rep *report, who string, files bool) {
 	if len(o.Ports) == 0 {
 		return
 	}
-	gifts, err := wall(o.Ports)
+	gifts, err := wall(o.Ports, files)
 	if err != nil {
 		noWall(rep, who, err)
 		return

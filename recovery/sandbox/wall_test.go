@@ -217,6 +217,29 @@ func TestCommandsDoNotGetThroughTheWall(t *testing.T) {
 	}
 }
 
+// Landlock forbids moving files between directories with each further rule set that does not allow it. mv would copy
+// instead; ln and bun say that it is another file system.
+func TestCommandsMoveFilesUnderTheWall(t *testing.T) {
+	t.Parallel()
+	needsWall(t)
+	for _, level := range []Level{LandlockMount, Landlock, Mount} {
+		t.Run(string(level), func(t *testing.T) {
+			t.Parallel()
+			eachUser(t, func(t *testing.T, w *world) {
+				script := "mkdir one two && : > one/f && ln one/f two/g"
+				if level != Mount { // TMPDIR is a mount of its own there
+					script += " && ln one/f \"$TMPDIR/h\""
+				}
+				j := w.at(t, level, w.job(t, script))
+				j.Ports = []uint16{7717}
+				if o := w.mustRun(t, j); o.Result.Code != 0 || !slices.Equal(o.Sandbox.Walled, j.Ports) {
+					t.Error(o)
+				}
+			})
+		})
+	}
+}
+
 // The ports are looked up at each start.
 func TestTheWallFollowsThePorts(t *testing.T) {
 	t.Parallel()
