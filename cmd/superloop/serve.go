@@ -100,12 +100,7 @@ func (a *app) serveAPI(ctx context.Context, state string, log *zap.Logger) {
 	l, err := api.Listen(a.disk, file)
 	if err == nil {
 		log.Info("programs are answered", zap.String("socket", file))
-		err = api.Serve(ctx, l, api.New(api.Options{State: state, Disk: a.disk, Version: version(), Log: log, Start: func(_ context.Context, e registry.Entry) error {
-			if _, err := a.loopOf(e.Repo, e.Loop); err != nil {
-				return err
-			}
-			return registry.Store{Disk: a.disk, State: state}.Put(e)
-		}}))
+		err = api.Serve(ctx, l, api.New(a.apiOptions(state, log)))
 	}
 	if err != nil {
 		log.Error("programs are not answered", zap.String("socket", file), zap.Error(err))

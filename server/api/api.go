@@ -31,25 +31,36 @@ type Options struct {
 	Version string
 	// Start checks that a loop can be run and puts it into the registry, as superloop start does. An error says why not.
 	Start func(ctx context.Context, e registry.Entry) error
-	Log   *zap.Logger
+	// Verb carries out a verb of the command line and returns what it prints on stdout. So a route and its verb cannot
+	// differ. The error is a *Refused.
+	Verb func(ctx context.Context, call Call) ([]byte, error)
+	// Metrics returns the metrics of journals, whose paths it gets by the ids of their loops, as superloop run serves them.
+	Metrics func(journals map[string]string) []byte
+	Log     *zap.Logger
 }
 
 type api struct {
 	o     Options
 	store registry.Store
+	since time.Time
 }
 
 // New returns the handler of the interface. Its requests come from Serve, which knows who asks.
 func New(o Options) http.Handler {
-	a := &api{o: o, store: registry.Store{Disk: o.Disk, State: o.State}}
+	a := &api{o: o, store: registry.Store{Disk: o.Disk, State: o.State}, since: time.Now().UTC()}
 	mux := http.NewServeMux()
 	cfg := huma.DefaultConfig("superloop", o.Version)
 	cfg.OpenAPIPath, cfg.DocsPath, cfg.SchemasPath, cfg.CreateHooks = "/api/v1/openapi", "", "", nil
 	cfg.Info.Description = "The loops that the daemon of this user supervises. Names are those of the journal (docs/events.md)."
+	cfg.Components = &huma.Components{Schemas: huma.NewMapRegistry("#/components/schemas/", schemaName)}
 	h := humago.New(mux, cfg)
 	a.reads(h)
 	a.changes(h)
 	a.questions(h)
+	a.ofLoops(h)
+	a.ofAll(h)
+	a.everything(h)
+	describe(h.OpenAPI())
 	return withLog(mux, o.Log)
 }
 
@@ -65,8 +76,12 @@ func withLog(next http.Handler, log *zap.Logger) http.Handler {
 
 // problem is an answer about what cannot be done, RFC 9457. kind is the last part of its type.
 func problem(status int, kind, format string, args ...any) error {
-	return &huma.ErrorModel{Type: "urn:superloop:" + kind, Status: status, Title: http.StatusText(status), Detail: fmt.Sprintf(format, args...)}
+	return &Problem{ErrorModel: huma.ErrorModel{Type: "urn:superloop:" + kind, Status: status, Title: http.StatusText(status), Detail: fmt.Sprintf(format, args...)}, Exit: exits[kind]}
 }
+
+// exits are the exit codes with which the verbs end for the same reason. Others end with 1.
+var exits = map[string]int{"no-such-loop": 6, "not-found": 6, "not-run-yet": 4, "not-waiting": 4, "stale-digest": 4, "already-decided": 4, "expired": 4, "not-running": 4,
+	"completed": 4, "forbidden-agent": 5, "held": 7, "running": 7, "configuration": 3, "bad-name": 2, "bad-pattern": 2, "bad-cursor": 2, "bad-time": 2, "bad-answer": 2, "empty-note": 2}
 
 // row returns what is known of a loop.
 func (a *api) row(e registry.Entry) *body[server.Row] {
