@@ -173,12 +173,13 @@ func (d *daemon) drained(ctx context.Context, running *sync.WaitGroup, stop cont
 
 // look reads the registry, begins to supervise what is wanted, and ends what is not.
 func (d *daemon) look(ctx context.Context, running *sync.WaitGroup) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	// settle changes an entry with the lock held: an entry that was read before would begin a loop again that has paused.
 	all, errs := d.store.All()
 	for _, err := range errs {
 		d.o.Log.Warn("an entry of the registry is left out", zap.Error(err))
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	wanted := map[string]registry.Entry{}
 	for _, e := range all {
 		wanted[e.Name()] = e

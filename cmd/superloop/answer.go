@@ -78,7 +78,11 @@ func (a *app) questions(p place) escalation.Store {
 }
 
 func (a *app) answerOf(c *cli.Context, method escalation.Method) escalation.AnswerRequest {
-	return escalation.AnswerRequest{Method: method, Note: c.String("note"), By: byProcess(a.who(c))}
+	by := byProcess(a.who(c))
+	if a.by != nil {
+		by = *a.by
+	}
+	return escalation.AnswerRequest{Method: method, Note: c.String("note"), By: by}
 }
 
 // byProcess describes an operator who answers by a command: the user's name, and the uid of this process.

@@ -20,6 +20,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
+	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/layout"
@@ -45,6 +46,8 @@ type app struct {
 	repoFlag string
 	args     []string  // the invocation as it was typed
 	slack    slackSide // empty outside of tests
+	// by is who decides, if it is not whoever started this process: nil in every verb of a command line.
+	by *escalation.By
 }
 
 // errSignal is the cause of a context that a signal has ended.

@@ -18,6 +18,7 @@ import (
 	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/recovery/learn"
 	"github.com/superloop/superloop/schemas"
+	"github.com/superloop/superloop/server/api"
 )
 
 // policyFile is a configuration file with the recovery policies in it.
@@ -99,21 +100,12 @@ func (f *policyFile) place(pointer string) string {
 	return f.path + ":" + pointer
 }
 
-// placed is a finding of policy lint and its place in the file.
-type placed struct {
-	recovery.Finding
-	Loop   string `json:"loop,omitempty"`
-	File   string `json:"file"`
-	Line   int    `json:"line"`
-	Column int    `json:"column"`
-}
-
 func (a *app) policyLint(c *cli.Context) error {
 	f, _, err := a.policies(c)
 	if err != nil {
 		return err
 	}
-	all, worst := []placed{}, recovery.Severity("")
+	all, worst := []api.Placed{}, recovery.Severity("")
 	seen := map[recovery.Finding]bool{}
 	for _, s := range f.sections {
 		for _, found := range s.policy.Lint() {
@@ -122,12 +114,12 @@ func (a *app) policyLint(c *cli.Context) error {
 			}
 			seen[found] = true
 			line, column := f.position(found.Pointer)
-			all = append(all, placed{found, s.loop, f.path, line, column})
+			all = append(all, api.Placed{Finding: found, Loop: s.loop, File: f.path, Line: line, Column: column})
 			worst = recovery.Worst([]recovery.Finding{found, {Severity: worst}})
 		}
 	}
 	if c.Bool("json") {
-		err = render.JSON(a.stdout, map[string]any{"findings": all, "worst": worst})
+		err = render.JSON(a.stdout, api.Linted{Findings: all, Worst: worst})
 	} else {
 		for _, p := range all {
 			fmt.Fprintf(a.stdout, "%s: %s: %s\n", f.place(p.Pointer), p.Severity, p.Message)
@@ -174,21 +166,7 @@ func (a *app) policyTest(c *cli.Context) error {
 }
 
 // explained is the output of policy check --json.
-type explained struct {
-	recovery.Verdict
-	Command string `json:"command"`
-	// Display is the command as it is safe to show: on one line, with hidden characters as numbers.
-	Display    string         `json:"display"`
-	WorkingDir string         `json:"working_dir"`
-	Loop       string         `json:"loop,omitempty"`
-	EntryText  string         `json:"entry_text,omitempty"`
-	PatternIs  string         `json:"pattern_text,omitempty"`
-	Pointer    string         `json:"pointer,omitempty"` // to the rule, in the configuration
-	File       string         `json:"file"`
-	Line       int            `json:"line,omitempty"`
-	Column     int            `json:"column,omitempty"`
-	Nearest    *recovery.Near `json:"nearest,omitempty"`
-}
+type explained = api.Explained
 
 func (a *app) policyCheck(c *cli.Context) error {
 	switch {

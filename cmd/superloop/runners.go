@@ -22,58 +22,12 @@ import (
 	"github.com/superloop/superloop/loop/stats"
 	"github.com/superloop/superloop/recovery/failures"
 	"github.com/superloop/superloop/recovery/preflight"
-	"github.com/superloop/superloop/roles/agent/class"
 	"github.com/superloop/superloop/roles/agent/cooldown"
+	"github.com/superloop/superloop/server/api"
 )
 
-// runnerRow is the state and the figures of a runner with one model.
-type runnerRow struct {
-	failures.Agent
-	Configured bool        `json:"configured"`
-	Uses       []runnerUse `json:"uses"`
-	// State is fit, probation, unfit (until Until) or mend: unfit until an operator has repaired the runner.
-	State   string           `json:"state"`
-	Until   time.Time        `json:"until,omitzero"`
-	Why     string           `json:"why,omitempty"`
-	Circuit failures.Circuit `json:"circuit"`
-	Limit   *runnerLimit     `json:"limit"` // null: superloop knows of no limit
-
-	Runs           int       `json:"runs"`
-	Successes      int       `json:"successes"`
-	RecentRuns     int       `json:"recent_runs"`
-	SuccessRate    *float64  `json:"success_rate"` // of the recent runs
-	CostUSD        float64   `json:"cost_usd"`
-	UnpricedRuns   int       `json:"unpriced_runs"`
-	CostPerSuccess *float64  `json:"cost_per_success_usd"` // a lower bound if there are unpriced runs
-	InRow          int       `json:"failures_in_row"`
-	Trips          int       `json:"trips"`
-	LastSuccess    time.Time `json:"last_success,omitzero"`
-	LastFailure    time.Time `json:"last_failure,omitzero"`
-	ByRole         []roleRow `json:"by_role"`
-}
-
-// roleRow says how a runner does in a role; the failure policy chooses the next runner by it.
-type roleRow struct {
-	failures.RoleRecord
-	RecentRuns  int     `json:"recent_runs"`
-	SuccessRate float64 `json:"success_rate"` // of the recent runs
-}
-
-// runnerUse is a role that has the runner in its list. Place is the position in that list, from 1.
-type runnerUse struct {
-	Loop  string `json:"loop_id"`
-	Role  string `json:"role"`
-	Place int    `json:"place"`
-	Tier  int    `json:"tier"`
-}
-
-type runnerLimit struct {
-	Until time.Time   `json:"until"`
-	Class class.Class `json:"class"`
-	Kind  string      `json:"kind,omitempty"`
-	Text  string      `json:"text,omitempty"`
-	By    string      `json:"by,omitempty"`
-}
+// runnerRow is a runner as the API of the daemon shows it, too.
+type runnerRow struct{ api.Runner }
 
 // The states of a runnerRow.
 const (
@@ -123,18 +77,18 @@ func (a *app) configuredLoops(c *cli.Context) (paths layout.Paths, cfg *config.C
 // runnerRows returns a row for each runner with a model. The runner with the most runs comes first. If one is true,
 // loops holds a single loop, and only the runners that this loop uses have a row.
 func (a *app) runnerRows(one bool, paths layout.Paths, cfg *config.Config, loops []config.Loop, health failures.Health, now time.Time) []*runnerRow {
-	rows, limits := []*runnerRow{}, map[failures.Agent]*runnerLimit{}
+	rows, limits := []*runnerRow{}, map[failures.Agent]*api.RunnerLimit{}
 	environ := without(cfg.SecretNames())
 	cooldowns := cooldown.New(a.disk, paths.Cooldowns())
 	row := func(of failures.Agent) *runnerRow {
 		if i := slices.IndexFunc(rows, func(r *runnerRow) bool { return r.Agent == of }); i >= 0 {
 			return rows[i]
 		}
-		r := &runnerRow{Agent: of, Uses: []runnerUse{}}
+		r := &runnerRow{api.Runner{Agent: of, Uses: []api.RunnerUse{}}}
 		rows = append(rows, r)
 		return r
 	}
-	use := func(c config.Choice, uses ...runnerUse) {
+	use := func(c config.Choice, uses ...api.RunnerUse) {
 		of, account := effects.AgentOf(cfg, c, environ)
 		r := row(of)
 		r.Configured, r.Uses = true, append(r.Uses, uses...)
@@ -143,22 +97,22 @@ func (a *app) runnerRows(one bool, paths layout.Paths, cfg *config.Config, loops
 			fmt.Fprintf(a.stderr, "warning: what is known of the limit of %s cannot be read: %v\n", of, err)
 		}
 		if limited {
-			limits[of] = &runnerLimit{known.Until.UTC(), known.Class, known.Kind, known.Text, known.By}
+			limits[of] = &api.RunnerLimit{Until: known.Until.UTC(), Class: known.Class, Kind: known.Kind, Text: known.Text, By: known.By}
 		}
 	}
 	for _, l := range loops {
 		for _, role := range l.Roles {
 			for i, c := range role.Runners {
-				use(c, runnerUse{l.ID, role.Name, i + 1, c.Tier})
+				use(c, api.RunnerUse{Loop: l.ID, Role: role.Name, Place: i + 1, Tier: c.Tier})
 			}
 		}
 		if d := l.Respond.Diagnostician; d != nil {
-			use(config.Choice{Runner: d.Runner, Model: d.Model}, runnerUse{l.ID, "diagnostician", 1, 0})
+			use(config.Choice{Runner: d.Runner, Model: d.Model}, api.RunnerUse{Loop: l.ID, Role: "diagnostician", Place: 1})
 		}
 	}
 	if !one {
 		for _, r := range doctor.Runners(cfg) {
-			if !slices.ContainsFunc(rows, func(x *runnerRow) bool { return x.Runner == r.Name }) {
+			if !slices.ContainsFunc(rows, func(x *runnerRow) bool { return x.Agent.Runner == r.Name }) {
 				use(config.Choice{Runner: r.Name})
 			}
 		}
@@ -175,7 +129,7 @@ func (a *app) runnerRows(one bool, paths layout.Paths, cfg *config.Config, loops
 	return rows
 }
 
-func (r *runnerRow) fill(health failures.Health, limit *runnerLimit, now time.Time) {
+func (r *runnerRow) fill(health failures.Health, limit *api.RunnerLimit, now time.Time) {
 	until := time.Time{}
 	if r.Limit = limit; limit != nil {
 		until = limit.Until
@@ -194,13 +148,13 @@ func (r *runnerRow) fill(health failures.Health, limit *runnerLimit, now time.Ti
 	}
 	r.Runs, r.Successes, r.RecentRuns, r.CostUSD, r.UnpricedRuns = b.Runs, b.Successes, len(b.Recent), b.CostUSD, b.Unpriced
 	r.InRow, r.Trips, r.LastSuccess, r.LastFailure = b.InRow, b.Trips, b.LastSuccess, b.LastFailure
-	r.ByRole = []roleRow{}
+	r.ByRole = []api.RunnerDid{}
 	for _, x := range b.Roles {
-		row := roleRow{RoleRecord: x, RecentRuns: len(x.Recent), SuccessRate: float64(strings.Count(x.Recent, "+")) / float64(max(1, len(x.Recent)))}
+		row := api.RunnerDid{RoleRecord: x, RecentRuns: len(x.Recent), SuccessRate: float64(strings.Count(x.Recent, "+")) / float64(max(1, len(x.Recent)))}
 		row.Recent = ""
 		r.ByRole = append(r.ByRole, row)
 	}
-	slices.SortFunc(r.ByRole, func(x, y roleRow) int { return cmp.Compare(x.Role, y.Role) })
+	slices.SortFunc(r.ByRole, func(x, y api.RunnerDid) int { return cmp.Compare(x.Role, y.Role) })
 	if rate, ok := b.SuccessRate(); ok {
 		r.SuccessRate = &rate
 	}
@@ -226,7 +180,7 @@ func printRunners(w io.Writer, rows []*runnerRow, several bool) error {
 		if r.Limit != nil {
 			limit = fmt.Sprintf("%s until %s", r.Limit.Class, r.Limit.Until.Local().Format(time.DateTime))
 		}
-		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s", or(r.Runner), or(r.Provider), or(r.Model), r.usedFor(several), r.stateText(), limit,
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s", or(r.Agent.Runner), or(r.Provider), or(r.Model), r.usedFor(several), r.stateText(), limit,
 			r.Runs, success, r.rolesText(), price, last, or(render.Cut(r.Why, 80)))
 	})
 }

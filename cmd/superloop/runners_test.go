@@ -16,6 +16,7 @@ import (
 	"github.com/superloop/superloop/roles/agent"
 	"github.com/superloop/superloop/roles/agent/class"
 	"github.com/superloop/superloop/roles/agent/cooldown"
+	"github.com/superloop/superloop/server/api"
 )
 
 // twoRunners is a loop whose implementer has several runners.
@@ -102,7 +103,7 @@ func TestRunners(t *testing.T) {
 		byName[r.Agent.String()] = r
 	}
 	if r := byName["claude (anthropic)"]; rows[0].Agent != claude || r.State != runnerUnfit || r.Limit == nil || r.Limit.Kind != "five_hour" || r.Runs != 3 || r.RecentRuns != 3 ||
-		r.CostPerSuccess == nil || *r.CostPerSuccess != 0.5 || r.UnpricedRuns != 1 || len(r.Uses) != 4 || r.Uses[1] != (runnerUse{"l", "implementer", 1, 2}) {
+		r.CostPerSuccess == nil || *r.CostPerSuccess != 0.5 || r.UnpricedRuns != 1 || len(r.Uses) != 4 || r.Uses[1] != (api.RunnerUse{Loop: "l", Role: "implementer", Place: 1, Tier: 2}) {
 		t.Errorf("claude is %+v", r)
 	}
 	if r := byName["codex (openai, big)"]; r.State != runnerMend || !r.Until.IsZero() || !strings.Contains(r.Why, "login") || len(r.Uses) != 1 || r.Uses[0].Place != 2 {

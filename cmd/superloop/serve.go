@@ -106,12 +106,7 @@ func (a *app) serve(c *cli.Context) error {
 // on: each verb reads the files.
 func (a *app) serveAPI(ctx context.Context, state string, open []net.Listener, log *zap.Logger) {
 	file := api.SocketFile(state)
-	h, err := api.New(api.Options{State: state, Disk: a.disk, Version: version(), Log: log, Start: func(_ context.Context, e registry.Entry) error {
-		if _, err := a.loopOf(e.Repo, e.Loop); err != nil {
-			return err
-		}
-		return registry.Store{Disk: a.disk, State: state}.Put(e)
-	}})
+	h, err := api.New(a.apiOptions(state, log))
 	if err == nil {
 		var l net.Listener
 		if l, err = api.Listen(a.disk, file); err == nil {

@@ -24,7 +24,7 @@ func (c client) overTCP() client {
 	if err := json.Unmarshal([]byte(out), &one); code != exitOK || err != nil {
 		c.n.t.Fatalf("token code: %d %v\n%s", code, err, out)
 	}
-	tcp := client{n: c.n, base: "http://127.0.0.1:" + strings.TrimSpace(string(port)), http: &http.Client{}}
+	tcp := client{n: c.n, of: c.of, base: "http://127.0.0.1:" + strings.TrimSpace(string(port)), http: &http.Client{}}
 	tcp.ask("GET", "/healthz", "", 200, nil)
 	tcp.ask("GET", "/readyz", "", 401, nil)
 	var s api.Secret

@@ -2,12 +2,11 @@ package effects
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
-	"strconv"
 
 	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/internal/durable"
@@ -121,7 +120,8 @@ func Changes(ctx context.Context, disk durable.Disk, p layout.Paths, main *workt
 	if err != nil {
 		return nil, repo, err
 	}
-	dir := filepath.Join(p.Private, "compare-"+strconv.Itoa(os.Getpid()))
+	// The daemon may compare for several programs at once, and for the report of the loop.
+	dir := filepath.Join(p.Private, "compare-"+rand.Text())
 	c, err := repo.Compare(ctx, disk, dir, p.Kept(), then, now)
 	return c, repo, err
 }

@@ -186,6 +186,40 @@ func Follow(ctx context.Context, path string, from int64, fn func(Event) error) 
 	}
 }
 
+// Tailer reads a journal from one call to the next. Its methods are not safe for concurrent use.
+type Tailer struct{ r reader }
+
+// NewTailer returns a Tailer that begins with the event from. It opens nothing.
+func NewTailer(path string, from int64) *Tailer { return &Tailer{reader{path: path, from: from}} }
+
+// More calls fn for the events that the journal has behind the last call, as Read does. A journal that does not exist
+// yet has no events. another says that the file is not the one of the last call, or was cut: then More has called fn for
+// no event, and the next call opens it.
+func (t *Tailer) More(fn func(Event) error) (another bool, err error) {
+	was := t.r.file
+	if err := t.r.reopen(); err != nil {
+		return false, err
+	}
+	if was != nil && t.r.file != was {
+		t.Close()
+		return true, nil
+	}
+	if t.r.file == nil {
+		return false, nil
+	}
+	err = t.r.drain(func(ev Event) error {
+		t.r.from = ev.Seq + 1
+		return fn(ev)
+	})
+	if err == ErrStop {
+		err = nil
+	}
+	return false, err
+}
+
+// Close closes the file. More opens it again.
+func (t *Tailer) Close() { t.r.close() }
+
 // reopen opens the file if it exists and one of these holds: no file is open, path names another file, or the file is
 // shorter than what was read of it.
 func (r *reader) reopen() error {

@@ -25,8 +25,8 @@ type response struct {
 	ExitCode int               `json:"exit_code"` // ExitCode, Stderr, Failure and Options are those of the deepest level
 	Stderr   string            `json:"stderr"`
 	Failure  shownFailure      `json:"failure"`
-	Options  []shownOption     `json:"options"`          // mostOptions at most
-	More     []shownOption     `json:"more,omitempty"`   // the options after these, and those that are impossible
+	Options  []Shown           `json:"options"`          // mostOptions at most
+	More     []Shown           `json:"more,omitempty"`   // the options after these, and those that are impossible
 	Stack    []shownLevel      `json:"escalation_stack"` // the deepest level first
 	Left     []shownLevel      `json:"left,omitempty"`
 	Running  *Move             `json:"running,omitempty"`
@@ -55,15 +55,15 @@ type shownFailure struct {
 }
 
 type shownLevel struct {
-	Depth   int           `json:"depth"`
-	Failure string        `json:"failure_id"`
-	Goal    string        `json:"goal"`
-	Label   string        `json:"label"`
-	For     string        `json:"for,omitempty"`
-	Chosen  *string       `json:"chosen_option"`
-	Plan    *shownPlan    `json:"plan"`
-	Status  string        `json:"status"`
-	Options []shownOption `json:"options"`
+	Depth   int        `json:"depth"`
+	Failure string     `json:"failure_id"`
+	Goal    string     `json:"goal"`
+	Label   string     `json:"label"`
+	For     string     `json:"for,omitempty"`
+	Chosen  *string    `json:"chosen_option"`
+	Plan    *shownPlan `json:"plan"`
+	Status  string     `json:"status"`
+	Options []Shown    `json:"options"`
 }
 
 // shownPlan describes what a level does. A level that waits for a deeper level has none.
@@ -73,8 +73,8 @@ type shownPlan struct {
 	TimeoutMS  int64  `json:"timeout_ms,omitempty"`
 }
 
-// shownOption does not embed a Draft, because the published form of an option has no timeout_ms.
-type shownOption struct {
+// Shown is the JSON form of an option. It does not embed a Draft, because the published form of an option has no timeout_ms.
+type Shown struct {
 	ID           string   `json:"id"`
 	Key          string   `json:"key"`
 	Label        string   `json:"label"`
@@ -167,8 +167,8 @@ func marshal(c Chain, state *Chain) ([]byte, error) {
 const mostOptions = 4
 
 // folded parts options: the first mostOptions that are possible, and the others.
-func folded(all []shownOption) (first, more []shownOption) {
-	first = []shownOption{}
+func folded(all []Shown) (first, more []Shown) {
+	first = []Shown{}
 	for _, o := range all {
 		if len(first) < mostOptions && o.Availability != impossible {
 			first = append(first, o)
@@ -203,10 +203,10 @@ func (c *Chain) shownLevel(l Level, status string) shownLevel {
 	return s
 }
 
-func (c *Chain) shown(l Level) []shownOption {
-	out := []shownOption{}
+func (c *Chain) shown(l Level) []Shown {
+	out := []Shown{}
 	for i, o := range l.Options {
-		s := shownOption{ID: o.ID, Key: o.Key, Label: o.Label, Description: o.Description, Icon: o.Icon, Steps: o.Steps, Recommended: i == 0 && o.Availability != impossible, Strategy: o.Strategy,
+		s := Shown{ID: o.ID, Key: o.Key, Label: o.Label, Description: o.Description, Icon: o.Icon, Steps: o.Steps, Recommended: i == 0 && o.Availability != impossible, Strategy: o.Strategy,
 			Availability: o.Availability, Risk: o.Risk, Confidence: o.Confidence, Executor: o.Executor, Command: o.Command, WorkingDir: o.WorkingDir,
 			WaitsMS: o.WaitsMS, Expected: o.Expected, Instructions: o.Instructions, ByItself: o.ByItself, Withheld: o.Withheld, Experience: o.Experience, Tried: c.result(o)}
 		switch o.Availability {
@@ -222,6 +222,9 @@ func (c *Chain) shown(l Level) []shownOption {
 	}
 	return out
 }
+
+// Show returns the JSON form of options that stand outside of a chain.
+func Show(options []Choice) []Shown { return new(Chain).shown(Level{Options: options}) }
 
 // result says how an option ended, or "" if it was not tried.
 func (c *Chain) result(o Choice) string {

@@ -100,15 +100,15 @@ func TestAnotherWay(t *testing.T) {
 // The answer has four options at most; the others, and the impossible ones, are in more.
 func TestFoldedOptions(t *testing.T) {
 	t.Parallel()
-	var all []shownOption
+	var all []Shown
 	for _, id := range strings.Split("aBcdefG", "") {
-		o := shownOption{ID: id, Availability: "ready"}
+		o := Shown{ID: id, Availability: "ready"}
 		if id == "B" || id == "G" {
 			o.Availability = impossible
 		}
 		all = append(all, o)
 	}
-	names := func(list []shownOption) (s string) {
+	names := func(list []Shown) (s string) {
 		for _, o := range list {
 			s += o.ID
 		}

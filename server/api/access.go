@@ -206,6 +206,7 @@ func described(h huma.API) map[string]string {
 	all := map[string]string{}
 	if s := h.OpenAPI().Components.Schemas.Map()["ErrorModel"]; s != nil {
 		s.Properties["exit_code"] = &huma.Schema{Type: huma.TypeInteger, Description: "what the verb of superloop that does the same exits with"}
+		s.Properties["next"] = &huma.Schema{Type: huma.TypeString, Description: "the command to type next"}
 		s.Properties["challenge"] = &huma.Schema{Type: huma.TypeString, Description: "what superloop confirm asks about, if the type is urn:superloop:step-up-required"}
 	}
 	for path, item := range h.OpenAPI().Paths {

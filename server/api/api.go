@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io/fs"
 	"net/http"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -30,7 +31,12 @@ type Options struct {
 	Version string
 	// Start checks that a loop can be run and puts it into the registry, as superloop start does. An error says why not.
 	Start func(ctx context.Context, e registry.Entry) error
-	Log   *zap.Logger
+	// Verb carries out a verb of the command line and returns what it prints on stdout. So a route and its verb cannot
+	// differ. The error is a *Refused.
+	Verb func(ctx context.Context, call VerbCall) ([]byte, error)
+	// Metrics returns the metrics of journals, whose paths it gets by the ids of their loops, as superloop run serves them.
+	Metrics func(journals map[string]string) []byte
+	Log     *zap.Logger
 }
 
 type api struct {
@@ -41,12 +47,13 @@ type api struct {
 	confirms access.Confirms
 	keys     *access.Keys
 	log      *access.Log
+	since    time.Time
 }
 
 // New returns the handler of the interface. Its requests come from Serve, which knows who asks. The caller holds the lock
 // of the daemon. Where the credentials cannot be read, requests over TCP are refused, and the socket is answered.
 func New(o Options) (http.Handler, error) {
-	a := &api{o: o, store: registry.Store{Disk: o.Disk, State: o.State}}
+	a := &api{o: o, store: registry.Store{Disk: o.Disk, State: o.State}, since: time.Now().UTC()}
 	var err error
 	if a.desk, a.damaged = access.OpenDesk(o.Disk, o.State); a.damaged != nil {
 		o.Log.Error("nobody can ask over TCP", zap.Error(a.damaged))
@@ -62,11 +69,16 @@ func New(o Options) (http.Handler, error) {
 	cfg.OpenAPIPath, cfg.DocsPath, cfg.SchemasPath, cfg.CreateHooks = "/api/v1/openapi", "", "", nil
 	cfg.Transformers = append(cfg.Transformers, typed)
 	cfg.Info.Description = "The loops that the daemon of this user supervises. Names are those of the journal (docs/events.md)."
+	cfg.Components = &huma.Components{Schemas: huma.NewMapRegistry("#/components/schemas/", schemaName)}
 	h := humago.New(mux, cfg)
 	a.reads(h)
 	a.changes(h)
 	a.questions(h)
 	a.access(h)
+	a.ofLoops(h)
+	a.ofAll(h)
+	a.everything(h)
+	describe(h.OpenAPI())
 	return &guard{api: a, mux: mux, does: described(h)}, nil
 }
 

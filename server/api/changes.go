@@ -24,7 +24,8 @@ type entry = registry.Entry
 type startIn struct {
 	Body struct {
 		Repo     string   `json:"repo" minLength:"1" doc:"the root of the repository, an absolute path"`
-		Loop     string   `json:"loop" minLength:"1" maxLength:"200" doc:"the loop's id in the configuration"`
+		Loop     string   `json:"loop,omitempty" maxLength:"200" doc:"the loop's id in the configuration; with spec the id that it gets"`
+		Spec     string   `json:"spec,omitempty" maxLength:"1048576" doc:"what to build, as Markdown: a loop like the first one of the repository is added to its configuration, as superloop add does"`
 		Fresh    bool     `json:"fresh,omitempty" doc:"begin from the start; the files of the last run are kept"`
 		Priority int      `json:"priority,omitempty" minimum:"-1000" maximum:"1000"`
 		Labels   []string `json:"labels,omitempty" maxItems:"20"`
@@ -40,7 +41,7 @@ type actIn struct {
 
 // changes registers the routes by which a person steers loops.
 func (a *api) changes(h huma.API) {
-	huma.Register(h, huma.Operation{OperationID: "start-loop", Method: http.MethodPost, Path: "/api/v1/loops", DefaultStatus: http.StatusAccepted,
+	huma.Register(h, huma.Operation{OperationID: "start-loop", Method: http.MethodPost, Path: "/api/v1/loops", DefaultStatus: http.StatusAccepted, MaxBodyBytes: 4 << 20, // of a spec
 		Summary: "Let the daemon run a loop of a repository"}, a.start)
 	for action, summary := range map[string]string{
 		"start": "Let the daemon go on with a loop that was paused or stopped, or has ended", "stop": "End what runs, and do not go on",
@@ -57,8 +58,13 @@ func (a *api) start(ctx context.Context, in *startIn) (*body[server.Row], error)
 	if err != nil {
 		return nil, err
 	}
-	if !filepath.IsAbs(in.Body.Repo) || filepath.Base(in.Body.Loop) != in.Body.Loop {
+	if !filepath.IsAbs(in.Body.Repo) || filepath.Base(in.Body.Loop) != in.Body.Loop && (in.Body.Loop != "" || in.Body.Spec == "") {
 		return nil, problem(http.StatusUnprocessableEntity, "bad-name", "repo is an absolute path, loop the id of a loop")
+	}
+	if in.Body.Spec != "" {
+		if in.Body.Loop, err = a.add(ctx, by, in.Body.Repo, in.Body.Loop, in.Body.Spec); err != nil {
+			return nil, err
+		}
 	}
 	e := entry{Repo: in.Body.Repo, Loop: in.Body.Loop, By: by.User, Since: time.Now().UTC(), Priority: in.Body.Priority, Labels: in.Body.Labels}
 	return a.put(ctx, e, in.Body.Fresh)

@@ -78,6 +78,7 @@ func TestScopes(t *testing.T) {
 		"POST /api/v1/loops": access.Control, "POST /api/v1/loops/{id}/start": access.Control, "POST /api/v1/loops/{id}/stop": access.Control, "POST /api/v1/loops/{id}/pause": access.Control,
 		"POST /api/v1/loops/{id}/cancel": access.Control, "POST /api/v1/loops/{id}/retry-now": access.Control, "POST /api/v1/loops/{id}/note": access.Control,
 		"POST /api/v1/escalations/{eid}/answer": access.Approve, "GET /api/v1/audit": access.Read,
+		"POST /api/v1/loops/{id}/recoveries/{n}/undo": access.Approve, "POST /api/v1/loops/{id}/approve-completion": access.Approve, "POST /api/v1/policy/check": access.Read, "POST /api/v1/policy/lint": access.Read,
 		"GET /api/v1/tokens": access.Person, "POST /api/v1/tokens": access.Person, "DELETE /api/v1/tokens/{name}": access.Person, "GET /api/v1/sessions": access.Person, "DELETE /api/v1/sessions/{name}": access.Person,
 	}
 	seen := 0
@@ -86,8 +87,7 @@ func TestScopes(t *testing.T) {
 			t.Errorf("%s needs %s", pattern, got)
 		}
 	}
-	for pattern, s := range map[string]access.Scope{"POST /api/v1/loops/{id}/recoveries/{n}/undo": access.Approve, "POST /api/v1/loops/{id}/approve-completion": access.Approve, "POST /api/v1/new": access.Approve,
-		"POST /api/v1/policy/check": access.Read, "PUT /api/v1/policy": access.Approve, "POST /api/v1/loops/{id}/x/start": access.Approve} {
+	for pattern, s := range map[string]access.Scope{"POST /api/v1/new": access.Approve, "PUT /api/v1/policy": access.Approve, "POST /api/v1/loops/{id}/x/start": access.Approve} {
 		if got := scopeOf(pattern); got != s {
 			t.Errorf("%s needs %s", pattern, got)
 		}
@@ -319,6 +319,6 @@ func TestOldSession(t *testing.T) {
 	r := answer()
 	d.want("it answers", r, 403, "step-up-required")
 	code := field(d.ask("", "POST", "/api/v1/confirmations/"+r.Challenge, ""), `"code":"`)
-	d.want("confirmed", answer("Superloop-Confirm", code), 404, "not-waiting")
-	d.want("and so for some hours", answer(), 404, "not-waiting")
+	d.want("confirmed", answer("Superloop-Confirm", code), 404, "not-found")
+	d.want("and so for some hours", answer(), 404, "not-found")
 }

@@ -192,7 +192,7 @@ func TestClientThatHasGone(t *testing.T) {
 func TestStreamsEndWithTheirToken(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	token := d.token("ci", access.Read)
+	token := d.token("ci", access.Approve) // an unknown route needs it
 	ended := make(chan struct{})
 	d.guard.mux.HandleFunc("GET /test/stream", func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).Flush()

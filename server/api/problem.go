@@ -17,6 +17,8 @@ type Problem struct {
 	huma.ErrorModel
 	// ExitCode is that of the verb which does the same (docs/reference.md).
 	ExitCode int `json:"exit_code" doc:"what the verb of superloop that does the same exits with"`
+	// Next is the command to type next, if there is one.
+	Next string `json:"next,omitempty" doc:"the command to type next"`
 	// Challenge names what superloop confirm asks about, if the type is step-up-required.
 	Challenge string `json:"challenge,omitempty" doc:"the id of what has to be confirmed on a terminal (superloop confirm)"`
 }
@@ -36,7 +38,7 @@ func problemOf(status int, kind, detail string) *Problem {
 // exitCodes are the codes of kinds whose status does not say it.
 var exitCodes = map[string]int{
 	"not-waiting": 4, "already-decided": 4, "stale-digest": 4, "running": 4, "completed": 4, "not-running": 4, "not-run-yet": 4,
-	"configuration": 3, "held": 7, "unusable": 1, "unreadable-journal": 1, "refused": 1,
+	"configuration": 3, "held": 7, "expired": 4, "not-found": 6, "no-such-loop": 6, "unusable": 1, "unreadable-journal": 1, "refused": 1,
 	"idempotency-mismatch": 2, "idempotency-shown-once": 1, "idempotency-interrupted": 1,
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/sse"
 
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop/journal"
 	"github.com/superloop/superloop/server"
 	"github.com/superloop/superloop/server/slots"
@@ -59,14 +60,8 @@ const maxEventWait = 60
 
 // reads registers the routes that change nothing.
 func (a *api) reads(h huma.API) {
-	huma.Get(h, "/healthz", func(context.Context, *struct{}) (*body[struct {
-		Version string `json:"version"`
-	}], error) {
-		out := &body[struct {
-			Version string `json:"version"`
-		}]{}
-		out.Body.Version = a.o.Version
-		return out, nil
+	huma.Get(h, "/healthz", func(context.Context, *struct{}) (*body[Health], error) {
+		return &body[Health]{Health{a.o.Version}}, nil
 	})
 	huma.Get(h, "/readyz", func(context.Context, *struct{}) (*struct{}, error) {
 		if _, errs := a.store.All(); len(errs) > 0 {
@@ -106,6 +101,11 @@ func (a *api) reads(h huma.API) {
 	sse.Register(h, huma.Operation{OperationID: "stream-events", Method: http.MethodGet, Path: "/api/v1/loops/{id}/events/stream",
 		Summary: "Events of a loop as they come", Description: "The id of each message is the number of its event. A client that comes back with Last-Event-ID gets each later event once."},
 		map[string]any{"message": Event{}, "problem": Trouble{}}, a.stream)
+}
+
+// Health says that the daemon answers.
+type Health struct {
+	Version string `json:"version"`
 }
 
 // Verified says whether the chain of a journal is whole.
@@ -183,6 +183,7 @@ type eventsIn struct {
 	LoopPath
 	After int64  `query:"after" minimum:"0" doc:"only events with a higher number"`
 	Event string `query:"event" doc:"only events whose name matches this pattern, such as role_*"`
+	Role  string `query:"role" doc:"only events of this role"`
 	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
 	Wait  int    `query:"wait" minimum:"0" maximum:"60" doc:"wait so many seconds for an event, if there is none"`
 }
@@ -204,7 +205,7 @@ func (a *api) events(ctx context.Context, in *eventsIn) (*body[Events], error) {
 	out := &body[Events]{Events{Events: []Event{}, After: in.After}}
 	take := func(ev journal.Event) error {
 		out.Body.After = ev.Seq
-		if ok, _ := path.Match(in.Event, ev.Event); in.Event != "" && !ok {
+		if ok, _ := path.Match(in.Event, ev.Event); in.Event != "" && !ok || in.Role != "" && roleOf(ev) != in.Role {
 			return nil
 		}
 		line, err := eventOf(ev)
@@ -232,6 +233,15 @@ func (a *api) events(ctx context.Context, in *eventsIn) (*body[Events], error) {
 		return nil, problem(http.StatusConflict, "unreadable-journal", "%v", err)
 	}
 	return out, nil
+}
+
+// roleOf returns the role that an event is about, "" if it is about none.
+func roleOf(ev journal.Event) string {
+	var of struct {
+		Role string `json:"role"`
+	}
+	_ = text.Decode(ev.Fields, &of) // stays empty
+	return of.Role
 }
 
 type streamIn struct {

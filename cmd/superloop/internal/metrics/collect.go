@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"sync"
 
 	"github.com/superloop/superloop/loop"
@@ -29,12 +30,25 @@ type Collector struct {
 // NewCollector returns a Collector that has read nothing yet. The sources are the loops of a configuration.
 func NewCollector(sources []Source) *Collector {
 	c := &Collector{}
+	c.Only(sources)
+	return c
+}
+
+// Only makes the sources those that the next Text tells of. What was read of those that were there before is kept.
+func (c *Collector) Only(sources []Source) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	loops := make([]*reader, 0, len(sources))
 	for _, s := range sources {
+		if i := slices.IndexFunc(c.loops, func(r *reader) bool { return r.source == s }); i >= 0 {
+			loops = append(loops, c.loops[i])
+			continue
+		}
 		r := &reader{source: s}
 		r.reset()
-		c.loops = append(c.loops, r)
+		loops = append(loops, r)
 	}
-	return c
+	c.loops = loops
 }
 
 // Text reads the new events and returns all metrics in the text format of Prometheus.

@@ -1,0 +1,110 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"mime"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/superloop/superloop/internal/door"
+	"github.com/superloop/superloop/loop/local"
+)
+
+type diffIn struct {
+	LoopPath
+	Stat bool `query:"stat" doc:"only the table of the files"`
+}
+
+// plain is an answer that is text.
+type plain struct {
+	Type string `header:"Content-Type"`
+	Body []byte
+}
+
+// isPlain describes the answer of a route that is text.
+func isPlain(op *huma.Operation) {
+	op.Responses = map[string]*huma.Response{"200": {Description: "text", Content: map[string]*huma.MediaType{"text/plain": {Schema: &huma.Schema{Type: huma.TypeString}}}}}
+}
+
+func (a *api) diff(ctx context.Context, in *diffIn) (*plain, error) {
+	e, _, err := a.find(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	out, err := a.o.Verb(ctx, VerbCall{Args: []string{"diff", "--repo=" + e.Repo, "--loop=" + e.Loop, fmt.Sprintf("--stat=%v", in.Stat)}})
+	if err != nil {
+		return nil, refused(err)
+	}
+	return &plain{"text/plain; charset=utf-8", out}, nil
+}
+
+type logIn struct {
+	LoopPath
+	Role   string `path:"role" maxLength:"100" doc:"a role, tests, or recovery-N"`
+	N      int    `path:"n" minimum:"1" doc:"the iteration"`
+	Follow bool   `query:"follow" doc:"go on while the role runs"`
+	Range  string `header:"Range" doc:"only this part, as bytes=FROM-TO; not with follow"`
+}
+
+// followEvery is the time between two looks at a log that grows.
+const followEvery = 250 * time.Millisecond
+
+func (a *api) roleLog(ctx context.Context, in *logIn) (*huma.StreamResponse, error) {
+	e, p, err := a.find(in.ID)
+	if err != nil {
+		return nil, err
+	}
+	out, err := a.o.Verb(ctx, VerbCall{Args: []string{"logs", "--repo=" + e.Repo, "--loop=" + e.Loop, "--role=" + in.Role, fmt.Sprintf("--iteration=%d", in.N), "--path"}})
+	if err != nil {
+		return nil, refused(err)
+	}
+	file := strings.TrimSuffix(string(out), "\n")
+	f, info, err := door.Open(file)
+	if err != nil {
+		return nil, problem(http.StatusConflict, "unusable", "%v", err)
+	}
+	return &huma.StreamResponse{Body: func(c huma.Context) {
+		defer f.Close()
+		r, w := humago.Unwrap(c)
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		w.Header().Set("X-Content-Type-Options", "nosniff") // what an agent writes is no page
+		w.Header().Set("Content-Disposition", mime.FormatMediaType("inline", map[string]string{"filename": filepath.Base(file)}))
+		if !in.Follow {
+			// What is added meanwhile is not part of the answer, whose length is said first.
+			http.ServeContent(w, r, "", info.ModTime(), io.NewSectionReader(f, 0, info.Size()))
+			return
+		}
+		runs := func() bool {
+			v, err := local.ReadView(p)
+			_, alive := local.Supervisor(p)
+			return err == nil && alive && v.Role == in.Role && v.Iteration == in.N
+		}
+		follow(r.Context(), w, f, runs)
+	}}, nil
+}
+
+// follow copies a log while it grows, until runs returns false.
+func follow(ctx context.Context, w http.ResponseWriter, f fs.File, runs func() bool) {
+	tick := time.NewTicker(followEvery)
+	defer tick.Stop()
+	flush := http.NewResponseController(w)
+	for {
+		goesOn := runs() // looked at first, so that what it wrote last is copied
+		if _, err := io.Copy(w, f); err != nil || flush.Flush() != nil || !goesOn {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}

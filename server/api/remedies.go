@@ -1,0 +1,162 @@
+package api
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/superloop/superloop/escalation"
+	"github.com/superloop/superloop/internal/text"
+	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/loop/local"
+	"github.com/superloop/superloop/recovery/plan"
+	"github.com/superloop/superloop/recovery/plan/walk"
+)
+
+// Question is what a loop asks a person, with all that a page needs to show it.
+type Question struct {
+	ID       string        `json:"id"`
+	Digest   string        `json:"digest" doc:"binds an answer to what was shown"`
+	LoopID   string        `json:"loop_id" doc:"the id of its loop in this API"`
+	State    string        `json:"state" enum:"pending,approved,executing,done,failed,interrupted,rejected,resolved,expired,superseded"`
+	Created  time.Time     `json:"created_at"`
+	Expires  time.Time     `json:"expires_at"`
+	Answered *time.Time    `json:"answered_at,omitempty"`
+	By       string        `json:"by,omitempty" doc:"who answered, and how that is known"`
+	View     Event         `json:"question" doc:"escalation.json, as docs/escalation.md describes it"`
+	OK       bool          `json:"ok" doc:"its command ran, and succeeded"`
+	ExitCode *int          `json:"exit_code" doc:"of the command that failed; null: none did, or it is not known"`
+	Stderr   string        `json:"stderr" doc:"the end of what that command printed"`
+	Failure  *Failure      `json:"failure,omitempty" doc:"missing: nothing failed, or rules know nothing of it"`
+	Options  []Way         `json:"options" nullable:"false" doc:"the recommended one first, then those that are ready, locked and impossible"`
+	Chain    *Says[Object] `json:"chain,omitempty" doc:"the remediation plan, as GET …/plan answers: breadcrumbs, levels, errors. Missing: there is none"`
+	Fallback []Fallback    `json:"fallback_actions" nullable:"false" doc:"what is always possible while the question waits"`
+}
+
+// Failure is what rules say about the command that failed.
+type Failure struct {
+	ID          string  `json:"failure_id" doc:"the rule that knows it; empty: none does"`
+	Category    string  `json:"category"`
+	Label       string  `json:"label"`
+	Description string  `json:"description,omitempty"`
+	Layer       string  `json:"matched_layer,omitempty"`
+	Method      string  `json:"matched_method,omitempty"`
+	Signature   string  `json:"signature,omitempty"`
+	Confidence  float64 `json:"confidence,omitempty"`
+}
+
+// Way is one way to go on.
+type Way struct {
+	plan.Shown
+	Answer string `json:"answer,omitempty" enum:"approve,choose" doc:"the method that picks it; missing: no answer does"`
+}
+
+// Fallback is an action that needs no option.
+type Fallback struct {
+	ID     string `json:"id" enum:"retry,skip,cancel"`
+	Label  string `json:"label"`
+	Method string `json:"method,omitempty" enum:"manual,reject" doc:"of an answer; missing: POST …/loops/{id}/cancel"`
+}
+
+// show returns the question as the API answers it.
+func (q asked) show() (*body[Question], error) {
+	r := q.rec
+	data, err := escalation.View(r)
+	if err != nil {
+		return nil, problem(http.StatusConflict, "unusable", "%v", err)
+	}
+	out := Question{ID: r.Question.ID, Digest: r.Digest, LoopID: q.e.ID(), State: string(r.State), Created: r.Question.Created, Expires: r.Question.Expires, View: data,
+		OK: r.State == escalation.Done, Options: []Way{}, Fallback: []Fallback{}}
+	if r.Answer != nil {
+		out.Answered, out.By = timeOf(r.Answer.At), r.Answer.By.String()
+	}
+	if r.State == escalation.Pending {
+		out.Fallback = []Fallback{{"retry", "The cause is mended: look again", "manual"}, {"skip", "Go on without it", "reject"}, {"cancel", "End the loop", ""}}
+	}
+	v, err := local.ReadView(q.p)
+	if err != nil || v.Human == nil || v.Human.Question != r.Question.ID {
+		v = loop.View{} // what the loop knows now is not about this question
+	}
+	if d := v.Diagnosis; d != nil {
+		out.Failure = &Failure{ID: d.Handler, Category: d.Category, Label: d.Why, Signature: d.Signature, Confidence: d.Confidence}
+		out.offer(r, plan.Show(d.Options))
+	}
+	if c, ok := q.chain(v); ok {
+		if err := out.take(c, r); err != nil {
+			return nil, problem(http.StatusConflict, "unusable", "%v", err)
+		}
+	}
+	for _, o := range r.Question.Options {
+		if !slices.ContainsFunc(out.Options, func(w Way) bool { return w.ID == o.ID }) {
+			out.offer(r, []plan.Shown{{ID: o.ID, Label: o.Label, Availability: "ready", Command: o.Command}})
+		}
+	}
+	slices.SortStableFunc(out.Options, func(x, y Way) int { return x.rank() - y.rank() })
+	return &body[Question]{out}, nil
+}
+
+// chain returns the remediation plan that a question is about: the one that the loop carries out, or the last one of the
+// same run and iteration, which has ended.
+func (q asked) chain(v loop.View) (plan.Chain, bool) {
+	if v.Recovery != nil && v.Recovery.Plan != nil {
+		return *v.Recovery.Plan, true
+	}
+	if v.Human == nil {
+		return plan.Chain{}, false
+	}
+	all, _ := walk.Store{Dir: q.p.File("chains")}.List() // one that cannot be read is none
+	if len(all) == 0 {
+		return plan.Chain{}, false
+	}
+	last := all[len(all)-1]
+	return last.Chain, last.Err == nil && last.Chain.Status != plan.Done && !last.Chain.CreatedAt.Before(v.StartedAt) && v.Diagnosis != nil && last.Chain.Goal.Command == v.Diagnosis.Command
+}
+
+// take takes what a chain knows into the answer.
+func (out *Question) take(c plan.Chain, r escalation.Record) error {
+	data, err := plan.Response(c)
+	if err != nil {
+		return err
+	}
+	var is struct {
+		ExitCode int          `json:"exit_code"`
+		Stderr   string       `json:"stderr"`
+		Failure  Failure      `json:"failure"`
+		Options  []plan.Shown `json:"options"`
+		More     []plan.Shown `json:"more"`
+	}
+	if err := text.Decode(data, &is); err != nil {
+		return err
+	}
+	says := Says[Object](data)
+	out.Chain, out.ExitCode, out.Stderr, out.Failure = &says, &is.ExitCode, is.Stderr, &is.Failure
+	out.Options = []Way{}
+	out.offer(r, is.Options)
+	out.offer(r, is.More)
+	return nil
+}
+
+// offer adds options, and says which answer picks each.
+func (out *Question) offer(r escalation.Record, options []plan.Shown) {
+	for _, o := range options {
+		w := Way{Shown: o}
+		c := r.Question.Command
+		switch {
+		case r.State != escalation.Pending || o.Command == "":
+		case c != nil && string(c.Text) == o.Command:
+			w.Answer = "approve"
+		case slices.ContainsFunc(r.Question.Options, func(x escalation.Option) bool { return x.ID == o.ID && x.Command == o.Command }):
+			w.Answer = "choose"
+		}
+		out.Options = append(out.Options, w)
+	}
+}
+
+// rank orders options as a page shows them.
+func (w Way) rank() int {
+	if w.Recommended {
+		return 0
+	}
+	return 1 + strings.Index("ready locked impossible", w.Availability)
+}
