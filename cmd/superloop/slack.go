@@ -328,7 +328,7 @@ func outcomeMessage(rec escalation.Record) *notify.Message {
 		m.Status = string(escalation.Expired)
 	}
 	if rec.Answer != nil {
-		m.By, m.Note = rec.Answer.By.String(), rec.Answer.Note
+		m.By, m.At, m.Note = rec.Answer.By.String(), rec.Answer.At.UTC(), rec.Answer.Note
 	}
 	return &m
 }
