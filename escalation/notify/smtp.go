@@ -35,6 +35,7 @@ type Mail struct {
 	host     string
 	port     int
 	implicit bool // TLS from the first byte
+	tls      bool // TLS is required
 	user     string
 	scrub    *redact.Replacer
 	o        MailOptions
@@ -59,6 +60,7 @@ func NewMail(name string, server redact.Secret, o MailOptions) (*Mail, error) {
 		return fail("the URL is no mail server; write it as smtps://user@host:465 or smtp://user@host:587")
 	}
 	m := &Mail{name: name, host: u.Hostname(), port: 587, implicit: u.Scheme == "smtps", user: u.User.Username(), o: o}
+	m.tls = m.implicit || !loopback(m.host)
 	if m.implicit {
 		m.port = 465
 	}
@@ -103,7 +105,7 @@ func (m *Mail) Send(ctx context.Context, msg Message) error {
 	ctx, cancel := context.WithTimeout(ctx, m.o.Timeout)
 	defer cancel()
 	policy := mail.TLSMandatory
-	if !m.implicit && loopback(m.host) {
+	if !m.tls {
 		policy = mail.NoTLS
 	}
 	secure := &tls.Config{ServerName: m.host, RootCAs: m.o.RootCAs, MinVersion: tls.VersionTLS12}

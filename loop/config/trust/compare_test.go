@@ -121,7 +121,7 @@ func TestCompareConfigs(t *testing.T) {
 		"channel unsigned":       {obj{"escalation/channels/ops/secret_env": nil}, `+ /escalation/channels/ops/secret_env S>`},
 		"channel runs":           {obj{"escalation/channels/mail/command": "evil"}, `+ /escalation/channels/mail/command <secret>><secret>`},
 		"channel told less":      {obj{"escalation/channels/mail/tell": []any{"config"}, "escalation/channels/mail/second": true, "escalation/channels/mail/timeout": 1}, `+ /escalation/channels/mail/second false>true | + /escalation/channels/mail/tell [escalation resolution reminder config alert end]>[config] | + /escalation/channels/mail/timeout 30s>1s`},
-		"mail to another":        {obj{"escalation/channels/desk/to": []any{"b@x", "evil@x"}, "escalation/channels/desk/from": "c@x"}, `+ /escalation/channels/desk/from a@x>c@x | + /escalation/channels/desk/to >evil@x`},
+		"mail to another":        {obj{"escalation/channels/desk/to": []any{"b@x", "evil@x"}, "escalation/channels/desk/from": "c@x"}, `+ /escalation/channels/desk/from a@x>c@x | + /escalation/channels/desk/to [b@x]>[b@x evil@x]`},
 		"mail elsewhere":         {obj{"escalation/channels/desk/url": "smtp://evil/", "escalation/channels/desk/token_env": "Q"}, `+ /escalation/channels/desk/token_env P>Q | + /escalation/channels/desk/url <secret>><secret>`},
 		"bot elsewhere":          {obj{"escalation/channels/bot/channel": "C02", "escalation/channels/bot/token_env": "U"}, `+ /escalation/channels/bot/channel C01>C02 | + /escalation/channels/bot/token_env T>U`},
 		"phone quieter":          {obj{"escalation/channels/phone/priority": 1}, `+ /escalation/channels/phone/priority 3>1`},

@@ -176,7 +176,7 @@ func drawEscalation(t *rapid.T) obj {
 		if rapid.Bool().Draw(t, "mails") {
 			ch = obj{"type": "smtp", "url": "smtps://u@" + rapid.SampledFrom([]string{"h", "i"}).Draw(t, "host"), "from": "a@x", "to": []any{"b@x"}}
 			put(t, ch, "token_env", "A", "B")
-			putList(t, ch, "to", []string{"b@x", "c@x"})
+			put(t, ch, "to", []any{"c@x"}, []any{"b@x", "c@x"})
 		}
 		put(t, ch, "second", true, false)
 		put(t, ch, "timeout", "5s", "9s")
