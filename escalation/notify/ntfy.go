@@ -46,7 +46,7 @@ func NewNtfy(name string, url redact.Secret, o NtfyOptions) (*Service, error) {
 	}
 	bytes := func(r rune) int { return len(string(r)) }
 	s.build = func(m Message) ([]byte, error) {
-		text := map[string]any{"topic": topic, "title": fit(Title(m), ntfyTitle, bytes), "message": fit(unlinked(m), ntfyBody, bytes)}
+		text := map[string]any{"topic": topic, "title": fit(unlinked(Title(m)), ntfyTitle, bytes), "message": fit(unlinked(body(m)), ntfyBody, bytes)}
 		if m.Kind.asks() || m.Kind == Alert {
 			text["priority"] = o.Priority
 		}

@@ -103,12 +103,15 @@ func fit(s string, limit int, width func(rune) int) string {
 	return s[:head] + note + s[tail:]
 }
 
-// unlinked returns Text without its title, and with a mark in each URL, for services and programs that make links of
-// what looks like one. It keeps no program from taking a bare host name for a link.
-func unlinked(m Message) string {
-	_, body, _ := strings.Cut(Text(m), "\n")
-	return strings.ReplaceAll(body, "://", "<:>//")
+// body returns Text without the title.
+func body(m Message) string {
+	_, rest, _ := strings.Cut(Text(m), "\n")
+	return rest
 }
+
+// unlinked puts a mark into each URL in s, for services and programs that make links of what looks like one. It keeps no
+// program from taking a bare host name for a link.
+func unlinked(s string) string { return strings.ReplaceAll(s, "://", "<:>//") }
 
 const (
 	discordTitle = 200  // units
@@ -126,14 +129,13 @@ func NewDiscord(name string, url redact.Secret, o EndpointOptions) (*Service, er
 	q.Set("wait", "true") // else Discord answers before it has stored the message
 	s.endpoint.url.RawQuery = q.Encode()
 	s.build = func(m Message) ([]byte, error) {
-		_, body, _ := strings.Cut(Text(m), "\n")
-		body = fit(strings.ReplaceAll(body, "```", "``<U+0060>"), discordBody, units)
+		said := fit(strings.ReplaceAll(strings.TrimSuffix(body(m), "\n"), "```", "``<U+0060>"), discordBody, units)
 		text := map[string]any{
 			"content":          "`" + strings.ReplaceAll(fit(Title(m), discordTitle, units), "`", "'") + "`",
 			"allowed_mentions": map[string]any{"parse": []string{}},
 		}
-		if body != "" {
-			text["embeds"] = []any{map[string]any{"description": "```\n" + body + "\n```"}}
+		if said != "" {
+			text["embeds"] = []any{map[string]any{"description": "```\n" + said + "\n```"}}
 		}
 		return json.Marshal(text)
 	}
@@ -174,9 +176,9 @@ func card(m Message, limit int) any {
 		run["type"], run["text"] = "TextRun", s
 		return map[string]any{"type": "RichTextBlock", "spacing": "None", "inlines": []any{run}}
 	}
-	title := fit(Title(m), discordTitle, units)
+	title := fit(unlinked(Title(m)), discordTitle, units)
 	blocks := []any{line(title, map[string]any{"weight": "Bolder", "size": "Medium"})}
-	lines := strings.Split(strings.TrimSuffix(fit(unlinked(m), limit, units), "\n"), "\n")
+	lines := strings.Split(strings.TrimSuffix(fit(unlinked(body(m)), limit, units), "\n"), "\n")
 	if extra := len(lines) - teamsLines; extra > 0 {
 		gap := fmt.Sprintf("[%d lines are left out here; superloop inbox shows all of it]", extra+1)
 		lines = append(append(lines[:teamsLines/2:teamsLines/2], gap), lines[len(lines)-teamsLines/2+1:]...)

@@ -25,7 +25,7 @@ import (
 
 const (
 	mailTimeout = 30 * time.Second
-	mailBody    = 128 << 10 // bytes
+	mailBody    = 128 << 10 // characters
 )
 
 // Mail is the Notifier that sends a message as an e-mail. The messages about one escalation are one thread. Every try of
@@ -165,18 +165,18 @@ func (m *Mail) letter(msg Message) (*mail.Msg, error) {
 	if err := letter.To(m.o.To...); err != nil {
 		return nil, err
 	}
-	body := Title(msg) + "\n" + unlinked(msg)
+	said := Text(msg)
 	if msg.Diff != "" {
 		diff, _ := Visible(msg.Diff)
-		body += "\nWhat the command reads is not what was trusted:\n" + strings.ReplaceAll(diff, "://", "<:>//")
+		said += "\nWhat the command reads is not what was trusted:\n" + diff
 	}
-	letter.Subject(Title(msg))
+	letter.Subject(unlinked(Title(msg)))
 	letter.SetMessageIDWithValue(m.id(msg.ID))
 	if msg.Escalation != "" {
 		letter.SetGenHeader(mail.HeaderReferences, "<"+m.id(msg.Escalation)+">")
 	}
 	letter.SetGenHeader("Auto-Submitted", "auto-generated")
-	letter.SetBodyString(mail.TypeTextPlain, text.Cut(body, mailBody))
+	letter.SetBodyString(mail.TypeTextPlain, text.Cut(unlinked(said), mailBody))
 	return letter, nil
 }
 
