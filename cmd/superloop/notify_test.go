@@ -16,6 +16,7 @@ import (
 
 	"github.com/superloop/superloop/escalation/notify"
 	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/internal/testkit"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/layout"
 )
@@ -29,6 +30,14 @@ func TestNotifyVerdicts(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		switch path := strings.TrimSuffix(r.URL.Path, "/"+hookSecret); path {
+		case "/api/chat.postMessage":
+			if r.Header.Get("Authorization") != "Bearer xoxb-"+hookSecret {
+				fmt.Fprint(rw, `{"ok":false,"error":"invalid_auth"}`)
+				return
+			}
+			fmt.Fprint(rw, `{"ok":true,"ts":"1700000000.000001"}`)
+		case "/discord", "/": // the latter is ntfy: its topic is in the document
+			fmt.Fprint(rw, `{"id":"17"}`)
 		case "/ok":
 			fmt.Fprint(rw, "ok")
 		case "/signed":
@@ -52,7 +61,7 @@ func TestNotifyVerdicts(t *testing.T) {
 	}))
 	defer s.Close()
 	defer close(hold)
-	repo := t.TempDir()
+	repo, post := t.TempDir(), testkit.NewMailServer(t, false, false)
 	u := func(path string) string { return s.URL + path + "/" + hookSecret }
 	text, err := json.Marshal(map[string]any{
 		"runners": map[string]any{"a": map[string]any{"command": "a"}}, "loops": []any{map[string]any{"id": "l", "spec_file": "s.md"}},
@@ -67,6 +76,15 @@ func TestNotifyVerdicts(t *testing.T) {
 			"moved":   map[string]any{"type": "webhook", "url": u("/moved")},
 			"hangs":   map[string]any{"type": "webhook", "url": u("/hangs"), "timeout": "200ms"},
 			"plain":   map[string]any{"type": "webhook", "url_env": "PLAIN"},
+			"bot":     map[string]any{"type": "slack", "token_env": "BOT", "channel": "C012AB3CD"},
+			"revoked": map[string]any{"type": "slack", "token_env": "REVOKED", "channel": "C012AB3CD"},
+			"swapped": map[string]any{"type": "slack", "token_env": "SHORT", "channel": "C012AB3CD"},
+			"unset":   map[string]any{"type": "slack", "token_env": "UNSET", "channel": "C012AB3CD"},
+			"discord": map[string]any{"type": "discord", "url": u("/discord")},
+			"teams":   map[string]any{"type": "teams", "url": u("/ok")},
+			"phone":   map[string]any{"type": "ntfy", "url": s.URL + "/" + hookSecret, "token_env": "SHORT"},
+			"mail":    map[string]any{"type": "smtp", "url": "smtp://" + post.Addr, "from": "a@example.com", "to": []string{"b@example.com"}},
+			"lost":    map[string]any{"type": "smtp", "url_env": "NOMAIL", "from": "a@example.com", "to": []string{"b@example.com"}},
 			"program": map[string]any{"type": "command", "command": "sh -c 'echo " + hookSecret + " >&2; exit 3' " + hookSecret},
 		}},
 	})
@@ -80,11 +98,12 @@ func TestNotifyVerdicts(t *testing.T) {
 		t.Fatal(err)
 	}
 	vars := map[string]string{"XDG_STATE_HOME": t.TempDir(), "HOOK": u("/signed"), "SIGN": "whsec_aHVudGVyMmh1bnRlcjJodW50ZXIy", "SHORT": "hunter2",
-		"PLAIN": "http://h.example.invalid/" + hookSecret, "USER": "ann"}
+		"PLAIN": "http://h.example.invalid/" + hookSecret, "BOT": "xoxb-" + hookSecret, "REVOKED": "xoxb-" + hookSecret + "1", "NOMAIL": "smtp://bot:" + hookSecret + "@h.example.invalid", "USER": "ann"}
 	call := func(args ...string) (code int, out string) {
 		var stdout, stderr bytes.Buffer
 		a := newApp(durable.OS(), strings.NewReader(""), &stdout, &stderr)
 		a.env = func(name string) string { return vars[name] }
+		a.slack.api = s.URL + "/api/"
 		code = a.main(append([]string{"superloop", "notify", "test", "--repo", repo}, args...))
 		if all := stdout.String() + stderr.String(); strings.Contains(all, "hunter2") {
 			t.Errorf("a secret is shown: %s", all)
@@ -106,6 +125,15 @@ func TestNotifyVerdicts(t *testing.T) {
 		"hangs":             {tryTimeout, "no answer within 200ms"},
 		"plain":             {tryRefused, "use https"},
 		"program":           {tryFailed, "exit code 3"},
+		"bot":               {tryDelivered, ""},
+		"revoked":           {tryFailed, "invalid_auth; install the app again"},
+		"swapped":           {tryRefused, "no bot token"},
+		"unset":             {tryRefused, "the variable UNSET is not set"},
+		"discord":           {tryDelivered, ""},
+		"teams":             {tryDelivered, ""},
+		"phone":             {tryDelivered, ""},
+		"mail":              {tryDelivered, ""},
+		"lost":              {tryRefused, "the URL holds a password"},
 	} {
 		code, out := call("--channel", name, "--json")
 		var got struct {
