@@ -20,6 +20,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
+	"github.com/superloop/superloop/escalation/slack"
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/layout"
@@ -45,6 +46,7 @@ type app struct {
 	repoFlag string
 	args     []string  // the invocation as it was typed
 	slack    slackSide // empty outside of tests
+	sockets  slack.Hub // the connections of Socket Mode
 }
 
 // errSignal is the cause of a context that a signal has ended.
