@@ -58,12 +58,12 @@ func (r Reply) accepted(who string) error {
 		ID    string  `json:"id"`
 		Pause float64 `json:"retry_after"` // seconds
 	}
-	bad := json.Unmarshal([]byte(r.Body), &said)
+	readable := json.Unmarshal([]byte(r.Body), &said) == nil
 	err := r.Err()
-	if t, ok := errors.AsType[*TemporaryError](err); ok && bad == nil && said.Pause > 0 {
+	if t, ok := errors.AsType[*TemporaryError](err); ok && readable && said.Pause > 0 {
 		t.RetryAfter = max(t.RetryAfter, time.Duration(math.Ceil(min(said.Pause, longestAsked.Seconds())))*time.Second)
 	}
-	if err == nil && (bad != nil || said.ID == "") {
+	if err == nil && (!readable || said.ID == "") {
 		return &TemporaryError{Reason: fmt.Sprintf("answer %d that is not %s's: %s", r.Status, who, r.Said())}
 	}
 	return err
