@@ -225,6 +225,57 @@ func TestWebhookAlone(t *testing.T) {
 	}
 }
 
+// A bot's message about a question says what became of it, also by a later run.
+func TestBotAlone(t *testing.T) {
+	t.Parallel()
+	calls := make(chan string, 20)
+	s := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		var m struct {
+			TS     string `json:"ts"`
+			Thread string `json:"thread_ts"`
+			Text   string `json:"text"`
+		}
+		if json.NewDecoder(r.Body).Decode(&m) != nil || r.Header.Get("Authorization") != "Bearer xoxb-"+hookSecret {
+			fmt.Fprint(rw, `{"ok":false,"error":"invalid_auth"}`)
+			return
+		}
+		calls <- strings.TrimPrefix(r.URL.Path, "/api/chat.") + " " + m.TS + m.Thread + " " + m.Text
+		fmt.Fprintf(rw, `{"ok":true,"ts":"17.00000%d"}`, len(calls))
+	}))
+	defer s.Close()
+	n := newTestEnv(t, false)
+	agent, err := os.ReadFile("testdata/agent.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.write("agent.sh", string(agent))
+	n.write("tester.sh", "[ -z \"$BOT\" ] || exit 1\n[ -f ok ] || propose 'touch ok'\n")
+	n.env = append(n.env, "WORK="+n.root, "BOT=xoxb-"+hookSecret, "SUPERLOOP_TEST_SLACK="+s.URL+"/api/")
+	n.write("repo/.superloop/config.json", fmt.Sprintf(`{
+  "runners": {"sh": {"command": ["sh", %q]}}, "recovery": {}, "escalation": {"channels": {"team": {"type": "slack", "token_env": "BOT", "channel": "C012AB3CD"}}},
+  "loops": [{"id": "l", "spec_file": ".superloop/specs/l.md", "completion_promise": "DONE", "max_iterations": 3, "roles": ["implementer", "tester", "reviewer"],
+    "tests": {"commands": ["test -f ok"]}}]}`, n.path("agent.sh")))
+	for _, step := range []struct {
+		exit int
+		args []string
+		want []string
+	}{
+		{exitHuman, []string{"run", "--exit-on-escalation"}, []string{"postMessage  superloop: loop l needs an operator: may a command run?", "postMessage 17.000001 Details of superloop: loop l needs"}},
+		{exitOK, []string{"approve-recovery", "--by", "eve"}, nil},
+		{exitOK, []string{"run"}, []string{"update 17.000001 superloop: loop l: the question is answered: approved, by cli:eve", "postMessage 17.000001 superloop: loop l: the question is answered", "postMessage  superloop: loop l is completed"}},
+	} {
+		code, out := n.superloop(nil, step.args...)
+		if code != step.exit || strings.Contains(out, hookSecret) {
+			t.Fatalf("%v: exit %d, want %d\n%s", step.args, code, step.exit, out)
+		}
+		for _, want := range step.want {
+			if got := receive(t, calls, "call of Slack"); !strings.HasPrefix(got, want) {
+				t.Errorf("%q, want %q", got, want)
+			}
+		}
+	}
+}
+
 // Names are told of the kinds that they want, and each line of its own.
 // Conforms: 003-alert-told
 func TestChannelsByKind(t *testing.T) {

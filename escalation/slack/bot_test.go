@@ -276,6 +276,34 @@ func TestBotFindsWhatItHasPosted(t *testing.T) {
 	}
 }
 
+// A question is withdrawn after its message has arrived and before superloop knew: the message is found and changed.
+func TestBotChangesWhatItDidNotKnowOf(t *testing.T) {
+	t.Parallel()
+	w, b := newWebAPI(t)
+	w.lost = 1
+	l := newLife(t, b)
+	box, err := notify.Open(notify.Options{Dir: l.dir, Channels: []notify.Notifier{b}, FirstBackoff: time.Hour, Pace: time.Millisecond,
+		OnEvent: func(e notify.Event) { l.news <- e }})
+	if err == nil {
+		err = box.Enqueue(question())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := <-l.news; e.Name != notify.EventFailed || e.Final {
+		t.Errorf("%+v", e)
+	}
+	box.Withdraw("e1")
+	if err := box.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ended := answeredMessage()
+	ended.Status, ended.By = "expired", ""
+	l.tell(ended)
+	const late = "superloop: loop web: the question is not answered in time"
+	same(t, w.shows(), "channel, 1 edits: "+late, "thread of 00000001, 0 edits: "+late)
+}
+
 var errKilled = errors.New("killed")
 
 // TestBotKilledAtEachStep stops the disk at each durable step of the life of a question, as a crash does, and begins
@@ -366,26 +394,4 @@ func TestBotOptions(t *testing.T) {
 			testkit.Message(t, err)
 		}
 	}
-}
-
-// FuzzAnswer: whatever answers for Slack, it is an answer of the Web API, a refusal, or a trouble that passes.
-func FuzzAnswer(f *testing.F) {
-	for _, s := range []string{`{"ok":true,"channel":"C1","ts":"1700000001.000001","message":{"text":"x"}}`, `{"ok":false,"error":"missing_scope","needed":"channels:history","provided":"chat:write"}`,
-		`{"ok":true,"messages":[{"ts":"1.2","metadata":{"event_type":"superloop_message","event_payload":{"id":"e1"}}}],"response_metadata":{"next_cursor":"x"}}`, `ok`, ``} {
-		testkit.Seed(f, []byte(s))
-	}
-	f.Fuzz(func(t *testing.T, body []byte) {
-		a, err := readAnswer(notify.Reply{Status: 200, Body: string(body), Whole: true})
-		refused, no := errors.AsType[*refusedError](err)
-		_, passes := errors.AsType[*notify.TemporaryError](err)
-		if (err == nil) != a.OK && !no || err != nil && no == passes || no && refused.word == "" {
-			t.Fatalf("%+v, %v", a, err)
-		}
-		if no {
-			testkit.Plain(t, verdictOf(err).Error())
-		}
-		if r := readReceipt(string(body)); r.TS != "" && !isTS(r.TS) {
-			t.Fatalf("%+v", r)
-		}
-	})
 }
