@@ -191,8 +191,14 @@ var formats = map[string]struct {
 		d, err := time.ParseDuration(s)
 		return err == nil && d >= 0 && d <= maxDuration
 	}},
-	"web-url": {"a URL that starts with https:// or http://", func(s string) bool {
-		u, err := url.Parse(s)
-		return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.Opaque == ""
+	"web-url": {"a URL that starts with https:// or http://", func(s string) bool { return urlOf(s, "https", "http") }},
+	"channel-url": {"a URL that starts with https:// or http://, or for smtp with smtps:// or smtp://", func(s string) bool {
+		return urlOf(s, "https", "http", "smtps", "smtp")
 	}},
+}
+
+// urlOf reports whether s is a URL with a host and one of these schemes.
+func urlOf(s string, schemes ...string) bool {
+	u, err := url.Parse(s)
+	return err == nil && slices.Contains(schemes, u.Scheme) && u.Host != "" && u.Opaque == ""
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/escalation"
+	"github.com/superloop/superloop/escalation/slack"
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/layout"
@@ -47,7 +48,8 @@ type app struct {
 	args     []string  // the invocation as it was typed
 	slack    slackSide // empty outside of tests
 	// by is who decides, if it is not whoever started this process: nil in every verb of a command line.
-	by *escalation.By
+	by      *escalation.By
+	sockets slack.Hub // the connections of Socket Mode
 }
 
 // errSignal is the cause of a context that a signal has ended.

@@ -305,6 +305,8 @@ func (a *app) validate(c *cli.Context) error {
 		warned = warnings(cfg)
 		ids := loop.Map(cfg.Loops, func(l config.Loop) string { return l.ID })
 		warned = append(warned, sharedTree(cfg)...)
+		_, unready := a.channels(cfg) // only warnings: the variables may be set where the loops run
+		warned = append(warned, unready...)
 		warned = append(warned, cfg.CanComplete(repo, ids...)...) // the file is valid; run refuses such a loop
 		for _, p := range cfg.Check(repo, lookPath(a.env)) {
 			// A program that this machine lacks is only a warning, because the file may be meant for another machine. The

@@ -119,10 +119,16 @@ func (s *settings) escalation(e config.Escalation) {
 	for _, ch := range e.Channels {
 		at := "channels" + token(ch.Name)
 		list = append(list, keyed{at + "/type", ch.Type}, keyed{at + "/timeout", long(ch.Timeout)}, keyed{at + "/tell", ch.Tell}, keyed{at + "/second", ch.Second})
-		for key, name := range map[string]string{"/url_env": ch.URLEnv, "/secret_env": ch.SecretEnv} {
+		for key, name := range map[string]string{"/url_env": ch.URLEnv, "/secret_env": ch.SecretEnv, "/token_env": ch.TokenEnv, "/channel": ch.SlackID, "/from": ch.From} {
 			if name != "" {
 				list = append(list, keyed{at + key, name})
 			}
+		}
+		if ch.Priority != 0 {
+			list = append(list, keyed{at + "/priority", ch.Priority})
+		}
+		if ch.To != nil {
+			list = append(list, keyed{at + "/to", ch.To})
 		}
 		for key, secret := range map[string]redact.Secret{"/url": ch.URL, "/command": ch.Command} {
 			if secret != "" {

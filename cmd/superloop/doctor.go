@@ -91,6 +91,9 @@ func (a *app) everything(c *cli.Context) error {
 	checks := doctor.Checks(p)
 	if p.Config != nil {
 		checks = append(checks, doctor.Check{Name: "environment", Run: func(ctx context.Context) doctor.Result { return a.environment(ctx, p) }})
+		if len(p.Config.Channels()) > 0 {
+			checks = append(checks, doctor.Check{Name: "channels", Run: func(context.Context) doctor.Result { return a.reachable(p.Config) }})
+		}
 	}
 	all, text := []doctor.Result{}, doctor.Writer(a.stdout)
 	healthy, err := doctor.Examine(c.Context, checks, func(r doctor.Result) {
@@ -107,6 +110,21 @@ func (a *app) everything(c *cli.Context) error {
 		err = render.JSON(a.stdout, map[string]any{"ok": healthy, "checks": all})
 	}
 	return failedUnless(healthy, err)
+}
+
+// reachable reports whether every channel of the configuration, and the answers by a click, have what they need here. It
+// sends nothing.
+func (a *app) reachable(cfg *config.Config) doctor.Result {
+	const try = "superloop notify test --all"
+	_, lacking := a.channels(cfg)
+	if len(lacking) == 0 {
+		return doctor.Result{Status: doctor.OK, Detail: render.Number(len(cfg.Channels()), "channel") + " can be tried with " + try}
+	}
+	res := doctor.Result{Status: doctor.Warn, Detail: lacking[0].Pointer + ": " + lacking[0].Message, Fix: "set it, then type " + try}
+	if n := len(lacking) - 1; n > 0 {
+		res.Detail += fmt.Sprintf(" (and %d more)", n)
+	}
+	return res
 }
 
 // environment runs the environment checks of the loops, and reports the first broken one and how many more there are.

@@ -221,12 +221,15 @@ func (a *app) liveChannel(cfg *config.Config, ch config.Channel) (notify.Notifie
 		at = "/webhooks"
 	}
 	var problems []config.Problem
-	url, secret := ch.URL, redact.Secret("")
+	url, secret, key := ch.URL, redact.Secret(""), redact.Secret("")
 	if ch.URLEnv != "" {
 		url = a.secret(at+"/url_env", ch.URLEnv, &problems)
 	}
 	if ch.SecretEnv != "" {
 		secret = a.secret(at+"/secret_env", ch.SecretEnv, &problems)
+	}
+	if ch.TokenEnv != "" {
+		key = a.secret(at+"/token_env", ch.TokenEnv, &problems)
 	}
 	if len(problems) > 0 {
 		return nil, problems
@@ -235,15 +238,25 @@ func (a *app) liveChannel(cfg *config.Config, ch config.Channel) (notify.Notifie
 	var err error
 	post := notify.EndpointOptions{Timeout: ch.Timeout}
 	style := slack.Style{Buttons: cfg.Escalation.Slack.Buttons()}
-	switch ch.Type {
-	case config.ChannelSlack:
+	switch {
+	case ch.Type == config.ChannelSlack && ch.SlackID != "":
+		n, err = slack.NewBot(ch.Name, key, ch.SlackID, slack.BotOptions{Style: style, APIURL: a.slack.api, EndpointOptions: post})
+	case ch.Type == config.ChannelSlack:
 		n, err = slack.NewWebhook(ch.Name, url, slack.WebhookOptions{Style: style, EndpointOptions: post})
-	case config.ChannelWebhook:
+	case ch.Type == config.ChannelWebhook:
 		n, err = notify.NewWebhook(ch.Name, url, notify.WebhookOptions{Secret: secret, EndpointOptions: post})
-	case config.ChannelCommand:
+	case ch.Type == config.ChannelCommand:
 		n, err = notify.NewCommand(ch.Name, ch.Command.Reveal(), notify.CommandOptions{Timeout: ch.Timeout, Env: without(cfg.SecretNames())})
-	case config.ChannelByURL:
+	case ch.Type == config.ChannelByURL:
 		n, err = slack.ForURL(ch.Name, url, style, notify.WebhookOptions{EndpointOptions: post})
+	case ch.Type == config.ChannelDiscord:
+		n, err = notify.NewDiscord(ch.Name, url, post)
+	case ch.Type == config.ChannelTeams:
+		n, err = notify.NewTeams(ch.Name, url, post)
+	case ch.Type == config.ChannelNtfy:
+		n, err = notify.NewNtfy(ch.Name, url, notify.NtfyOptions{Token: key, Priority: ch.Priority, EndpointOptions: post})
+	case ch.Type == config.ChannelSMTP:
+		n, err = notify.NewMail(ch.Name, url, notify.MailOptions{From: ch.From, To: ch.To, Password: key, Timeout: ch.Timeout})
 	default:
 		err = fmt.Errorf("channel %q is of no known type", ch.Name)
 	}

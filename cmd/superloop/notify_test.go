@@ -16,6 +16,7 @@ import (
 
 	"github.com/superloop/superloop/escalation/notify"
 	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/internal/testkit"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/layout"
 )
@@ -29,6 +30,14 @@ func TestNotifyVerdicts(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		switch path := strings.TrimSuffix(r.URL.Path, "/"+hookSecret); path {
+		case "/api/chat.postMessage":
+			if r.Header.Get("Authorization") != "Bearer xoxb-"+hookSecret {
+				fmt.Fprint(rw, `{"ok":false,"error":"invalid_auth"}`)
+				return
+			}
+			fmt.Fprint(rw, `{"ok":true,"ts":"1700000000.000001"}`)
+		case "/discord", "/": // the latter is ntfy: its topic is in the document
+			fmt.Fprint(rw, `{"id":"17"}`)
 		case "/ok":
 			fmt.Fprint(rw, "ok")
 		case "/signed":
@@ -52,7 +61,7 @@ func TestNotifyVerdicts(t *testing.T) {
 	}))
 	defer s.Close()
 	defer close(hold)
-	repo := t.TempDir()
+	repo, post := t.TempDir(), testkit.NewMailServer(t, false, false)
 	u := func(path string) string { return s.URL + path + "/" + hookSecret }
 	text, err := json.Marshal(map[string]any{
 		"runners": map[string]any{"a": map[string]any{"command": "a"}}, "loops": []any{map[string]any{"id": "l", "spec_file": "s.md"}},
@@ -67,6 +76,15 @@ func TestNotifyVerdicts(t *testing.T) {
 			"moved":   map[string]any{"type": "webhook", "url": u("/moved")},
 			"hangs":   map[string]any{"type": "webhook", "url": u("/hangs"), "timeout": "200ms"},
 			"plain":   map[string]any{"type": "webhook", "url_env": "PLAIN"},
+			"bot":     map[string]any{"type": "slack", "token_env": "BOT", "channel": "C012AB3CD"},
+			"revoked": map[string]any{"type": "slack", "token_env": "REVOKED", "channel": "C012AB3CD"},
+			"swapped": map[string]any{"type": "slack", "token_env": "SHORT", "channel": "C012AB3CD"},
+			"unset":   map[string]any{"type": "slack", "token_env": "UNSET", "channel": "C012AB3CD"},
+			"discord": map[string]any{"type": "discord", "url": u("/discord")},
+			"teams":   map[string]any{"type": "teams", "url": u("/ok")},
+			"phone":   map[string]any{"type": "ntfy", "url": s.URL + "/" + hookSecret, "token_env": "SHORT"},
+			"mail":    map[string]any{"type": "smtp", "url": "smtp://" + post.Addr, "from": "a@example.com", "to": []string{"b@example.com"}},
+			"lost":    map[string]any{"type": "smtp", "url_env": "NOMAIL", "from": "a@example.com", "to": []string{"b@example.com"}},
 			"program": map[string]any{"type": "command", "command": "sh -c 'echo " + hookSecret + " >&2; exit 3' " + hookSecret},
 		}},
 	})
@@ -80,11 +98,12 @@ func TestNotifyVerdicts(t *testing.T) {
 		t.Fatal(err)
 	}
 	vars := map[string]string{"XDG_STATE_HOME": t.TempDir(), "HOOK": u("/signed"), "SIGN": "whsec_aHVudGVyMmh1bnRlcjJodW50ZXIy", "SHORT": "hunter2",
-		"PLAIN": "http://h.example.invalid/" + hookSecret, "USER": "ann"}
+		"PLAIN": "http://h.example.invalid/" + hookSecret, "BOT": "xoxb-" + hookSecret, "REVOKED": "xoxb-" + hookSecret + "1", "NOMAIL": "smtp://bot:" + hookSecret + "@h.example.invalid", "USER": "ann"}
 	call := func(args ...string) (code int, out string) {
 		var stdout, stderr bytes.Buffer
 		a := newApp(durable.OS(), strings.NewReader(""), &stdout, &stderr)
 		a.env = func(name string) string { return vars[name] }
+		a.slack.api = s.URL + "/api/"
 		code = a.main(append([]string{"superloop", "notify", "test", "--repo", repo}, args...))
 		if all := stdout.String() + stderr.String(); strings.Contains(all, "hunter2") {
 			t.Errorf("a secret is shown: %s", all)
@@ -106,6 +125,15 @@ func TestNotifyVerdicts(t *testing.T) {
 		"hangs":             {tryTimeout, "no answer within 200ms"},
 		"plain":             {tryRefused, "use https"},
 		"program":           {tryFailed, "exit code 3"},
+		"bot":               {tryDelivered, ""},
+		"revoked":           {tryFailed, "invalid_auth; install the app again"},
+		"swapped":           {tryRefused, "no bot token"},
+		"unset":             {tryRefused, "the variable UNSET is not set"},
+		"discord":           {tryDelivered, ""},
+		"teams":             {tryDelivered, ""},
+		"phone":             {tryDelivered, ""},
+		"mail":              {tryDelivered, ""},
+		"lost":              {tryRefused, "the URL holds a password"},
 	} {
 		code, out := call("--channel", name, "--json")
 		var got struct {
@@ -194,6 +222,57 @@ func TestWebhookAlone(t *testing.T) {
 	data, err := os.ReadFile(n.path("repo/.superloop/loops/l/events.jsonl"))
 	if err != nil || strings.Contains(said+string(data), hookSecret) {
 		t.Errorf("the URL is shown (%v)", err)
+	}
+}
+
+// A bot's message about a question says what became of it, also by a later run.
+func TestBotAlone(t *testing.T) {
+	t.Parallel()
+	calls := make(chan string, 20)
+	s := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		var m struct {
+			TS     string `json:"ts"`
+			Thread string `json:"thread_ts"`
+			Text   string `json:"text"`
+		}
+		if json.NewDecoder(r.Body).Decode(&m) != nil || r.Header.Get("Authorization") != "Bearer xoxb-"+hookSecret {
+			fmt.Fprint(rw, `{"ok":false,"error":"invalid_auth"}`)
+			return
+		}
+		calls <- strings.TrimPrefix(r.URL.Path, "/api/chat.") + " " + m.TS + m.Thread + " " + m.Text
+		fmt.Fprintf(rw, `{"ok":true,"ts":"17.00000%d"}`, len(calls))
+	}))
+	defer s.Close()
+	n := newTestEnv(t, false)
+	agent, err := os.ReadFile("testdata/agent.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.write("agent.sh", string(agent))
+	n.write("tester.sh", "[ -z \"$BOT\" ] || exit 1\n[ -f ok ] || propose 'touch ok'\n")
+	n.env = append(n.env, "WORK="+n.root, "BOT=xoxb-"+hookSecret, "SUPERLOOP_TEST_SLACK="+s.URL+"/api/")
+	n.write("repo/.superloop/config.json", fmt.Sprintf(`{
+  "runners": {"sh": {"command": ["sh", %q]}}, "recovery": {}, "escalation": {"channels": {"team": {"type": "slack", "token_env": "BOT", "channel": "C012AB3CD"}}},
+  "loops": [{"id": "l", "spec_file": ".superloop/specs/l.md", "completion_promise": "DONE", "max_iterations": 3, "roles": ["implementer", "tester", "reviewer"],
+    "tests": {"commands": ["test -f ok"]}}]}`, n.path("agent.sh")))
+	for _, step := range []struct {
+		exit int
+		args []string
+		want []string
+	}{
+		{exitHuman, []string{"run", "--exit-on-escalation"}, []string{"postMessage  superloop: loop l needs an operator: may a command run?", "postMessage 17.000001 Details of superloop: loop l needs"}},
+		{exitOK, []string{"approve-recovery", "--by", "eve"}, nil},
+		{exitOK, []string{"run"}, []string{"update 17.000001 superloop: loop l: the question is answered: approved, by cli:eve", "postMessage 17.000001 superloop: loop l: the question is answered", "postMessage  superloop: loop l is completed"}},
+	} {
+		code, out := n.superloop(nil, step.args...)
+		if code != step.exit || strings.Contains(out, hookSecret) {
+			t.Fatalf("%v: exit %d, want %d\n%s", step.args, code, step.exit, out)
+		}
+		for _, want := range step.want {
+			if got := receive(t, calls, "call of Slack"); !strings.HasPrefix(got, want) {
+				t.Errorf("%q, want %q", got, want)
+			}
+		}
 	}
 }
 

@@ -138,6 +138,10 @@ func (d *clickDesk) listen(s config.Slack, way, variable, trouble string, begin 
 	clicks, err := slack.NewClicks(slack.ClicksOptions{
 		Users: s.Users, Teams: s.Teams, AnswerHosts: d.app.slack.hosts,
 		Resolve: func(ctx context.Context, c slack.Click) slack.Outcome { return d.resolve(ctx, way, c) },
+		Owns: func(id string) bool {
+			_, _, err := d.question(id)
+			return err == nil
+		},
 		OnClick: func(c slack.Click, o slack.Outcome, err error) {
 			d.log.Info("a click in Slack", zap.String("user", c.UserID), zap.String("team", c.Team), zap.String("action", string(c.Action)),
 				zap.String("escalation", c.ID), zap.String("status", string(o.Status)), zap.Error(err))
@@ -169,7 +173,7 @@ func (d *clickDesk) socket(ctx context.Context, s config.Slack) {
 			return nil, fmt.Errorf("%s: %w", s.AppTokenEnv, err)
 		}
 		return func() {
-			if err := socket.Run(ctx); err != nil {
+			if err := d.app.sockets.Run(ctx, socket); err != nil {
 				d.warn("%s: %v", trouble, err)
 			}
 		}, nil
@@ -328,7 +332,7 @@ func outcomeMessage(rec escalation.Record) *notify.Message {
 		m.Status = string(escalation.Expired)
 	}
 	if rec.Answer != nil {
-		m.By, m.Note = rec.Answer.By.String(), rec.Answer.Note
+		m.By, m.At, m.Note = rec.Answer.By.String(), rec.Answer.At.UTC(), rec.Answer.Note
 	}
 	return &m
 }

@@ -56,6 +56,8 @@ type stored struct {
 	Seq     uint64 `json:"seq"` // the number of the Enqueue; it keeps the order even if the clock is set back
 	Item
 	Message *Message `json:"message,omitempty"` // set while pending or failed
+	Tried   bool     `json:"tried,omitempty"`   // whether it may have arrived
+	Receipt string   `json:"receipt,omitempty"` // what Delivery.Keep got
 }
 
 // entryName returns the file name of one message on one channel. It is a digest, because channel and id may hold any

@@ -3,12 +3,9 @@ package notify
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
-
-	"github.com/superloop/superloop/internal/redact"
 )
 
 // lane delivers the messages of one channel, one at a time, so that a channel that hangs does not delay the others. It
@@ -21,6 +18,7 @@ type lane struct {
 	wake      chan struct{} // capacity 1
 	failures  int           // number since the last success
 	notBefore time.Time
+	said      string // the reason of the last event about a problem that only an operator can repair
 }
 
 func (l *lane) poke() {
@@ -106,15 +104,15 @@ func (b *Outbox) try(l *lane, n Notifier, e *entry) {
 		return
 	}
 	// If this process dies while it sends, the next process pauses as after a failure and counts this try.
+	m, d := *e.Message, b.delivery(e)
 	e.Attempts++
-	e.LastTry, e.NextTry = now, now.Add(b.o.delay(e.Attempts, 0))
+	e.Tried, e.LastTry, e.NextTry = true, now, now.Add(b.o.delay(e.Attempts, 0))
 	// After an error, go on: on a full disk the message should still go out, and the file of Enqueue is on the disk
 	// already.
 	_ = b.save("notify-try", e)
-	m := *e.Message
 	b.mu.Unlock()
 	ctx, cancel := context.WithTimeout(b.stop, b.o.SendTimeout)
-	err := send(ctx, n, m)
+	err := send(ctx, n, m, d)
 	cancel()
 	b.mu.Lock()
 	ev := b.outcome(l, e, err)
@@ -130,7 +128,7 @@ func (b *Outbox) outcome(l *lane, e *entry, err error) Event {
 	t, temporary := errors.AsType[*TemporaryError](err)
 	switch {
 	case err == nil:
-		l.failures, l.notBefore = 0, now.Add(b.o.Pace)
+		l.failures, l.notBefore, l.said = 0, now.Add(b.o.Pace), ""
 		b.end(e, Delivered, "")
 		return e.event(EventSent, "", false)
 	case b.stop.Err() != nil:
@@ -160,6 +158,12 @@ func (b *Outbox) outcome(l *lane, e *entry, err error) Event {
 		e.Reason, e.busy = err.Error(), false
 		e.NextTry = now.Add(b.o.delay(e.Attempts, t.RetryAfter))
 		_ = b.save("notify-try", e) // after an error, the file differs only in the reason
+		if t.Repair && l.said == t.Reason {
+			return Event{}
+		}
+		if t.Repair {
+			l.said = t.Reason
+		}
 	}
 	return e.event(EventFailed, err.Error(), final)
 }
@@ -213,50 +217,4 @@ func (o *Options) delay(failures int, asked time.Duration) time.Duration {
 		d = d/2 + rand.N(d/2+1)
 	}
 	return max(d, min(asked, longestAsked))
-}
-
-// Notifier is one way to reach operators. Send returns nil when the receiver has taken the message. It returns a
-// *TemporaryError if the same message may succeed later, and a *PermanentError if it cannot. The Outbox treats any
-// other error as temporary. Send ends when ctx does. The Outbox may call it again with a message that has arrived; the
-// message then has the same ID.
-type Notifier interface {
-	Name() string // the name of the channel in the configuration; not a secret
-	Send(ctx context.Context, m Message) error
-}
-
-// TemporaryError says that the receiver did not take a message this time. It wraps no cause, because the errors of
-// net/http print the URL, which is a secret.
-type TemporaryError struct {
-	Reason     string
-	RetryAfter time.Duration // the pause that the receiver asks for; 0 if none
-}
-
-func (e *TemporaryError) Error() string { return e.Reason }
-
-// PermanentError says that the receiver will never take a message. Reason is for the operator, who has to repair the
-// channel.
-type PermanentError struct{ Reason string }
-
-func (e *PermanentError) Error() string { return e.Reason }
-
-const maxReason = 300 // characters
-
-// send calls n.Send and converts its error to one of the two error types. After a panic of the notifier, only this
-// message has failed.
-func send(ctx context.Context, n Notifier, m Message) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = &PermanentError{OneLine(redact.Text(fmt.Sprintf("the notifier panicked: %v", p)), maxReason)}
-		}
-	}()
-	if err = n.Send(ctx, m); err == nil {
-		return nil
-	}
-	if p, ok := errors.AsType[*PermanentError](err); ok {
-		return &PermanentError{OneLine(redact.Text(p.Reason), maxReason)}
-	}
-	if t, ok := errors.AsType[*TemporaryError](err); ok {
-		return &TemporaryError{OneLine(redact.Text(t.Reason), maxReason), t.RetryAfter}
-	}
-	return &TemporaryError{Reason: OneLine(redact.Text(err.Error()), maxReason)}
 }

@@ -57,8 +57,10 @@ type Message struct {
 	// says each in words.
 	Ways    []escalation.Way `json:"ways,omitempty"`
 	Facts   []string         `json:"facts,omitempty"` // what is known, a line each: what the loop did, what it cost; at most maxFacts are sent
+	Diff    string           `json:"diff,omitempty"`  // how what the command reads differs from what was trusted
 	Next    string           `json:"next,omitempty"`  // what to type now, if nothing is asked
 	By      string           `json:"by,omitempty"`
+	At      time.Time        `json:"at,omitzero"` // when By answered
 	Note    string           `json:"note,omitempty"`
 	Created time.Time        `json:"created,omitzero"`
 	Expires time.Time        `json:"expires,omitzero"`
@@ -104,7 +106,7 @@ func (m *Message) texts() []*string {
 		evidence = append(evidence, &m.Facts[i])
 	}
 	return append(evidence, &m.Escalation, &m.Loop, &m.Repo, &m.Type, &m.Status, &m.Reason, &m.Command, &m.WorkingDir,
-		&m.Category, &m.Severity, &m.Confidence, &m.RootCause, &m.Digest, &m.Next, &m.By, &m.Note)
+		&m.Category, &m.Severity, &m.Confidence, &m.RootCause, &m.Digest, &m.Diff, &m.Next, &m.By, &m.Note)
 }
 
 // prepared removes known secrets from m and shortens its fields, so that an Outbox may store it and send it through any
@@ -239,6 +241,9 @@ func Text(m Message) string {
 		if marks > 0 {
 			fmt.Fprintf(&b, "Note: %s\n", MarksNote(marks))
 		}
+	}
+	if !m.At.IsZero() {
+		fmt.Fprintf(&b, "Answered: %s\n", m.At.UTC().Format(time.RFC3339))
 	}
 	line("Note", m.Note)
 	line("Next", m.Next)

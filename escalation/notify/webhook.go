@@ -2,6 +2,7 @@ package notify
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -123,7 +124,7 @@ func sign(key []byte, id string, at time.Time, body []byte) string {
 	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 
-const maxReply = 4 << 10 // bytes of a reply that superloop reads
+const maxReply = 4 << 10 // bytes of a reply that superloop reads by default
 
 // Endpoint is an HTTP address to which superloop posts messages. Its URL is a secret, and none of its errors holds it.
 // An Endpoint follows no redirect, keeps no connection open and never waits longer than its timeout.
@@ -131,13 +132,15 @@ type Endpoint struct {
 	url     *url.URL
 	client  *http.Client
 	timeout time.Duration
+	most    int64 // bytes of a reply
 	scrub   *redact.Replacer
 }
 
 // EndpointOptions configure an Endpoint. The zero value means the defaults.
 type EndpointOptions struct {
-	Timeout time.Duration  // bounds one post with its reply; 0 is 5 s
-	RootCAs *x509.CertPool // nil means the roots of the system
+	Timeout  time.Duration  // bounds one post with its reply; 0 is 5 s
+	RootCAs  *x509.CertPool // nil means the roots of the system
+	MaxReply int            // bytes of a reply that superloop reads; 0 is 4 KiB
 }
 
 // NewEndpoint returns an Endpoint if the URL is https, or http to a loopback address. Others could read plain http and
@@ -165,7 +168,7 @@ func NewEndpoint(raw redact.Secret, o EndpointOptions) (*Endpoint, error) {
 		secrets = append(secrets, values...)
 	}
 	return &Endpoint{
-		url: u, timeout: o.Timeout, scrub: redact.Values(secrets),
+		url: u, timeout: o.Timeout, most: int64(cmp.Or(o.MaxReply, maxReply)), scrub: redact.Values(secrets),
 		client: &http.Client{
 			Timeout:       o.Timeout,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -202,27 +205,27 @@ func onlyLoopback(_, address string, _ syscall.RawConn) error {
 // Reply is the answer of an endpoint.
 type Reply struct {
 	Status     int
-	Body       string        // the first 4 KiB of the answer
+	Body       string        // the answer, or its beginning
 	Whole      bool          // false if the connection broke before the end of the answer
 	RetryAfter time.Duration // 0 if the endpoint did not ask for a pause
 	scrub      *redact.Replacer
 }
 
-// Post sends body as JSON. It returns a Reply for any status. Without a reply it returns a *TemporaryError.
+// Post sends body, as JSON if header names no other Content-Type. It returns a Reply for any status. Without a reply it returns a *TemporaryError.
 func (e *Endpoint) Post(ctx context.Context, header http.Header, body []byte) (Reply, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url.String(), bytes.NewReader(body))
 	if err != nil {
 		return Reply{}, &TemporaryError{Reason: e.reason(err)}
 	}
-	maps.Copy(req.Header, header)
 	req.Header.Set("Content-Type", "application/json; charset=utf-8")
+	maps.Copy(req.Header, header)
 	req.Header.Set("User-Agent", "superloop")
 	resp, err := e.client.Do(req)
 	if err != nil {
 		return Reply{}, &TemporaryError{Reason: e.reason(err)}
 	}
 	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxReply))
+	text, err := io.ReadAll(io.LimitReader(resp.Body, e.most))
 	return Reply{resp.StatusCode, string(text), err == nil, retryAfter(resp.Header.Get("Retry-After"), time.Now()), e.scrub}, nil
 }
 

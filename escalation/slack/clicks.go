@@ -33,6 +33,7 @@ type ClicksOptions struct {
 	Users   []string // the ids ("U012AB3CD") of the Slack users who may answer; at least one, and no id means everybody
 	Teams   []string // the ids ("T012AB3CD") of the workspaces that clicks may come from; empty means any
 	Resolve Resolver
+	Owns    func(escalation string) bool // whether Resolve knows the escalation, for a Hub; nil means none
 	// OnClick gets each click after Clicks has handled it, for the audit log. If the user got no reply, err says why,
 	// without the URL.
 	OnClick     func(c Click, o Outcome, err error)

@@ -3,6 +3,7 @@ package slack
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/slack-go/slack"
 
+	"github.com/superloop/superloop/escalation/notify"
 	"github.com/superloop/superloop/internal/redact"
 	"github.com/superloop/superloop/internal/testkit"
 )
@@ -97,6 +99,28 @@ func FuzzButton(f *testing.F) {
 		}.Check(t, raw)
 		if ok && (v.ID == "" || v.Digest == "") {
 			t.Fatalf("%+v", v)
+		}
+	})
+}
+
+// FuzzAnswer: whatever answers for Slack, it is an answer of the Web API, a refusal, or a trouble that passes.
+func FuzzAnswer(f *testing.F) {
+	for _, s := range []string{`{"ok":true,"channel":"C1","ts":"1700000001.000001","message":{"text":"x"}}`, `{"ok":false,"error":"missing_scope","needed":"channels:history","provided":"chat:write"}`,
+		`{"ok":true,"messages":[{"ts":"1.2","metadata":{"event_type":"superloop_message","event_payload":{"id":"e1"}}}],"response_metadata":{"next_cursor":"x"}}`, `ok`, ``} {
+		testkit.Seed(f, []byte(s))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		a, err := readAnswer(notify.Reply{Status: 200, Body: string(body), Whole: true})
+		refused, no := errors.AsType[*refusedError](err)
+		_, passes := errors.AsType[*notify.TemporaryError](err)
+		if (err == nil) != a.OK && !no || err != nil && no == passes || no && refused.word == "" {
+			t.Fatalf("%+v, %v", a, err)
+		}
+		if no {
+			testkit.Plain(t, verdictOf(err).Error())
+		}
+		if r := readReceipt(string(body)); r.TS != "" && !isTS(r.TS) {
+			t.Fatalf("%+v", r)
 		}
 	})
 }

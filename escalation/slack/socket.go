@@ -50,7 +50,10 @@ type SocketOptions struct {
 }
 
 // Socket receives clicks through Slack's Socket Mode. It connects to Slack, so this machine needs no open port.
-type Socket struct{ o SocketOptions }
+type Socket struct {
+	o    SocketOptions
+	take func(slack.InteractionCallback)
+}
 
 // NewSocket returns a Socket, or an error if the options are not valid. It does not connect.
 func NewSocket(o SocketOptions) (*Socket, error) {
@@ -63,7 +66,7 @@ func NewSocket(o SocketOptions) (*Socket, error) {
 	if o.OnState == nil {
 		o.OnState = func(bool, string) {}
 	}
-	return &Socket{o}, nil
+	return &Socket{o, o.Clicks.take}, nil
 }
 
 // Run receives clicks until ctx ends, and then returns nil. When the connection breaks, Run connects again, with longer
@@ -143,7 +146,7 @@ func (s *Socket) event(ctx context.Context, client *socketmode.Client, ev socket
 	defer cancel()
 	_ = client.AckCtx(ack, ev.Request.EnvelopeID, nil)
 	if cb, ok := ev.Data.(slack.InteractionCallback); ok {
-		s.o.Clicks.take(cb)
+		s.take(cb)
 	}
 }
 

@@ -4,6 +4,9 @@
 // them. The message has the command, the reason, and command lines to paste into a terminal. A webhook cannot change a
 // message later and cannot receive clicks.
 //
+// With a bot token, Bot posts the same messages, puts the details below them, and changes them when the question has
+// ended.
+//
 // With an app in the workspace, messages have buttons. Their clicks arrive through Socket Mode (Socket) or at a public
 // address (NewHandler). Both pass them to one Clicks. Clicks checks whether the user may answer, calls the Resolver,
 // and replies to the user. A click approves the command with a certain digest, whatever the message shows, so an old
@@ -137,8 +140,8 @@ const (
 )
 
 // Style says which parts a message has. Buttons adds Approve, Reject and Details. Buttons need an app that receives
-// their clicks. Without one, Slack shows a warning to a user who clicks.
-type Style struct{ Buttons bool }
+// their clicks. Without one, Slack shows a warning to a user who clicks. Threaded leaves out what Below holds.
+type Style struct{ Buttons, Threaded bool }
 
 // value is the value of a button.
 type value struct {
@@ -153,7 +156,7 @@ func Build(m notify.Message, s Style) *slack.WebhookMessage {
 	b := &builder{}
 	title := plain(notify.Title(m), headerRoom)
 	b.add(slack.NewHeaderBlock(plainText(title)))
-	b.status(m)
+	b.status(m, s)
 	whole := b.command(m)
 	b.ways(m)
 	if s.Buttons {
@@ -193,7 +196,7 @@ func (b *builder) section(label, foreign string) {
 	}
 }
 
-func (b *builder) status(m notify.Message) {
+func (b *builder) status(m notify.Message, s Style) {
 	with := func(label, foreign string) string {
 		if foreign == "" {
 			return label
@@ -217,14 +220,21 @@ func (b *builder) status(m notify.Message) {
 		if m.By != "" {
 			decided += " by " + span(m.By, footerField)
 		}
+		if !m.At.IsZero() {
+			decided += ", " + m.At.UTC().Format("2006-01-02 15:04 UTC")
+		}
 		b.text(decided)
 		b.section("*Note*", m.Note)
 		return
 	}
 	b.section(with("*What failed*", m.Kinds()), m.RootCause)
-	b.section("*Evidence*", strings.Join(m.Evidence, "\n"))
-	b.section(why, m.Reason)
-	b.section("*What is known*", strings.Join(m.Facts, "\n"))
+	if s.Threaded && threaded(m) {
+		b.section(why, m.Reason)
+	} else {
+		b.section("*Evidence*", strings.Join(m.Evidence, "\n"))
+		b.section(why, m.Reason)
+		b.section("*What is known*", strings.Join(m.Facts, "\n"))
+	}
 	b.section("*Note*", m.Note)
 }
 
@@ -242,7 +252,7 @@ func (b *builder) command(m notify.Message) bool {
 	whole := len(pieces) <= maxPieces
 	if !whole { // keep the beginning and the end
 		last := len(pieces) - 1
-		pieces = append(pieces[:maxPieces-1:maxPieces-1], leftOut(pieces[maxPieces-1:last]), pieces[last])
+		pieces = append(pieces[:maxPieces-1:maxPieces-1], leftOut(pieces[maxPieces-1:last])+" before you decide._", pieces[last])
 	}
 	for _, piece := range pieces {
 		b.text(piece)
@@ -380,5 +390,5 @@ func leftOut(pieces []string) string {
 	for _, p := range pieces {
 		n += len([]rune(p)) - 2*len(tick) - 2
 	}
-	return fmt.Sprintf("_About %d characters are left out here. Look at all of the command with superloop in a terminal before you decide._", n)
+	return fmt.Sprintf("_About %d characters are left out here. Look at all of the command with superloop in a terminal", n)
 }

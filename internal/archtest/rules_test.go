@@ -9,6 +9,7 @@ var only = map[string]struct{ packages, why string }{
 	"os/exec":                                  {"internal/proc", "a process that is not started by internal/proc is not ended by it either"},
 	"github.com/urfave/cli/v2":                 {"cmd/...", "flags are the command line's business"},
 	"github.com/slack-go/slack":                {"escalation/slack", "one package knows Slack, so that a move costs a day"},
+	"github.com/wneessen/go-mail":              {"escalation/notify", "one package knows SMTP, so that a move costs a day"},
 	"github.com/tailscale/hujson":              {"loop/config/edit", "one package changes files with comments; it has no bound of the depth, so the strict reader comes first"},
 	"github.com/santhosh-tekuri/jsonschema/v5": {"schemas", "one package knows the schema library"},
 	"github.com/charmbracelet/bubbletea":       {"cmd/superloop/internal/watch", "one package knows the full screen, and keeps it from asking the terminal in every verb"},

@@ -32,6 +32,10 @@ const (
 	ChannelSlack   = "slack"
 	ChannelWebhook = "webhook"
 	ChannelCommand = "command"
+	ChannelDiscord = "discord"
+	ChannelTeams   = "teams"
+	ChannelNtfy    = "ntfy"
+	ChannelSMTP    = "smtp"
 	// ChannelByURL means slack or webhook, depending on the URL's host. Only webhooks.on_escalation makes such a
 	// channel.
 	ChannelByURL = "by_url"
@@ -53,14 +57,22 @@ const (
 type Channel struct {
 	Name string `json:"-"`
 	Type string `json:"type"`
-	// URL is the address for the types slack and webhook. URLEnv names the variable that holds it. Exactly one is set.
+	// URL is the address of every type but command. URLEnv names the variable that holds it. Exactly one is set, except
+	// for slack with a token, which has neither.
 	URL    redact.Secret `json:"url"`
 	URLEnv string        `json:"url_env"`
+	// TokenEnv names the variable with the bot token of slack, the access token of ntfy or the password of smtp.
+	TokenEnv string `json:"token_env"`
+	SlackID  string `json:"channel"` // the id of the channel in Slack; set if and only if a slack channel has TokenEnv
+	// Priority is that of ntfy's messages that need somebody, 1 to 5. 0 means notify.NtfyUrgent.
+	Priority int      `json:"priority"`
+	From     string   `json:"from"` // the address of the sender, for smtp
+	To       []string `json:"to"`   // the recipients, for smtp, in the order of the file
 	// SecretEnv names the variable with the secret that signs a webhook's messages. If it is "", they are not signed.
 	SecretEnv string `json:"secret_env"`
 	// Command is the command line for the type command. It may hold a token, so it is a secret.
 	Command redact.Secret `json:"command"`
-	// Timeout bounds one try to deliver a message. The default is 5 s, or 30 s for a command.
+	// Timeout bounds one try to deliver a message. The default is 5 s, or 30 s for command and smtp.
 	Timeout time.Duration `json:"timeout"`
 	Tell    []string      `json:"tell"`   // the kinds of news, in the order of the constants, each at most once; never empty
 	Second  bool          `json:"second"` // whether the channel gets news only when nobody has answered for EscalateAfter
@@ -109,7 +121,7 @@ func (c *Config) Channels() []Channel {
 func (c *Config) SecretNames() []string {
 	names := []string{c.Escalation.Slack.AppTokenEnv, c.Escalation.Slack.SigningSecretEnv}
 	for _, ch := range c.Escalation.Channels {
-		names = append(names, ch.URLEnv, ch.SecretEnv)
+		names = append(names, ch.URLEnv, ch.SecretEnv, ch.TokenEnv)
 	}
 	slices.Sort(names)
 	return slices.DeleteFunc(slices.Compact(names), func(s string) bool { return s == "" })
@@ -176,28 +188,36 @@ func (b *builder) channel(name string, c Channel) Channel {
 	switch {
 	case b.present(at+"/timeout") && c.Timeout <= 0:
 		b.wrong(at+"/timeout", Problem{Code: schemas.CodeOutOfRange, Found: "0", Allowed: "more than 0", Message: "a try needs a bound: give timeout a time, such as \"5s\""})
-	case c.Timeout <= 0 && c.Type == ChannelCommand:
+	case c.Timeout <= 0 && (c.Type == ChannelCommand || c.Type == ChannelSMTP):
 		c.Timeout = commandTimeout
 	case c.Timeout <= 0:
 		c.Timeout = postTimeout
 	}
-	excluded := func(key, why string) {
-		if b.present(at + "/" + key) {
-			b.wrong(at+"/"+key, Problem{Code: schemas.CodeCombination, Found: quoted(key), Allowed: "no " + key,
-				Message: fmt.Sprintf("a channel of type %s has no %s: %s", c.Type, key, why)})
+	// The keys of each type besides those of all.
+	own := map[string][]string{ChannelCommand: {"command"}, ChannelWebhook: {"url", "url_env", "secret_env"}, ChannelSlack: {"url", "url_env"},
+		ChannelDiscord: {"url", "url_env"}, ChannelTeams: {"url", "url_env"}, ChannelNtfy: {"url", "url_env", "token_env", "priority"},
+		ChannelSMTP: {"url", "url_env", "token_env", "from", "to"}}[c.Type]
+	bot := c.Type == ChannelSlack && (b.present(at+"/token_env") || b.present(at+"/channel"))
+	kind := "a channel of type " + c.Type
+	if bot {
+		own, kind = []string{"token_env", "channel"}, "a slack channel with a bot token"
+	}
+	for _, key := range []string{"url", "url_env", "secret_env", "token_env", "command", "channel", "priority", "from", "to"} {
+		if len(own) > 0 && b.present(at+"/"+key) && !slices.Contains(own, key) {
+			b.wrong(at+"/"+key, Problem{Code: schemas.CodeCombination, Found: quoted(key), Allowed: strings.Join(own, ", "),
+				Message: fmt.Sprintf("%s has no %s; it has %s", kind, key, strings.Join(own, ", "))})
 		}
 	}
-	switch c.Type {
-	case ChannelCommand:
-		for _, key := range []string{"url", "url_env", "secret_env"} {
-			excluded(key, "it runs command")
-		}
+	switch {
+	case c.Type == ChannelCommand:
 		b.notifyCommand(at, c)
-	case ChannelSlack, ChannelWebhook:
-		excluded("command", "it posts to its URL")
-		if c.Type == ChannelSlack {
-			excluded("secret_env", "Slack checks no signature")
+	case bot:
+		for _, key := range own {
+			if !b.present(at + "/" + key) {
+				b.wrong(at+"/"+key, missingKey(key, kind+" needs token_env, the variable with the token (xoxb-...), and channel, the channel's id"))
+			}
 		}
+	case len(own) > 0: // else the schema has refused the type
 		b.notifyURL(at, c)
 	}
 	return c
@@ -222,10 +242,37 @@ func (b *builder) notifyURL(at string, c Channel) {
 	case !given && !named:
 		b.wrong(at+"/url", missingKey("url", fmt.Sprintf("a channel of type %s needs its url, or url_env, the name of the variable that holds it", c.Type)))
 	case given:
-		if _, err := notify.NewEndpoint(c.URL, notify.EndpointOptions{}); err != nil {
-			b.wrong(at+"/url", Problem{Code: schemas.CodeBadFormat, Found: "a URL", Allowed: "https, or http to a loopback address", Message: err.Error()})
+		if err := usable(c); err != nil {
+			b.wrong(at+"/url", Problem{Code: schemas.CodeBadFormat, Found: "a URL", Allowed: "https, or http to a loopback address; for smtp, smtps:// or smtp://", Message: err.Error()})
 		}
 	}
+	if c.Type != ChannelSMTP {
+		return
+	}
+	for _, key := range []string{"from", "to"} {
+		if !b.present(at + "/" + key) {
+			b.wrong(at+"/"+key, missingKey(key, "a mail needs from, the sender's address, and to, the list of the recipients' addresses"))
+			return
+		}
+	}
+	if _, err := notify.NewMail(c.Name, "smtp://localhost", notify.MailOptions{From: c.From, To: c.To}); err != nil {
+		b.wrong(at, Problem{Code: schemas.CodeBadFormat, Found: "an address", Allowed: "addresses such as on-call@example.com", Message: err.Error()})
+	}
+}
+
+// usable returns an error if the URL of a channel cannot be one of its type.
+func usable(c Channel) (err error) {
+	switch c.Type {
+	case ChannelSMTP:
+		_, err = notify.NewMail(c.Name, c.URL, notify.MailOptions{From: "a@localhost", To: []string{"a@localhost"}})
+	case ChannelTeams:
+		_, err = notify.NewTeams(c.Name, c.URL, notify.EndpointOptions{})
+	case ChannelNtfy:
+		_, err = notify.NewNtfy(c.Name, c.URL, notify.NtfyOptions{})
+	default:
+		_, err = notify.NewEndpoint(c.URL, notify.EndpointOptions{})
+	}
+	return err
 }
 
 func (b *builder) slack(s *Slack) {

@@ -2,15 +2,11 @@ package effects
 
 import (
 	"bytes"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -22,8 +18,6 @@ import (
 
 	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/escalation/notify"
-	"github.com/superloop/superloop/escalation/slack"
-	"github.com/superloop/superloop/internal/redact"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/recovery"
@@ -130,7 +124,7 @@ func answered(state escalation.State, by string) newsItem {
 		rec := escalation.Record{Question: escalation.Question{ID: escalation.NewID(), Loop: "l", Run: "r1", Iteration: 3, Repo: r.Paths.Repo, Type: escalation.RecoveryApproval,
 			Reason: "no list names it", Created: recStart, Command: &escalation.Command{Text: []byte("npm ci"), WorkingDir: "."}}, State: state}
 		if by != "" {
-			rec.Answer = &escalation.Answer{By: escalation.By{Channel: escalation.CLI, User: by}, Note: "as last week"}
+			rec.Answer = &escalation.Answer{By: escalation.By{Channel: escalation.CLI, User: by}, At: recStart, Note: "as last week"}
 		} else {
 			rec.Why = "the loop is cancelled"
 		}
@@ -294,118 +288,19 @@ func constants(t *testing.T, pattern, prefix string) (out []constant) {
 	return out
 }
 
-// newsChannels are a command, a webhook and a Slack that really are sent to, and the text of what they got.
-type newsChannels struct {
-	all  []notify.Notifier
-	file string // where the command writes
-	got  map[string]*bytes.Buffer
-}
-
-// plainDir is a directory whose name needs no quotes in a command, wherever TMPDIR is.
-func plainDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "superloop-news-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
-}
-
-func newNewsChannels(t *testing.T) *newsChannels {
-	t.Helper()
-	c := &newsChannels{file: filepath.Join(t.TempDir(), "told"), got: map[string]*bytes.Buffer{}}
-	for _, name := range []string{"command", "webhook", "slack"} {
-		c.got[name] = &bytes.Buffer{}
-	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		body, err := io.ReadAll(req.Body)
-		if err != nil {
-			t.Error(err)
-		}
-		if name := strings.Trim(req.URL.Path, "/"); name == "slack" {
-			_ = newsOfSlack(c.got[name], body)
-		} else {
-			newsOfWebhook(t, c.got[name], body)
-		}
-		_, _ = io.WriteString(w, "ok")
-	}))
-	t.Cleanup(server.Close)
-	// cat has the JSON, which the webhook gets too.
-	command, err := notify.NewCommand("command", `sh -c 'cat >/dev/null; printf "%s" "$1" >>"$TOLD"' tell {text}`,
-		notify.CommandOptions{Env: append(os.Environ(), "TOLD="+c.file)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	hook, err := notify.NewWebhook("webhook", redact.Secret(server.URL+"/webhook"), notify.WebhookOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	team, err := slack.NewWebhook("slack", redact.Secret(server.URL+"/slack"), slack.WebhookOptions{Style: slack.Style{Buttons: true}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.all = []notify.Notifier{command, hook, team}
-	return c
-}
-
-// newsOfWebhook writes the fields of a webhook's body. "text" is what the command has on its command line.
-func newsOfWebhook(t *testing.T, out io.Writer, body []byte) {
-	var fields map[string]any
-	if err := json.Unmarshal(body, &fields); err != nil || fields["text"] == nil {
-		t.Errorf("%v in %s", err, body)
-	}
-	delete(fields, "text")
-	e := json.NewEncoder(out)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", " ")
-	if err := e.Encode(fields); err != nil {
-		t.Error(err)
-	}
-}
-
-// newsOfSlack writes the blocks of a Slack message as a reader sees them, from the top to the bottom.
-func newsOfSlack(out io.Writer, body []byte) error {
-	type words struct {
-		Text string `json:"text"`
-	}
-	var m struct {
-		Blocks []struct {
-			Type     string `json:"type"`
-			Text     words  `json:"text"`
-			Elements []struct {
-				Type string          `json:"type"`
-				Text json.RawMessage `json:"text"`
-			} `json:"elements"`
-		} `json:"blocks"`
-	}
-	if err := json.Unmarshal(body, &m); err != nil {
-		return err
-	}
-	for _, b := range m.Blocks {
-		fmt.Fprintf(out, "[%s] %s", b.Type, b.Text.Text)
-		for _, e := range b.Elements {
-			var label words
-			var text string
-			if json.Unmarshal(e.Text, &text) != nil {
-				_ = json.Unmarshal(e.Text, &label)
-				text = "<" + label.Text + ">"
-			}
-			fmt.Fprint(out, text)
-		}
-		fmt.Fprintln(out)
-	}
-	return nil
-}
-
 var newsHex = regexp.MustCompile(`\b[0-9a-f]{16,64}\b`)
 
-// Every end of a loop, every class of a question and what became of it, every alert: each is really sent to a command, a
-// webhook and Slack, and what arrives is read in testdata/news. Nothing else is sent.
+// Every end of a loop, every class of a question and what became of it, every alert: each is really sent to a channel of
+// each type, and what arrives is read in testdata/news. Nothing else is sent.
 // Conforms: 004-3.3-slack
 func TestEveryNews(t *testing.T) {
 	t.Parallel()
 	c := newNewsChannels(t)
+	for _, kind := range constants(t, "../config/escalation.go", "Channel") {
+		if kind.value != config.ChannelByURL && c.got[kind.value] == nil {
+			t.Errorf("no channel is of the type %q", kind.value)
+		}
+	}
 	var names []string
 	for _, item := range allNews() {
 		names = append(names, item.name)
@@ -419,7 +314,9 @@ func TestEveryNews(t *testing.T) {
 			set := recChannels(nil, nil)(nil)
 			set.All = c.all
 			for _, kind := range recKinds {
-				set.First[kind] = []string{"command", "webhook", "slack"}
+				for _, n := range c.all {
+					set.First[kind] = append(set.First[kind], n.Name())
+				}
 			}
 			set.Second[notify.Aged] = set.First[notify.Aged]
 			return set
@@ -439,6 +336,7 @@ func TestEveryNews(t *testing.T) {
 		r.noErr(err)
 		r.noErr(os.Remove(c.file))
 		c.got["command"].Write(told)
+		newsOfMail(t, c.got["smtp"], c.mails.Mails())
 		for name, b := range c.got {
 			text := newsHex.ReplaceAllString(strings.ReplaceAll(b.String(), r.Paths.Repo, "/srv/shop"), "HEX")
 			c.got[name] = bytes.NewBufferString(text)
@@ -455,7 +353,7 @@ func TestEveryNews(t *testing.T) {
 		}
 	}
 	for name, b := range c.got {
-		path := filepath.Join("testdata", "news", name+".txt")
+		path := filepath.Join("testdata", "news", strings.ReplaceAll(name, " ", "_")+".txt")
 		if *update {
 			if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
 				t.Fatal(err)

@@ -189,7 +189,7 @@ func message(rec escalation.Record, kind notify.Kind, n int) notify.Message {
 		m.Command, m.WorkingDir = string(c.Text), c.WorkingDir
 	}
 	if a := rec.Answer; a != nil {
-		m.By, m.Note = a.By.String(), a.Note
+		m.By, m.At, m.Note = a.By.String(), a.At.UTC(), a.Note
 	}
 	m.Note = cmp.Or(m.Note, rec.Why)
 	return m
@@ -213,6 +213,7 @@ func (o *Outbox) asking(rec escalation.Record, s loop.State, kind notify.Kind, n
 	switch c := q.Command; {
 	case c != nil:
 		m.Category, m.Severity, m.Confidence, m.RootCause, m.Evidence = c.Category, c.Severity, c.Confidence, c.RootCause, c.Evidence
+		m.Diff = c.GuardDiff
 		own.Does = "by hand"
 	case q.Type == escalation.CompletionApproval:
 		own = escalation.Way{Does: "look", Line: o.typed("diff", " --loop "+q.Loop)}

@@ -22,6 +22,11 @@ type Channel struct {
 	URL       string        `json:"url,omitempty"`
 	URLEnv    string        `json:"url_env,omitempty"`
 	SecretEnv string        `json:"secret_env,omitempty"`
+	TokenEnv  string        `json:"token_env,omitempty"`
+	SlackID   string        `json:"channel,omitempty"`
+	Priority  int           `json:"priority,omitempty"`
+	From      string        `json:"from,omitempty"`
+	To        []string      `json:"to,omitempty"`
 	Command   string        `json:"command,omitempty"`
 	Timeout   time.Duration `json:"timeout_ns"`
 	Tell      []string      `json:"tell"`
@@ -34,7 +39,7 @@ func escalationOf(c config.Escalation) Escalation {
 		if e.Channels == nil {
 			e.Channels = map[string]Channel{}
 		}
-		e.Channels[ch.Name] = Channel{ch.Type, ch.URL.Reveal(), ch.URLEnv, ch.SecretEnv, ch.Command.Reveal(), ch.Timeout, list(ch.Tell), ch.Second}
+		e.Channels[ch.Name] = Channel{ch.Type, ch.URL.Reveal(), ch.URLEnv, ch.SecretEnv, ch.TokenEnv, ch.SlackID, ch.Priority, ch.From, slices.Clone(ch.To), ch.Command.Reveal(), ch.Timeout, list(ch.Tell), ch.Second}
 	}
 	e.Slack = c.Slack
 	e.Slack.Users, e.Slack.Teams = orNone(c.Slack.Users), orNone(c.Slack.Teams)
@@ -55,7 +60,7 @@ func (e Escalation) over(c config.Escalation) config.Escalation {
 	for _, name := range slices.Sorted(maps.Keys(e.Channels)) {
 		ch := e.Channels[name]
 		c.Channels = append(c.Channels, config.Channel{Name: name, Type: ch.Type, URL: redact.Secret(ch.URL), URLEnv: ch.URLEnv,
-			SecretEnv: ch.SecretEnv, Command: redact.Secret(ch.Command), Timeout: ch.Timeout, Tell: list(ch.Tell), Second: ch.Second})
+			SecretEnv: ch.SecretEnv, TokenEnv: ch.TokenEnv, SlackID: ch.SlackID, Priority: ch.Priority, From: ch.From, To: slices.Clone(ch.To), Command: redact.Secret(ch.Command), Timeout: ch.Timeout, Tell: list(ch.Tell), Second: ch.Second})
 	}
 	c.Slack = e.Slack
 	c.Slack.Users, c.Slack.Teams = slices.Clone(e.Slack.Users), slices.Clone(e.Slack.Teams)

@@ -173,6 +173,11 @@ func drawEscalation(t *rapid.T) obj {
 		if rapid.Bool().Draw(t, "posts") {
 			ch = obj{"type": rapid.SampledFrom([]string{"slack", "webhook"}).Draw(t, "type"), "url": rapid.SampledFrom([]string{"https://h/" + secretText, "https://i/" + secretText}).Draw(t, "url")}
 		}
+		if rapid.Bool().Draw(t, "mails") {
+			ch = obj{"type": "smtp", "url": "smtps://u@" + rapid.SampledFrom([]string{"h", "i"}).Draw(t, "host"), "from": "a@x", "to": []any{"b@x"}}
+			put(t, ch, "token_env", "A", "B")
+			put(t, ch, "to", []any{"c@x"}, []any{"b@x", "c@x"})
+		}
 		put(t, ch, "second", true, false)
 		put(t, ch, "timeout", "5s", "9s")
 		put(t, ch, "tell", []string{"config", "escalation"}, []string{"escalation", "config"}, []string{"resolution"}, []string{"alert", "escalation"})

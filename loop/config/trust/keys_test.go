@@ -193,7 +193,7 @@ func TestEveryFieldIsKnown(t *testing.T) {
 		{config.Gates{}, "Final Setup", ""},
 		{config.Approval{}, "Enabled RequireOnCompletion", ""},
 		{config.Escalation{}, "Channels Slack", "RemindAfter EscalateAfter ExpiresAfter"},
-		{config.Channel{}, "Name Type URL URLEnv SecretEnv Command Timeout Tell Second", ""},
+		{config.Channel{}, "Name Type URL URLEnv SecretEnv TokenEnv SlackID Priority From To Command Timeout Tell Second", ""},
 		{config.Slack{}, "AppTokenEnv SigningSecretEnv Listen Users Teams", ""},
 		{config.Protect{}, "Paths Allow", ""},
 		{config.Git{}, "PreCommitCommands", "CommitStrategy MaxSubjectLength Worktree"},

@@ -157,7 +157,7 @@ func programs(c *config.Config) map[string]bool {
 	}
 	note("webhooks", c.Webhooks)
 	for _, ch := range c.Escalation.Channels {
-		note(ch.Name, ch.Type, ch.URL.Reveal(), ch.URLEnv, ch.SecretEnv, ch.Command.Reveal(), ch.Timeout, ch.Tell, ch.Second)
+		note(ch.Name, ch.Type, ch.URL.Reveal(), ch.URLEnv, ch.SecretEnv, ch.TokenEnv, ch.SlackID, ch.Priority, ch.From, ch.To, ch.Command.Reveal(), ch.Timeout, ch.Tell, ch.Second)
 	}
 	if s := c.Escalation.Slack; s.Buttons() {
 		note("clicks", s.AppTokenEnv, s.SigningSecretEnv, s.Listen, list(s.Teams))
