@@ -22,6 +22,7 @@ import (
 	"github.com/superloop/superloop/loop/local"
 	"github.com/superloop/superloop/server"
 	"github.com/superloop/superloop/server/api"
+	"github.com/superloop/superloop/server/backlog"
 	"github.com/superloop/superloop/server/registry"
 	"github.com/superloop/superloop/server/slots"
 )
@@ -80,6 +81,8 @@ func (a *app) serve(c *cli.Context) error {
 	desks := &desks{app: a, log: log, of: map[string]*sharedDesk{}}
 	err = server.Run(c.Context, server.Options{State: state, Disk: a.disk, Limits: limits, Prepare: func(e registry.Entry) (local.Options, func(), error) {
 		return a.prepare(c, e, desks)
+	}, Plan: func(w backlog.Watch, loop string, spec []byte) (func() error, error) {
+		return a.planQueued(w.Repo, loop, w.By, spec, true)
 	}, Drain: drain, DrainTime: c.Duration("drain"), Hurry: a.hurry, Log: log, Ready: func() {
 		log.Info("the daemon is ready", zap.Int("pid", os.Getpid()), zap.String("version", version()), zap.Any("limits", limits))
 		_, _ = daemon.SdNotify(false, daemon.SdNotifyReady) // an error means that nobody listens
