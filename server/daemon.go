@@ -22,6 +22,7 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/loop/journal"
 	"github.com/superloop/superloop/loop/local"
+	"github.com/superloop/superloop/loop/space"
 	"github.com/superloop/superloop/server/backlog"
 	"github.com/superloop/superloop/server/registry"
 	"github.com/superloop/superloop/server/slots"
@@ -32,6 +33,7 @@ type Options struct {
 	State  string // the private state of all repositories, see layout.StateRoot
 	Disk   durable.Disk
 	Limits slots.Limits
+	Keep   space.Limits // which logs and archives are kept
 	// Prepare makes the options with which a loop is run, and a function that releases what they hold. It reads the
 	// configuration anew.
 	Prepare func(e registry.Entry) (o local.Options, release func(), err error)
@@ -142,6 +144,7 @@ func Run(ctx context.Context, o Options) error {
 	defer running.Wait()
 	d.look(ctx, &running)
 	o.Ready()
+	running.Go(func() { d.housekeep(begins) })
 	backlogs, tick := newBacklogs(), time.NewTicker(backlogPause)
 	defer tick.Stop()
 	for {

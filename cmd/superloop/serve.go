@@ -44,6 +44,10 @@ func (a *app) serve(c *cli.Context) error {
 	if min(limits.Loops, limits.Roles, limits.PerAccount) < 0 {
 		return failf(exitUsage, "superloop serve --help", "a number of places is not negative; 0 is no bound")
 	}
+	keep, err := keepLimits(c)
+	if err != nil {
+		return err
+	}
 	switch {
 	case c.Bool("stop"):
 		return a.endDaemon(c, state)
@@ -79,7 +83,7 @@ func (a *app) serve(c *cli.Context) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	desks := &desks{app: a, log: log, of: map[string]*sharedDesk{}}
-	err = server.Run(c.Context, server.Options{State: state, Disk: a.disk, Limits: limits, Prepare: func(e registry.Entry) (local.Options, func(), error) {
+	err = server.Run(c.Context, server.Options{State: state, Disk: a.disk, Limits: limits, Keep: keep, Prepare: func(e registry.Entry) (local.Options, func(), error) {
 		return a.prepare(c, e, desks)
 	}, Plan: func(w backlog.Watch, loop string, spec []byte) (func() error, error) {
 		return a.planQueued(w.Repo, loop, w.By, spec, true)
@@ -209,7 +213,7 @@ func (a *app) detachDaemon(c *cli.Context, state string) error {
 		return err
 	}
 	argv := []string{self, "serve"}
-	for _, flag := range []string{"max-parallel-loops", "max-parallel-roles", "max-roles-per-account", "drain"} {
+	for _, flag := range []string{"max-parallel-loops", "max-parallel-roles", "max-roles-per-account", "keep-days", "keep-gib", "drain"} {
 		argv = append(argv, fmt.Sprintf("--%s=%v", flag, c.Value(flag)))
 	}
 	if c.Bool("replace") {

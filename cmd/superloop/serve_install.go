@@ -60,10 +60,11 @@ type service struct {
 	Command, Path, PathValue string
 }
 
-// serviceOf describes the daemon with these limits as a service.
-func (a *app) serviceOf(self string, l slots.Limits, drain time.Duration) service {
+// serviceOf describes the daemon with these limits, and with more flags, as a service.
+func (a *app) serviceOf(self string, l slots.Limits, drain time.Duration, more ...string) service {
 	args := []string{self, "serve", fmt.Sprintf("--max-parallel-loops=%d", l.Loops), fmt.Sprintf("--max-parallel-roles=%d", l.Roles),
 		fmt.Sprintf("--max-roles-per-account=%d", l.PerAccount), fmt.Sprintf("--drain=%s", drain)}
+	args = append(args, more...)
 	quoted := make([]string, len(args))
 	for i, arg := range args {
 		quoted[i] = systemdQuote(arg)
@@ -99,7 +100,7 @@ func (a *app) installDaemon(c *cli.Context, state string, limits slots.Limits) e
 		steps = [][]string{{"launchctl", "load", "-w", file}}
 	}
 	var b strings.Builder
-	if err := template.Must(template.New("service").Parse(text)).Execute(&b, a.serviceOf(self, limits, c.Duration("drain"))); err != nil {
+	if err := template.Must(template.New("service").Parse(text)).Execute(&b, a.serviceOf(self, limits, c.Duration("drain"), fmt.Sprintf("--keep-days=%d", c.Int("keep-days")), fmt.Sprintf("--keep-gib=%d", c.Int("keep-gib")))); err != nil {
 		return err
 	}
 	if c.Bool("dry-run") {
