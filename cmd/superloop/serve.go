@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/loop/local"
@@ -79,6 +80,12 @@ func (a *app) serve(c *cli.Context) error {
 		case <-c.Context.Done():
 		}
 	}()
+	if own, err := a.ownLog(state); err != nil {
+		return err
+	} else if own != nil {
+		defer own.Close()
+		a.stderr = own
+	}
 	log := a.daemonLog(c.Bool("verbose"))
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -135,6 +142,23 @@ func watchdog(ctx context.Context) {
 			_, _ = daemon.SdNotify(false, daemon.SdNotifyWatchdog)
 		}
 	}
+}
+
+// ownLog returns the log file, if stderr is that file, as detachDaemon makes it: from then on the daemon sets it aside
+// itself. nil: somebody else keeps what the daemon says.
+func (a *app) ownLog(state string) (*durable.Log, error) {
+	f, is := a.stderr.(*os.File)
+	if !is {
+		return nil, nil
+	}
+	mine, err := f.Stat()
+	at, err2 := os.Lstat(logFile(state))
+	if err != nil || err2 != nil || !os.SameFile(mine, at) {
+		return nil, nil
+	}
+	return a.disk.GrowLog(logFile(state), func(now *os.File) {
+		_ = debug.SetCrashOutput(now, debug.CrashOptions{}) // else a crash is told in the file of the start
+	})
 }
 
 // daemonLog is the log of the daemon: what it does with which loop, as JSON lines on stderr.
