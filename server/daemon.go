@@ -22,6 +22,8 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/loop/journal"
 	"github.com/superloop/superloop/loop/local"
+	"github.com/superloop/superloop/loop/space"
+	"github.com/superloop/superloop/server/backlog"
 	"github.com/superloop/superloop/server/registry"
 	"github.com/superloop/superloop/server/slots"
 )
@@ -31,9 +33,14 @@ type Options struct {
 	State  string // the private state of all repositories, see layout.StateRoot
 	Disk   durable.Disk
 	Limits slots.Limits
+	Keep   space.Limits // which logs and archives are kept
 	// Prepare makes the options with which a loop is run, and a function that releases what they hold. It reads the
 	// configuration anew.
 	Prepare func(e registry.Entry) (o local.Options, release func(), err error)
+	// Plan checks that a loop can be made of a spec of a backlog, and returns the function that writes the loop's files. The
+	// error wraps backlog.ErrTaken if the id is taken; every other error is about the whole repository. nil: no backlog is
+	// read.
+	Plan func(w backlog.Watch, loop string, spec []byte) (write func() error, err error)
 	// Drain, when it is closed, lets what runs end, for DrainTime at most, and then ends Run.
 	Drain     <-chan struct{}
 	DrainTime time.Duration
@@ -144,10 +151,15 @@ func Run(ctx context.Context, o Options) error {
 	defer running.Wait()
 	d.look(ctx, &running)
 	o.Ready()
+	running.Go(func() { d.housekeep(begins) })
+	backlogs, tick := newBacklogs(), time.NewTicker(backlogPause)
+	defer tick.Stop()
 	for {
 		select {
 		case <-changed:
 			d.look(ctx, &running)
+		case <-tick.C:
+			d.workOff(ctx, &running, backlogs)
 		case <-o.Drain:
 			end()
 			// Each loop leaves by itself before its next effect. A loop that only waits leaves with the daemon.

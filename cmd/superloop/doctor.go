@@ -19,6 +19,7 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/internal/testkit/mockapi"
 	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/loop/local"
 )
 
@@ -44,7 +45,29 @@ func (a *app) target(repo string) doctor.Target {
 		p.Loops = append(p.Loops, doctor.Place{ID: l.id, Private: l.Private, Events: l.Events(), Head: l.Head(),
 			State: l.File("state.json"), Locks: l.Locks(), Holder: holderText})
 	}
+	p.Kept = a.kept(repo)
 	return p
+}
+
+// kept returns the paths of this repository, and of the others that the registry knows and that have not vanished.
+func (a *app) kept(repo string) []layout.Paths {
+	own, err := a.paths(repo, "any")
+	if err != nil {
+		return nil // PlacesErr says why
+	}
+	all := []layout.Paths{own}
+	store, err := a.registry()
+	if err != nil {
+		return all
+	}
+	entries, _ := store.All() // list --all says what is wrong with an entry
+	for _, e := range entries {
+		p, err := a.paths(e.Repo, e.Loop)
+		if err == nil && !slices.ContainsFunc(all, func(o layout.Paths) bool { return o.Repo == p.Repo }) {
+			all = append(all, p)
+		}
+	}
+	return all
 }
 
 // holderText names the holder of a lock from the content of the lock file.

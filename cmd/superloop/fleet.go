@@ -16,30 +16,6 @@ import (
 	"github.com/superloop/superloop/server/registry"
 )
 
-// queue shows the loops of the daemon that wait for a place, and why.
-func (a *app) queue(c *cli.Context) error {
-	rows, view, _, err := a.fleet()
-	if err != nil {
-		return err
-	}
-	var waiting []server.Row
-	for _, r := range rows {
-		if r.Phase == "queued" {
-			waiting = append(waiting, r)
-		}
-	}
-	if c.Bool("json") {
-		return render.JSON(a.stdout, map[string]any{"limits": view.Limits, "queue": waiting})
-	}
-	if len(waiting) == 0 {
-		_, err := fmt.Fprintln(a.stdout, "no loop waits for a place")
-		return err
-	}
-	return table(a.stdout, "AHEAD\tLOOP\tREPOSITORY\tPRIORITY\tSINCE\tTAKEN", waiting, func(r server.Row) string {
-		return fmt.Sprintf("%d\t%s\t%s\t%d\t%s\t%s", r.Ahead, r.Loop, r.Repo, r.Priority, r.Since.Local().Format(time.TimeOnly), r.Why)
-	})
-}
-
 // fleet returns the loops of the registry, with what the daemon does with each.
 func (a *app) fleet() (rows []server.Row, view server.View, served bool, err error) {
 	store, err := a.registry()

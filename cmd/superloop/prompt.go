@@ -103,13 +103,7 @@ func (a *app) baseConfig(c *cli.Context, repo, id string) ([]byte, error) {
 	if err != nil || errors.Is(t.pinErr, trust.ErrNoPin) || c.Bool("trust-config") {
 		return data, err
 	}
-	if err := t.unpinned(); err != nil {
-		return nil, err
-	}
-	if d := trust.Compare(t.pin.Section, t.section); len(d.Loosening) > 0 {
-		return nil, failf(exitConfig, t.trustLine(), "%s has %s that no operator has trusted, and the loop of --prompt would take them over", relTo(repo, path), render.Number(len(d.Loosening), "change"))
-	}
-	return data, nil
+	return data, t.untrusted("the loop of --prompt")
 }
 
 // tellPrompt says what the operator may not expect of a loop without a configuration. anew says that the last run of the

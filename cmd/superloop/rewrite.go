@@ -29,6 +29,7 @@ import (
 	"github.com/superloop/superloop/loop/config/trust"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/schemas"
+	"github.com/superloop/superloop/server/backlog"
 )
 
 // rememberable prepares the change that adds the approved command to auto_approve, byte for byte. It returns nil if the
@@ -217,7 +218,7 @@ func (r *rewrite) write(ctx context.Context, disk durable.Disk) error {
 const rewritePatience = 10 * time.Second
 
 // maxSpec bounds a spec that add reads, in bytes.
-const maxSpec = 1 << 20
+const maxSpec = backlog.MaxSpec
 
 // adding is a loop that add is about to write.
 type adding struct {
@@ -283,7 +284,7 @@ type specText struct {
 func (a *app) specOf(c *cli.Context) (s specText, err error) {
 	switch name := c.String("spec"); name {
 	case "":
-		return s, failf(exitUsage, "superloop add --spec FILE", "--spec says what the loop is to build: a file, or - for standard input")
+		return s, failf(exitUsage, typed(c)+" --spec FILE", "--spec says what the loop is to build: a file, or - for standard input")
 	case "-":
 		s.data, err = io.ReadAll(io.LimitReader(reading{c.Context, a.stdin}, maxSpec+1))
 	default:
@@ -293,15 +294,32 @@ func (a *app) specOf(c *cli.Context) (s specText, err error) {
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return s, failf(exitNotFound, "superloop add --spec -   (reads it from standard input)", "there is no spec %s", text.Paste(s.file))
+		return s, failf(exitNotFound, typed(c)+" --spec -   (reads it from standard input)", "there is no spec %s", text.Paste(s.file))
 	case err != nil:
 		return s, fmt.Errorf("reading the spec: %w", err)
 	case len(s.data) > maxSpec:
-		return s, failf(exitConfig, "superloop add --help", "the spec has more than %d MiB", maxSpec>>20)
+		return s, failf(exitConfig, typed(c)+" --help", "the spec has more than %d MiB", maxSpec>>20)
 	case len(bytes.TrimSpace(s.data)) == 0:
-		return s, failf(exitConfig, "superloop add --help", "the spec is empty")
+		return s, failf(exitConfig, typed(c)+" --help", "the spec is empty")
 	}
 	return s, nil
+}
+
+// newID returns the id of a new loop: that of --loop, which must be none of ids, or a free one that is made of the spec's
+// name or title.
+func newID(c *cli.Context, spec specText, ids []string) (string, error) {
+	taken := add.Taken(ids)
+	if id := c.String("loop"); id != "" {
+		if taken(id) {
+			return "", failf(exitFailed, "superloop list", "there is a loop %s already; nothing is changed", id)
+		}
+		return id, nil
+	}
+	id := add.Name(spec.file, spec.data)
+	if id == "" {
+		return "", failf(exitUsage, typed(c)+" --spec "+text.Paste(c.String("spec"))+" --loop ID", "neither the spec's name nor its title gives an id for the loop")
+	}
+	return add.Free(id, taken), nil
 }
 
 // planAdd says what add would write. It writes nothing.
@@ -312,14 +330,8 @@ func (a *app) planAdd(c *cli.Context, spec specText) (p adding, err error) {
 	if p.change, err = p.t.rewrite(); err != nil {
 		return p, err
 	}
-	taken := add.Taken(loop.Map(p.t.file.Loops, func(l config.Loop) string { return l.ID }))
-	if p.id = c.String("loop"); p.id == "" {
-		if p.id = add.Name(spec.file, spec.data); p.id == "" {
-			return p, failf(exitUsage, "superloop add --spec "+text.Paste(c.String("spec"))+" --loop ID", "neither the spec's name nor its title gives an id for the loop")
-		}
-		p.id = add.Free(p.id, taken)
-	} else if taken(p.id) {
-		return p, failf(exitFailed, "superloop list", "there is a loop %s already; nothing is changed", p.id)
+	if p.id, err = newID(c, spec, loop.Map(p.t.file.Loops, func(l config.Loop) string { return l.ID })); err != nil {
+		return p, err
 	}
 	if p.spec = inside(p.t.repo, spec.file); p.spec == "" {
 		p.spec, p.content = ".superloop/specs/"+p.id+".md", spec.data

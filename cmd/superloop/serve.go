@@ -18,11 +18,13 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/loop/local"
 	"github.com/superloop/superloop/server"
 	"github.com/superloop/superloop/server/api"
+	"github.com/superloop/superloop/server/backlog"
 	"github.com/superloop/superloop/server/registry"
 	"github.com/superloop/superloop/server/slots"
 )
@@ -43,6 +45,10 @@ func (a *app) serve(c *cli.Context) error {
 	limits := slots.Limits{Loops: c.Int("max-parallel-loops"), Roles: c.Int("max-parallel-roles"), PerAccount: c.Int("max-roles-per-account")}
 	if min(limits.Loops, limits.Roles, limits.PerAccount) < 0 {
 		return failf(exitUsage, "superloop serve --help", "a number of places is not negative; 0 is no bound")
+	}
+	keep, err := keepLimits(c)
+	if err != nil {
+		return err
 	}
 	if err := a.checkListen(c, state); err != nil {
 		return err
@@ -78,13 +84,21 @@ func (a *app) serve(c *cli.Context) error {
 		case <-c.Context.Done():
 		}
 	}()
+	if own, err := a.ownLog(state); err != nil {
+		return err
+	} else if own != nil {
+		defer own.Close()
+		a.stderr = own
+	}
 	log := a.daemonLog(c.Bool("verbose"))
 	var running sync.WaitGroup
 	defer running.Wait()
 	desks := &desks{app: a, log: log, of: map[string]*sharedDesk{}}
 	var open []net.Listener
-	err = server.Run(c.Context, server.Options{State: state, Disk: a.disk, Limits: limits, Prepare: func(e registry.Entry) (local.Options, func(), error) {
+	err = server.Run(c.Context, server.Options{State: state, Disk: a.disk, Limits: limits, Keep: keep, Prepare: func(e registry.Entry) (local.Options, func(), error) {
 		return a.prepare(c, e, desks)
+	}, Plan: func(w backlog.Watch, loop string, spec []byte) (func() error, error) {
+		return a.planQueued(w.Repo, loop, w.By, spec, true)
 	}, Drain: drain, DrainTime: c.Duration("drain"), Hurry: a.hurry, Log: log, Begin: func() (err error) {
 		open, err = a.listen(c, state)
 		return err
@@ -148,6 +162,23 @@ func watchdog(ctx context.Context) {
 			_, _ = daemon.SdNotify(false, daemon.SdNotifyWatchdog)
 		}
 	}
+}
+
+// ownLog returns the log file, if stderr is that file, as detachDaemon makes it: from then on the daemon sets it aside
+// itself. nil: somebody else keeps what the daemon says.
+func (a *app) ownLog(state string) (*durable.Log, error) {
+	f, is := a.stderr.(*os.File)
+	if !is {
+		return nil, nil
+	}
+	mine, err := f.Stat()
+	at, err2 := os.Lstat(logFile(state))
+	if err != nil || err2 != nil || !os.SameFile(mine, at) {
+		return nil, nil
+	}
+	return a.disk.GrowLog(logFile(state), func(now *os.File) {
+		_ = debug.SetCrashOutput(now, debug.CrashOptions{}) // else a crash is told in the file of the start
+	})
 }
 
 // daemonLog is the log of the daemon: what it does with which loop, as JSON lines on stderr.
@@ -226,7 +257,7 @@ func (a *app) detachDaemon(c *cli.Context, state string) error {
 		return err
 	}
 	argv := []string{self, "serve"}
-	for _, flag := range []string{"max-parallel-loops", "max-parallel-roles", "max-roles-per-account", "drain"} {
+	for _, flag := range []string{"max-parallel-loops", "max-parallel-roles", "max-roles-per-account", "keep-days", "keep-gib", "drain"} {
 		argv = append(argv, fmt.Sprintf("--%s=%v", flag, c.Value(flag)))
 	}
 	if c.IsSet("listen") {

@@ -60,13 +60,11 @@ type service struct {
 	Command, Path, PathValue string
 }
 
-// serviceOf describes the daemon with these limits, and this address of --listen or "", as a service.
-func (a *app) serviceOf(self string, l slots.Limits, drain time.Duration, listen string) service {
+// serviceOf describes the daemon with these limits, and with more flags, as a service.
+func (a *app) serviceOf(self string, l slots.Limits, drain time.Duration, more ...string) service {
 	args := []string{self, "serve", fmt.Sprintf("--max-parallel-loops=%d", l.Loops), fmt.Sprintf("--max-parallel-roles=%d", l.Roles),
 		fmt.Sprintf("--max-roles-per-account=%d", l.PerAccount), fmt.Sprintf("--drain=%s", drain)}
-	if listen != "" {
-		args = append(args, "--listen="+listen)
-	}
+	args = append(args, more...)
 	quoted := make([]string, len(args))
 	for i, arg := range args {
 		quoted[i] = systemdQuote(arg)
@@ -102,7 +100,11 @@ func (a *app) installDaemon(c *cli.Context, state string, limits slots.Limits) e
 		steps = [][]string{{"launchctl", "load", "-w", file}}
 	}
 	var b strings.Builder
-	if err := template.Must(template.New("service").Parse(text)).Execute(&b, a.serviceOf(self, limits, c.Duration("drain"), c.String("listen"))); err != nil {
+	more := []string{fmt.Sprintf("--keep-days=%d", c.Int("keep-days")), fmt.Sprintf("--keep-gib=%d", c.Int("keep-gib"))}
+	if at := c.String("listen"); at != "" {
+		more = append(more, "--listen="+at)
+	}
+	if err := template.Must(template.New("service").Parse(text)).Execute(&b, a.serviceOf(self, limits, c.Duration("drain"), more...)); err != nil {
 		return err
 	}
 	if c.Bool("dry-run") {

@@ -20,7 +20,7 @@ func rendered(t *testing.T, text string) []byte {
 	a := newApp(durable.OS(), nil, nil, nil)
 	a.env = func(key string) string { return map[string]string{"PATH": `/usr/bin:/opt/a b/$x%h"q&<`}[key] }
 	var b bytes.Buffer
-	if err := template.Must(template.New("service").Parse(text)).Execute(&b, a.serviceOf("/opt/su per/100%/super$loop", slots.Limits{Loops: 4}, 10*time.Minute, "localhost:7717")); err != nil {
+	if err := template.Must(template.New("service").Parse(text)).Execute(&b, a.serviceOf("/opt/su per/100%/super$loop", slots.Limits{Loops: 4}, 10*time.Minute, "--listen=localhost:7717")); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()

@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -86,18 +87,7 @@ func open(path string) (*os.File, error) {
 	if i < 0 {
 		return os.OpenFile(path, os.O_RDONLY|flags, 0)
 	}
-	root, err := os.OpenRoot(path[:i+len(super)-1])
-	if err != nil {
-		return nil, err
-	}
-	defer root.Close()
-	// Without O_DIRECTORY and O_NONBLOCK a FIFO in the place of the directory would wait for a writer.
-	const asDir = os.O_RDONLY | unix.O_DIRECTORY | unix.O_NONBLOCK | unix.O_NOCTTY
-	dir, err := root.OpenFile(filepath.Dir(path[i+len(super):]), asDir, 0)
-	led := err != nil && strings.Contains(err.Error(), "path escapes from parent")
-	if led || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
-		return nil, fmt.Errorf("opening %s: %w (its directory is none, or a link that leads away)", path, ErrNotRegular)
-	}
+	dir, err := openDir(path, filepath.Dir(path[i+len(super):]))
 	if err != nil {
 		return nil, err
 	}
@@ -111,6 +101,48 @@ func open(path string) (*os.File, error) {
 			return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 		}
 	}
+}
+
+// openDir opens the directory dir of the .superloop through which path leads. It follows no link out of .superloop.
+func openDir(path, dir string) (*os.File, error) {
+	root, err := os.OpenRoot(path[:strings.Index(path, super)+len(super)-1])
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	// Without O_DIRECTORY and O_NONBLOCK a FIFO in the place of the directory would wait for a writer.
+	f, err := root.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	led := err != nil && strings.Contains(err.Error(), "path escapes from parent")
+	if led || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+		return nil, fmt.Errorf("opening %s: %w (its directory is none, or a link that leads away)", path, ErrNotRegular)
+	}
+	return f, err
+}
+
+// Names returns the names in a directory below .superloop, sorted. Links that lead out of .superloop are not followed.
+// The error for a directory with more than most names wraps ErrTooLarge, and for one that does not exist
+// fs.ErrNotExist.
+func Names(dir string, most int) ([]string, error) {
+	i := strings.Index(dir, super)
+	if i < 0 {
+		return nil, fmt.Errorf("reading %s: it is not below .superloop", dir)
+	}
+	f, err := openDir(dir, dir[i+len(super):])
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	names, err := f.Readdirnames(most + 1)
+	switch {
+	case err == io.EOF:
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case len(names) > most:
+		return nil, fmt.Errorf("reading %s: %w: it has more than %d files", dir, ErrTooLarge, most)
+	}
+	slices.Sort(names)
+	return names, nil
 }
 
 // Read reads a whole file, under the rules of Open. The error for a file of more than limit bytes wraps ErrTooLarge;

@@ -290,3 +290,13 @@ func Paste(s string) string {
 	b.WriteString(`')"`)
 	return b.String()
 }
+
+// Slug returns the ASCII letters and digits of a text in lower case, with one hyphen for whatever stands between them, and
+// most bytes at most. It is "" if the text has none.
+func Slug(s string, most int) string {
+	words := strings.FieldsFunc(strings.ToLower(s), func(r rune) bool {
+		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	})
+	id := strings.Join(words, "-")
+	return strings.TrimRight(id[:min(len(id), most)], "-")
+}

@@ -28,6 +28,9 @@ func SpecTemplate(id string) []byte { return fmt.Appendf(nil, specTemplate, id) 
 // sameSpec bounds the size of a file that can be the template, in bytes.
 const sameSpec = 8 << 10
 
+// Unwritten reports whether a spec is blank, or still the template of init. CanComplete refuses a loop with such a spec.
+func Unwritten(spec []byte) bool { return len(spec) <= sameSpec && saysNothing(string(spec)) }
+
 // saysNothing reports whether a spec is blank or says nothing beyond the template of init: besides a title, each of its
 // lines is blank or a line of the template, whatever is ticked in it.
 func saysNothing(spec string) bool {

@@ -110,8 +110,8 @@ func (p Paths) File(name string) string { return filepath.Join(p.Loop, name) }
 func (p Paths) Logs(iteration int) string {
 	return p.File(filepath.Join("logs", "iter-"+strconv.Itoa(iteration)))
 }
-func (p Paths) OwnConfig() string { return p.File(ownConfig) }      // of a loop that is not in config.json: run --prompt writes it
-func (p Paths) OwnPrompt() string { return p.File(ownPrompt) }      // the prompt with which such a loop was started last
+func (p Paths) OwnConfig() string { return p.File(ownConfig) }      // of a loop that is not in config.json: of run --prompt, or of the queue
+func (p Paths) OwnPrompt() string { return p.File(ownPrompt) }      // the prompt with which such a loop was started last, or its spec
 func (p Paths) Events() string    { return p.File("events.jsonl") } // the journal
 func (p Paths) Result() string    { return p.File("result.md") }    // what people read about a run that has ended
 func (p Paths) Proposals() string { return p.File("proposals") }
@@ -135,6 +135,12 @@ func (p Paths) Questions() string      { return p.private(escalation.Folder) }
 func (p Paths) Ended() string          { return p.private(escalation.EndedFile) }
 func (p Paths) Outbox() string         { return p.private("outbox") } // messages until they are delivered
 
+// Backlog is the directory of specs that the daemon makes loops of, if an operator has said so.
+func (p Paths) Backlog() string { return filepath.Join(p.Super, "backlog") }
+
+// Item says of which file of the backlog the loop was made.
+func (p Paths) Item() string { return p.private("item.json") }
+
 // Head is the anchor of the journal. An agent at level L1 that cuts or rewrites events.jsonl cannot reach it.
 func (p Paths) Head() string { return p.private("head") }
 
@@ -157,7 +163,7 @@ func (p Paths) Watched() string     { return p.shared("watched.json") }
 // Cooldowns is the directory in which all loops of this user keep the limits of their accounts.
 func (p Paths) Cooldowns() string { return filepath.Join(p.State, "cooldowns") }
 
-// The files of a loop that run --prompt made. Notes is what its role keeps for its next run.
+// The files of a loop that run --prompt made, or that was queued with its spec. Notes is what its role keeps for its next run.
 const (
 	ownConfig = "config.json"
 	ownPrompt = "prompt.md"

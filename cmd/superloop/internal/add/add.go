@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"unicode"
 
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop/config/edit"
 	"github.com/superloop/superloop/schemas"
 )
@@ -21,23 +21,14 @@ const maxID = 40
 // returns "" if neither has a letter or digit of ASCII.
 func Name(file string, spec []byte) string {
 	if file != "" {
-		return slug(strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)))
+		return text.Slug(strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)), maxID)
 	}
 	for line := range strings.Lines(string(spec)) {
-		if id := slug(strings.TrimLeft(strings.TrimSpace(line), "# ")); id != "" {
+		if id := text.Slug(strings.TrimLeft(strings.TrimSpace(line), "# "), maxID); id != "" {
 			return id
 		}
 	}
 	return ""
-}
-
-// slug returns the ASCII letters and digits of a text in lower case, with one hyphen for whatever stands between them.
-func slug(s string) string {
-	words := strings.FieldsFunc(strings.ToLower(s), func(r rune) bool {
-		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r)
-	})
-	id := strings.Join(words, "-")
-	return strings.TrimRight(id[:min(len(id), maxID)], "-")
 }
 
 // Free returns id, or id with the first number behind it for which taken is false: "docs-2".
@@ -60,29 +51,7 @@ func Taken(ids []string) func(id string) bool {
 // git work tree of its own. It returns the configuration, in which every other byte is as it was, and the new loop's text with
 // its indentation.
 func Loop(data []byte, id, spec string) (next []byte, added string, err error) {
-	doc, problems := schemas.Parse(schemas.Config, data)
-	if doc == nil {
-		return nil, "", fmt.Errorf("reading the configuration: %s", problems[0])
-	}
-	one := []byte(doc.Raw("/loops/0", func(key string) bool { return strings.HasPrefix(key, "//") || strings.HasPrefix(key, "_comment") }))
-	if one == nil {
-		return nil, "", fmt.Errorf("the configuration has no loop that the new one could be like")
-	}
-	set := func(pointer, key string, value any) {
-		if err == nil {
-			var text []byte
-			if text, err = json.Marshal(value); err == nil {
-				one, err = edit.Set(one, pointer, key, string(text))
-			}
-		}
-	}
-	set("", "id", id)
-	set("", "spec_file", spec)
-	if doc.Raw("/loops/0/git", nil) == nil {
-		set("", "git", map[string]bool{"worktree": true})
-	} else {
-		set("/git", "worktree", true)
-	}
+	one, err := like(data, id, spec)
 	if err != nil {
 		return nil, "", err
 	}
@@ -96,4 +65,43 @@ func Loop(data []byte, id, spec string) (next []byte, added string, err error) {
 	}
 	next, err = edit.Insert(data, "/loops", edit.Last, string(one))
 	return next, before + string(one), err
+}
+
+// Own returns the configuration of a loop that is not in the repository's: that in data with the loop of Loop as its only
+// one.
+func Own(data []byte, id, spec string) ([]byte, error) {
+	one, err := like(data, id, spec)
+	if err != nil {
+		return nil, err
+	}
+	return edit.Set(data, "", "loops", "["+string(one)+"]")
+}
+
+// like returns the first loop of a configuration with another id and spec, and in a git work tree of its own.
+func like(data []byte, id, spec string) ([]byte, error) {
+	doc, problems := schemas.Parse(schemas.Config, data)
+	if doc == nil {
+		return nil, fmt.Errorf("reading the configuration: %s", problems[0])
+	}
+	one := []byte(doc.Raw("/loops/0", func(key string) bool { return strings.HasPrefix(key, "//") || strings.HasPrefix(key, "_comment") }))
+	if one == nil {
+		return nil, fmt.Errorf("the configuration has no loop that the new one could be like")
+	}
+	var err error
+	set := func(pointer, key string, value any) {
+		if err == nil {
+			var raw []byte
+			if raw, err = json.Marshal(value); err == nil {
+				one, err = edit.Set(one, pointer, key, string(raw))
+			}
+		}
+	}
+	set("", "id", id)
+	set("", "spec_file", spec)
+	if doc.Raw("/loops/0/git", nil) == nil {
+		set("", "git", map[string]bool{"worktree": true})
+	} else {
+		set("/git", "worktree", true)
+	}
+	return one, err
 }

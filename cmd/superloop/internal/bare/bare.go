@@ -142,14 +142,16 @@ func (l Loop) anew(prompt string) (bool, error) {
 }
 
 // Write writes the configuration and the prompt into the loop's directory.
-func (l Loop) Write(m Made) error {
-	if err := l.Disk.MkdirAll("prompt-loop", l.Paths.Loop, 0o755); err != nil {
+func (l Loop) Write(m Made) error { return WriteOwn(l.Disk, l.Paths, []byte(m.prompt), m.data) }
+
+// WriteOwn writes the prompt or the spec of a loop, and its own configuration, into the loop's directory. The
+// configuration comes last: with it superloop knows the loop.
+func WriteOwn(disk durable.Disk, p layout.Paths, prompt, config []byte) error {
+	if err := disk.MkdirAll("prompt-loop", p.Loop, 0o755); err != nil {
 		return err
 	}
-	for path, data := range map[string][]byte{l.Paths.OwnPrompt(): []byte(m.prompt), l.Paths.OwnConfig(): m.data} {
-		if err := l.Disk.WriteFile("prompt-loop", path, data, 0o644); err != nil {
-			return err
-		}
+	if err := disk.WriteFile("prompt-loop", p.OwnPrompt(), prompt, 0o644); err != nil {
+		return err
 	}
-	return nil
+	return disk.WriteFile("prompt-loop", p.OwnConfig(), config, 0o644)
 }

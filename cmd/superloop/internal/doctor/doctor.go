@@ -14,6 +14,7 @@ import (
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/recovery/steering"
 	"github.com/superloop/superloop/roles/agent/preflight"
 )
@@ -71,6 +72,7 @@ type Target struct {
 	PlacesErr  error          // why superloop could not determine the places of the loops
 	Path       string         // the PATH on which the checks look for programs
 	Now        func() time.Time
+	Kept       []layout.Paths // of any loop of this repository, and then of the others that the daemon knows
 }
 
 // Place holds the paths of the files in which superloop keeps the state of one loop.
@@ -106,7 +108,7 @@ func Checks(p Target) []Check {
 	if exists(inotifyLimits) {
 		list = append(list, Check{"inotify", func(context.Context) Result { return inotify(inotifyLimits) }})
 	}
-	return append(append(list, Check{"disk", p.disk}, Check{"clock", p.clock}), p.enforcement()...)
+	return append(append(list, Check{"disk", p.disk}, Check{"space", p.space}, Check{"clock", p.clock}), p.enforcement()...)
 }
 
 // Examine runs the checks one after the other and calls each with every result as soon as it is known. When ctx ends,

@@ -17,6 +17,7 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/journal"
+	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/recovery/sandbox"
 )
 
@@ -396,6 +397,32 @@ func TestFindings(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// space counts what superloop takes in all repositories, and names the verb where something old may go.
+func TestSpace(t *testing.T) {
+	t.Parallel()
+	w := newWard(t)
+	other := t.TempDir()
+	for _, repo := range []string{w.repo, other} {
+		p, err := layout.NewPaths(repo, "a", t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.target.Kept = append(w.target.Kept, p)
+		if err := errors.Join(os.MkdirAll(p.File("archive/r1"), 0o755), os.WriteFile(p.Events(), make([]byte, 1<<20), 0o600),
+			os.WriteFile(p.File("archive/r1/x.log"), make([]byte, 2<<20), 0o600), os.WriteFile(p.File("state.json"), []byte(`{"status": "completed", "run_id": "r2"}`), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := w.target.space(t.Context())
+	if r.Status != OK || !strings.Contains(r.Detail, "journals 1.0 MiB, logs 0 bytes, archives 2.0 MiB") || !strings.Contains(r.Detail, "; in all repositories (2) 6.0 MiB") || r.Fix != "" {
+		t.Errorf("%+v", r)
+	}
+	w.target.Now = func() time.Time { return time.Now().Add(31 * 24 * time.Hour) }
+	if r := w.target.space(t.Context()); r.Status != OK || !strings.Contains(r.Fix, "superloop clean   (removes 2.0 MiB") {
+		t.Errorf("%+v", r)
 	}
 }
 

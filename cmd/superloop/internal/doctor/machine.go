@@ -15,6 +15,7 @@ import (
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/internal/text"
+	"github.com/superloop/superloop/loop/space"
 )
 
 // ownBinary is the fix that is shown when superloop could not start a process through its helper process.
@@ -97,6 +98,49 @@ func (p Target) disk(context.Context) Result {
 	}
 	worst.Detail = strings.Join(lines, "; ")
 	return worst
+}
+
+// mostKept bounds the files that space looks at in this repository, and othersKept those in each of at most mostOthers
+// others.
+const (
+	mostKept   = 50_000
+	othersKept = 5_000
+	mostOthers = 20
+)
+
+// space says what superloop takes for this repository and the others, and what of it may go.
+func (p Target) space(ctx context.Context) Result {
+	if len(p.Kept) == 0 {
+		return ok("not known without a place for the private state")
+	}
+	use, err := space.Look(ctx, p.Kept[0], mostKept)
+	if err != nil {
+		return warn("ls -la "+text.Paste(p.Kept[0].Super), "%v", err)
+	}
+	size := func(n int64, least bool) string {
+		if least {
+			return "at least " + render.Bytes(n)
+		}
+		return render.Bytes(n)
+	}
+	r := ok("superloop takes %s here: journals %s, logs %s, archives %s, reports %s, kept for undo %s, private state %s", size(use.Total(), use.Partial),
+		render.Bytes(use.Journals), render.Bytes(use.Logs), render.Bytes(use.Archives), render.Bytes(use.Reports), render.Bytes(use.Undo), render.Bytes(use.Private))
+	if others := p.Kept[1:]; len(others) > 0 {
+		all, least := use.Total(), use.Partial || len(others) > mostOthers
+		for _, o := range others[:min(len(others), mostOthers)] {
+			u, err := space.Look(ctx, o, othersKept) // an error is that of ctx
+			all, least = all+u.Total(), least || u.Partial || err != nil
+		}
+		r.Detail += fmt.Sprintf("; in all repositories (%d) %s", len(p.Kept), size(all, least))
+	}
+	var old int64
+	for _, u := range use.Due(space.Usual(), p.Now()) {
+		old += u.Bytes
+	}
+	if old > 0 {
+		r.Fix = fmt.Sprintf("superloop clean   (removes %s of old logs and archives; the daemon does so once a day)", render.Bytes(old))
+	}
+	return r
 }
 
 // judgeRoom judges the free bytes and inodes of a file system. A file system without a table of inodes reports 0

@@ -1,0 +1,256 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/superloop/superloop/cmd/superloop/internal/add"
+	"github.com/superloop/superloop/cmd/superloop/internal/bare"
+	"github.com/superloop/superloop/cmd/superloop/internal/render"
+	"github.com/superloop/superloop/internal/text"
+	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/loop/config/trust"
+	"github.com/superloop/superloop/server"
+	"github.com/superloop/superloop/server/backlog"
+)
+
+// queue shows the loops of the daemon that wait for a place, and why, and what waits in the backlogs.
+func (a *app) queue(c *cli.Context) error {
+	rows, view, _, err := a.fleet()
+	if err != nil {
+		return err
+	}
+	waiting := slices.DeleteFunc(rows, func(r server.Row) bool { return r.Phase != "queued" })
+	items, err := a.backlogItems()
+	if err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		return render.JSON(a.stdout, map[string]any{"limits": view.Limits, "queue": orEmpty(waiting), "backlog": orEmpty(items)})
+	}
+	if len(waiting) == 0 {
+		fmt.Fprintln(a.stdout, "no loop waits for a place")
+	} else if err := table(a.stdout, "AHEAD\tLOOP\tREPOSITORY\tPRIORITY\tSINCE\tTAKEN", waiting, func(r server.Row) string {
+		return fmt.Sprintf("%d\t%s\t%s\t%d\t%s\t%s", r.Ahead, r.Loop, r.Repo, r.Priority, r.Since.Local().Format(time.TimeOnly), r.Why)
+	}); err != nil {
+		return err
+	}
+	if len(items) == 0 {
+		return nil
+	}
+	fmt.Fprintln(a.stdout)
+	return table(a.stdout, "BACKLOG\tREPOSITORY\tSTATE\tLOOP\tWHY", items, func(it backlog.Item) string {
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s", text.Display(it.File), text.Display(it.Repo), it.State, cmp.Or(it.Loop, "-"), render.Clean(it.Why))
+	})
+}
+
+// backlogItems returns what lies in the backlogs that the daemon works off and has not begun, or has changed since.
+func (a *app) backlogItems() (all []backlog.Item, err error) {
+	store, err := a.backlogs()
+	if err != nil {
+		return nil, err
+	}
+	watched, errs := store.All()
+	for _, err := range errs {
+		fmt.Fprintf(a.stderr, "warning: %v\n", err)
+	}
+	for _, w := range watched {
+		items, err := store.List(w)
+		if err != nil {
+			fmt.Fprintf(a.stderr, "warning: the backlog of %s: %v\n", w.Repo, err)
+			continue
+		}
+		for _, it := range items {
+			it, err = store.Look(it, true)
+			if err == nil && it.State == backlog.Waits {
+				_, err = a.planQueued(it.Repo, it.Loop, w.By, it.Spec(), true)
+			}
+			if err != nil {
+				it = it.Refuse("%v", err)
+			}
+			if it.State != backlog.Begun {
+				all = append(all, it)
+			}
+		}
+	}
+	return all, nil
+}
+
+func (a *app) backlogs() (backlog.Store, error) {
+	loops, err := a.registry()
+	return backlog.Store{Loops: loops}, err
+}
+
+// queueAdd makes a loop of a spec, and lets the daemon run it.
+func (a *app) queueAdd(c *cli.Context) error {
+	spec, err := a.specOf(c)
+	if err != nil {
+		return err
+	}
+	repo, err := a.repo(c)
+	if err != nil {
+		return err
+	}
+	ids, err := a.loopIDs(repo)
+	if err != nil {
+		return err
+	}
+	id, err := newID(c, spec, ids)
+	if err != nil {
+		return err
+	}
+	if config.Unwritten(spec.data) {
+		return failf(exitConfig, typed(c)+" --help", "the spec says nothing yet: write into it what the loop is to build")
+	}
+	write, err := a.planQueued(repo, id, a.who(c), spec.data, false)
+	if err == nil {
+		err = write()
+	}
+	if err != nil {
+		return err
+	}
+	p, err := a.places(repo, id)
+	if err != nil {
+		return err
+	}
+	return a.startLoops(c, repo, p, false)
+}
+
+// planQueued checks that a loop can be made of a spec: like the first one of the repository's configuration, in a git work
+// tree of its own, with a configuration and a pin of its own. It returns the function that writes the loop's files, which
+// may be called again after a kill. The loop has no right that no operator has trusted. With pinned it has none either
+// where nothing is pinned yet.
+func (a *app) planQueued(repo, id, by string, spec []byte, pinned bool) (write func() error, err error) {
+	path := configFile(repo)
+	data, err := config.Read(path)
+	if err != nil {
+		return nil, err
+	}
+	base, err := config.LoadBytes(path, slices.Clone(data))
+	if err != nil {
+		return nil, err
+	}
+	ids, err := fileLoops(path)
+	if err != nil {
+		return nil, err
+	}
+	if add.Taken(ids)(id) {
+		return nil, fmt.Errorf("%w: %s, in %s", backlog.ErrTaken, id, relTo(repo, path))
+	}
+	t, err := a.trustedFile(repo, base, "any")
+	if err == nil && (pinned || !errors.Is(t.pinErr, trust.ErrNoPin)) {
+		err = t.untrusted("the new loop")
+	}
+	if err != nil {
+		return nil, err
+	}
+	p, err := a.paths(repo, id)
+	if err != nil {
+		return nil, err
+	}
+	own, err := add.Own(data, id, p.Rel(p.OwnPrompt()))
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := config.LoadBytes(p.OwnConfig(), bytes.Clone(own))
+	if err != nil {
+		return nil, err
+	}
+	if err := a.runnable(cfg, repo, cfg.Loops, true); err != nil {
+		return nil, err
+	}
+	section, err := trust.Of(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return func() error {
+		pin := trust.Pin{Section: section, At: time.Now(), How: trust.Trusted, By: by, Config: cfg.Path}
+		if _, err := (trust.Store{Disk: a.disk, Path: p.Trust(cfg.Path)}).Save(pin); err != nil {
+			return err
+		}
+		return bare.WriteOwn(a.disk, p, spec, own)
+	}, nil
+}
+
+// untrusted returns the fault of a configuration that is not pinned, or has changes that no operator has trusted. who would
+// take them over.
+func (t trusted) untrusted(who string) error {
+	if err := t.unpinned(); err != nil {
+		return err
+	}
+	if d := trust.Compare(t.pin.Section, t.section); len(d.Loosening) > 0 {
+		return failf(exitConfig, t.trustLine(), "%s has %s that no operator has trusted, and %s would take them over", t.name(), render.Number(len(d.Loosening), "change"), who)
+	}
+	return nil
+}
+
+// queueWatch lets the daemon make loops of the backlog of a repository, or with --off no longer.
+func (a *app) queueWatch(c *cli.Context) error {
+	store, err := a.backlogs()
+	if err != nil {
+		return err
+	}
+	if c.Bool("off") {
+		return a.queueOff(c, store)
+	}
+	repo, cfg, err := a.configured(c)
+	if err != nil {
+		return err
+	}
+	t, err := a.trustedFile(repo, cfg, "any")
+	if err != nil {
+		return err
+	}
+	if errors.Is(t.pinErr, trust.ErrNoPin) { // else nothing would tell the operator's rights from those that an agent writes
+		t.pin, _, t.pinErr = t.store.SaveFirst(trust.Pin{Section: t.section, At: time.Now(), How: trust.Trusted, By: a.who(c), Config: cfg.Path})
+	}
+	if err := t.untrusted("its loops"); err != nil {
+		return err
+	}
+	p, err := a.paths(repo, "any")
+	if err != nil {
+		return err
+	}
+	if err := a.disk.MkdirAll("backlog", p.Backlog(), 0o755); err != nil {
+		return err
+	}
+	w := backlog.Watch{Repo: p.Repo, By: a.who(c), Since: time.Now().UTC()}
+	if err := store.Put(w); err != nil {
+		return err
+	}
+	next := "superloop queue"
+	if _, served := server.Daemon(store.Loops.State); !served {
+		next = "superloop serve --detach   (no daemon runs)"
+	}
+	return a.told(c, w, "the daemon makes a loop of each %s, in the order of their names, when a place is free\n"+
+		"whoever can write there begins loops with the rights of %s: agents without a sandbox (level L0), and whose branches you merge\nnext: %s\n",
+		relTo(repo, filepath.Join(p.Backlog(), "*.md")), t.name(), a.here(next))
+}
+
+func (a *app) queueOff(c *cli.Context, store backlog.Store) error {
+	repo, err := filepath.Abs(c.String("repo")) // it may have vanished
+	if at, err := a.repo(c); err == nil {
+		repo = at
+	}
+	if err == nil {
+		if p, err := a.paths(repo, "any"); err == nil {
+			repo = p.Repo
+		}
+		err = store.Drop(repo)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return failf(exitNothing, "superloop queue", "the backlog of %s is not worked off", repo)
+	}
+	if err != nil {
+		return err
+	}
+	return a.told(c, map[string]string{"repo": repo}, "no loop is made of the backlog of %s any more; those that have begun go on\n", repo)
+}
