@@ -87,7 +87,7 @@ func (a *app) serve(c *cli.Context) error {
 	if own, err := a.ownLog(state); err != nil {
 		return err
 	} else if own != nil {
-		defer own.Close()
+		defer func() { _ = own.Close() }() // each line is written at once
 		a.stderr = own
 	}
 	log := a.daemonLog(c.Bool("verbose"))

@@ -120,7 +120,7 @@ func (m *Mail) Send(ctx context.Context, msg Message) error {
 		}
 		conn := tls.Client(raw, secure)
 		if err := conn.HandshakeContext(ctx); err != nil {
-			raw.Close()
+			_ = raw.Close() // nothing was said
 			return nil, err
 		}
 		return conn, nil
@@ -129,7 +129,7 @@ func (m *Mail) Send(ctx context.Context, msg Message) error {
 	options := []mail.Option{mail.WithPort(m.port), mail.WithTimeout(m.o.Timeout), mail.WithTLSConfig(secure), mail.WithTLSPolicy(policy), mail.WithoutNoop(),
 		mail.WithDialContextFunc(func(dialing context.Context, network, address string) (_ net.Conn, err error) {
 			if conn, err = dial(dialing, network, address); err == nil {
-				context.AfterFunc(ctx, func() { conn.Close() })
+				context.AfterFunc(ctx, func() { _ = conn.Close() })
 			}
 			return conn, err
 		})}

@@ -81,14 +81,14 @@ func NewMailServer(t testing.TB, secure, implicit bool) *MailServer {
 					case <-stop:
 					case <-done:
 					}
-					conn.Close()
+					_ = conn.Close() // it may be closed
 				}()
 				defer close(done)
 				s.talk(conn, secure, implicit)
 			})
 		}
 	})
-	t.Cleanup(func() { close(stop); listener.Close(); running.Wait() })
+	t.Cleanup(func() { close(stop); _ = listener.Close(); running.Wait() })
 	return s
 }
 

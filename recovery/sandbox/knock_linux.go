@@ -133,8 +133,7 @@ type packet struct {
 	text byte
 	part unix.Iovec
 	head unix.Msghdr
-	sent uint32 // struct mmsghdr is head and this
-	_    uint32
+	_    [2]uint32 // struct mmsghdr is head and the number of bytes that were sent
 }
 
 func newPacket(port int) *packet {

@@ -45,7 +45,7 @@ func netRules(files uint64) (set int, err error) {
 		return -1, fmt.Errorf("no Landlock: %w", err)
 	}
 	if abi < abiNet {
-		return -1, fmt.Errorf("Landlock version %d does not know TCP ports (version %d, Linux 6.7, does)", abi, abiNet)
+		return -1, fmt.Errorf("this Landlock (version %d) does not know TCP ports (version %d, Linux 6.7, does)", abi, abiNet)
 	}
 	rules := unix.LandlockRulesetAttr{Handled_access_fs: files, Handled_access_net: accessNet}
 	fd, _, no := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&rules)), unsafe.Sizeof(rules), 0)

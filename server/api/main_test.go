@@ -68,7 +68,9 @@ func newDesk(t *testing.T) *desk {
 func (d *desk) open() {
 	d.t.Helper()
 	h, err := New(Options{State: d.state, Disk: durable.OS(), Version: "test", Log: zap.NewNop(), Start: func(_ context.Context, e registry.Entry) error { return d.started(e) },
-		Verb: func(context.Context, VerbCall) ([]byte, error) { return nil, &Refused{Exit: 1, Err: errors.New("not here")} }, Metrics: func(map[string]string) []byte { return nil }})
+		Verb: func(context.Context, VerbCall) ([]byte, error) {
+			return nil, &Refused{Exit: 1, Err: errors.New("not here")}
+		}, Metrics: func(map[string]string) []byte { return nil }})
 	if err != nil {
 		d.t.Fatal(err)
 	}
