@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"runtime"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -67,9 +68,27 @@ func (d Disk) Lock(path string, holder []byte) (*Lock, error) {
 	}
 }
 
-// LockWait is Lock, but it waits while somebody else holds the lock. It waits until ctx ends, and at most for patience,
-// unless patience is 0. After patience the error is the *LockedError.
+// turns has a channel for each path that LockWait was called with. Who waits has put a value into it.
+var turns sync.Map
+
+// The time between two tries of LockWait grows from the first of these to the second one.
+const (
+	firstRetry = 2 * time.Millisecond
+	lastRetry  = 20 * time.Millisecond
+)
+
+// LockWait is Lock, but it waits while somebody else holds the lock. Callers in this process get it in the order of their
+// calls, and only the first of them tries: a hundred that try keep the holder from the processor. That one waits until
+// ctx ends, and at most for patience, unless patience is 0. After patience the error is the *LockedError.
 func (d Disk) LockWait(ctx context.Context, path string, holder []byte, patience time.Duration) (*Lock, error) {
+	turn, _ := turns.LoadOrStore(path, make(chan struct{}, 1))
+	select {
+	case turn.(chan struct{}) <- struct{}{}:
+		defer func() { <-turn.(chan struct{}) }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("waiting for %s: %w", path, ctx.Err())
+	}
+	wait := firstRetry
 	for end := time.Now().Add(patience); ; {
 		l, err := d.Lock(path, holder)
 		if _, held := errors.AsType[*LockedError](err); !held || patience > 0 && time.Now().After(end) {
@@ -78,7 +97,8 @@ func (d Disk) LockWait(ctx context.Context, path string, holder []byte, patience
 		select {
 		case <-ctx.Done():
 			return nil, fmt.Errorf("waiting for %s: %w", path, ctx.Err())
-		case <-time.After(2 * time.Millisecond):
+		case <-time.After(wait):
+			wait = min(wait*3/2, lastRetry)
 		}
 	}
 }

@@ -1,13 +1,18 @@
 package durable
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 func TestLockDiesWithItsProcess(t *testing.T) {
@@ -131,4 +136,57 @@ func TestLockedErrorIsFitForATerminal(t *testing.T) {
 	if strings.ContainsAny(s, "\x1b\n\x00") || len(s) > 400 || !strings.Contains(s, "pid 1") {
 		t.Errorf("message is %q", s)
 	}
+}
+
+// Fifty that wait get the lock one after the other in the order of their calls, and do not keep the processor busy.
+func TestLockWaitIsAQueue(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "lock")
+	synctest.Test(t, func(t *testing.T) {
+		var tries atomic.Int64
+		disk := OS().WithFault(func(op string) error {
+			if op == "lock:open" {
+				tries.Add(1)
+			}
+			return nil
+		})
+		first, err := disk.Lock(path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const n = 50
+		var mu sync.Mutex
+		var order []int
+		for i := range n {
+			go func() {
+				l, err := disk.LockWait(t.Context(), path, nil, time.Minute)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				order = append(order, i)
+				mu.Unlock()
+				time.Sleep(10 * time.Millisecond)
+				_ = l.Unlock()
+			}()
+			synctest.Wait() // it waits behind those before it
+		}
+		gone, stop := context.WithCancel(t.Context())
+		go stop()
+		if _, err := disk.LockWait(gone, path, nil, time.Minute); !errors.Is(err, context.Canceled) {
+			t.Errorf("one that gives up: %v", err)
+		}
+		time.Sleep(time.Second)
+		_ = first.Unlock()
+		time.Sleep(time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
+		if !slices.IsSorted(order) || len(order) != n {
+			t.Errorf("they came as %v", order)
+		}
+		if got, most := tries.Load(), int64(2+60+n*5); got > most {
+			t.Errorf("%d tries, want %d at most", got, most)
+		}
+	})
 }
