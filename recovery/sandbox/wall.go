@@ -3,8 +3,6 @@ package sandbox
 import (
 	"context"
 	"fmt"
-	"net"
-	"net/netip"
 	"os"
 	"slices"
 	"strconv"
@@ -168,34 +166,8 @@ const (
 )
 
 // gate listens on the same port of several addresses of the loopback device. The kernel completes each connection
-// without an accept.
+// without an accept. It does without package net, whose initialization would come before the shim (see early.go).
 type gate struct {
-	port uint16
-	all  []net.Listener
-}
-
-// listen opens a gate on a port that is free on 127.0.0.1. On other addresses it is left out where the port is taken.
-func listen() (*gate, error) {
-	first, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		return nil, fmt.Errorf("listening on a port to try the wall: %w", err)
-	}
-	at, err := netip.ParseAddrPort(first.Addr().String())
-	if err != nil {
-		_ = first.Close() // nobody was served
-		return nil, fmt.Errorf("listening on a port to try the wall: %w", err)
-	}
-	g := &gate{port: at.Port(), all: []net.Listener{first}}
-	for _, address := range []string{"127.0.0.2", "::1"} {
-		if l, err := net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(int(g.port)))); err == nil {
-			g.all = append(g.all, l)
-		}
-	}
-	return g, nil
-}
-
-func (g *gate) close() {
-	for _, l := range g.all {
-		_ = l.Close() // nobody was served
-	}
+	port    uint16
+	sockets []int
 }

@@ -160,3 +160,43 @@ func (o *order) closePorts(rep *report, who string, files bool) {
 func noWall(rep *report, who string, err error) {
 	rep.note("no wall: %s can reach superloop's daemon over TCP, with a token that it finds: %v", who, err)
 }
+
+// listen opens a gate on a port that is free on 127.0.0.1. On other addresses it is left out where the port is taken.
+func listen() (*gate, error) {
+	g := &gate{}
+	if err := g.open(unix.AF_INET, at4(v4, 0)); err != nil {
+		return nil, fmt.Errorf("listening on a port to try the wall: %w", err)
+	}
+	at, err := unix.Getsockname(g.sockets[0])
+	inet, ok := at.(*unix.SockaddrInet4)
+	if err != nil || !ok {
+		g.close()
+		return nil, fmt.Errorf("listening on a port to try the wall: it has no port (%v)", err)
+	}
+	g.port = uint16(inet.Port)
+	_ = g.open(unix.AF_INET, at4([4]byte{127, 0, 0, 2}, inet.Port))
+	_ = g.open(unix.AF_INET6, &unix.SockaddrInet6{Port: inet.Port, Addr: [16]byte{15: 1}})
+	return g, nil
+}
+
+func (g *gate) open(family int, at unix.Sockaddr) error {
+	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	if err = unix.Bind(fd, at); err == nil {
+		err = unix.Listen(fd, unix.SOMAXCONN)
+	}
+	if err != nil {
+		unix.Close(fd)
+		return err
+	}
+	g.sockets = append(g.sockets, fd)
+	return nil
+}
+
+func (g *gate) close() {
+	for _, fd := range g.sockets {
+		unix.Close(fd)
+	}
+}
