@@ -176,7 +176,7 @@ func TestWhatIsTold(t *testing.T) {
 		ways := rec.Ways()
 		ways = slices.Insert(ways, 2, escalation.Way{Does: "by hand", Line: strings.ReplaceAll(rec.Actions().Manual, "hunter2-hunter2-hunter2", "<secret>")})
 		want := notify.Message{ID: q.ID + "/escalation_opened", Escalation: q.ID, Kind: notify.Opened, Loop: "l", Repo: r.Paths.Repo, Iteration: 3, Type: "recovery_approval_required",
-			Status: "pending", Reason: "no list names it", Command: got[0].Command, WorkingDir: ".", Category: "dependency", Severity: "blocking", Confidence: "high", RootCause: "cause", Evidence: []string{"line 1"}, Digest: rec.Digest,
+			Status: "pending", Reason: "no list names it", Command: got[0].Command, WorkingDir: ".", Category: "dependency", Severity: "blocking", Confidence: "high", RootCause: "cause", Evidence: []string{"line 1"}, Diff: q.Command.GuardDiff, Digest: rec.Digest,
 			Ways: ways, Facts: []string{noCost}, Created: q.Created, Expires: q.Expires}
 		if !reflect.DeepEqual(got[0], want) || !strings.HasPrefix(got[0].Command, "curl -H ") || strings.Contains(got[0].Command, "hunter2") {
 			t.Errorf("%+v\nwant %+v", got[0], want)
