@@ -77,10 +77,14 @@ const (
 	lastRetry  = 20 * time.Millisecond
 )
 
-// LockWait is Lock, but it waits while somebody else holds the lock. Callers in this process get it in the order of their
-// calls, and only the first of them tries: a hundred that try keep the holder from the processor. That one waits until
-// ctx ends, and at most for patience, unless patience is 0. After patience the error is the *LockedError.
+// LockWait is Lock, but it waits while somebody else holds the lock. Callers in this process that wait get it in the order
+// of their calls, and only the first of them tries: a hundred that try keep the holder from the processor. That one waits
+// until ctx ends, and at most for patience, unless patience is 0. After patience the error is the *LockedError.
 func (d Disk) LockWait(ctx context.Context, path string, holder []byte, patience time.Duration) (*Lock, error) {
+	l, err := d.Lock(path, holder)
+	if _, held := errors.AsType[*LockedError](err); !held {
+		return l, err
+	}
 	turn, _ := turns.LoadOrStore(path, make(chan struct{}, 1))
 	select {
 	case turn.(chan struct{}) <- struct{}{}:

@@ -185,7 +185,7 @@ func TestLockWaitIsAQueue(t *testing.T) {
 		if !slices.IsSorted(order) || len(order) != n {
 			t.Errorf("they came as %v", order)
 		}
-		if got, most := tries.Load(), int64(2+60+n*5); got > most {
+		if got, most := tries.Load(), int64(2+60+n*6); got > most {
 			t.Errorf("%d tries, want %d at most", got, most)
 		}
 	})
