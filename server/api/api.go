@@ -22,6 +22,7 @@ import (
 	"github.com/superloop/superloop/loop/local"
 	"github.com/superloop/superloop/server"
 	"github.com/superloop/superloop/server/access"
+	"github.com/superloop/superloop/server/page"
 	"github.com/superloop/superloop/server/registry"
 )
 
@@ -83,7 +84,7 @@ func New(o Options) (http.Handler, error) {
 	a.ofAll(h)
 	a.everything(h)
 	describe(h.OpenAPI())
-	return &guard{api: a, mux: mux, does: described(h)}, nil
+	return &guard{api: a, mux: mux, page: page.Handler(), does: described(h)}, nil
 }
 
 // row returns what is known of a loop.
