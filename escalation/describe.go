@@ -36,7 +36,7 @@ func Describe(r Record, width int) string {
 	if width > 0 {
 		p.width = max(width, minWidth)
 	}
-	p.head("%s", title(q))
+	p.head("%s", Title(q))
 	p.field("loop", fmt.Sprintf("%s, iteration %d, run %s", q.Loop, q.Iteration, text.Display(q.Run)))
 	why := text.Shown(q.Reason)
 	if q.Rule != "" {
@@ -73,7 +73,8 @@ func Describe(r Record, width int) string {
 	return p.b.String()
 }
 
-func title(q Question) string {
+// Title returns the question to the operator, in a sentence.
+func Title(q Question) string {
 	if !q.Blocking() {
 		return titles[q.Type] + " (the loop goes on meanwhile)"
 	}

@@ -213,7 +213,7 @@ func TestEachTypeHasATitle(t *testing.T) {
 	t.Parallel()
 	seen := map[string]Type{}
 	for _, typ := range []Type{RecoveryApproval, RecoveryFailed, RoleFailure, PolicyChange, RunnerUnavailable, RemediationExhausted, CompletionApproval} {
-		text := title(Question{Type: typ})
+		text := Title(Question{Type: typ})
 		if other, ok := seen[text]; ok {
 			t.Errorf("%s and %s are both %q", typ, other, text)
 		}

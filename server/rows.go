@@ -30,6 +30,7 @@ type Row struct {
 	CostUSD    float64         `json:"cost_usd,omitempty"`
 	UpdatedAt  *time.Time      `json:"updated_at,omitempty"`
 	Supervised bool            `json:"supervised" doc:"a process holds the loop now"`
+	Standing
 }
 
 // Paths returns the paths of an entry's loop. The error says that its repository is gone.
@@ -45,6 +46,7 @@ func RowOf(store registry.Store, e registry.Entry, view View) Row {
 		_, r.Supervised = local.Supervisor(p)
 		if v, err := local.ReadView(p); err == nil {
 			r.Status, r.Iteration, r.Role, r.Seq, r.CostUSD, r.UpdatedAt = v.Status, v.Iteration, v.Role, v.Seq, v.Spent.CostUSD, timeOf(v.UpdatedAt)
+			r.Standing = standingOf(p, v)
 		}
 	}
 	// The view is a moment old. A loop that nobody holds has left since, unless it fails.

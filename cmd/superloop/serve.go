@@ -120,7 +120,13 @@ func (a *app) serve(c *cli.Context) error {
 // on: each verb reads the files.
 func (a *app) serveAPI(ctx context.Context, state string, open []net.Listener, log *zap.Logger) {
 	file := api.SocketFile(state)
-	h, err := api.New(a.apiOptions(state, log))
+	options := a.apiOptions(state, log)
+	for _, l := range open {
+		if at, ok := l.Addr().(*net.TCPAddr); ok {
+			options.Port = at.Port
+		}
+	}
+	h, err := api.New(options)
 	if err == nil {
 		var l net.Listener
 		if l, err = api.Listen(a.disk, file); err == nil {

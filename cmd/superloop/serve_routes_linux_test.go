@@ -278,6 +278,7 @@ func (c client) readsOfLoop(l server.Row) {
 	c.ask("GET", at+"/stats", "", 200, nil)
 	c.ask("GET", at+"/stats?run=none", "", 404, nil)
 	c.ask("GET", at+"/logs/nobody/1", "", 409, nil)
+	c.asTold(l, at)
 	// What a route answers is what its verb prints, byte for byte.
 	for path, verb := range map[string][]string{at + "/stats": {"stats", "--loop", l.Loop}, at + "/diff": {"diff", "--loop", l.Loop}} {
 		var out strings.Builder

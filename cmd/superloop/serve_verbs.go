@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -10,6 +11,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/metrics"
+	"github.com/superloop/superloop/cmd/superloop/internal/render"
+	"github.com/superloop/superloop/cmd/superloop/internal/screen"
+	"github.com/superloop/superloop/loop/journal"
 	"github.com/superloop/superloop/server/api"
 	"github.com/superloop/superloop/server/registry"
 )
@@ -17,7 +21,7 @@ import (
 // apiOptions are the options of the daemon's interface for programs.
 func (a *app) apiOptions(state string, log *zap.Logger) api.Options {
 	figures := metrics.NewCollector(nil)
-	return api.Options{State: state, Disk: a.disk, Version: version(), Log: log, Verb: a.verb,
+	return api.Options{State: state, Disk: a.disk, Version: version(), Log: log, Verb: a.verb, Say: sayOf,
 		Start: func(_ context.Context, e registry.Entry) error {
 			if _, err := a.loopOf(e.Repo, e.Loop); err != nil {
 				return err
@@ -33,6 +37,14 @@ func (a *app) apiOptions(state string, log *zap.Logger) api.Options {
 			figures.Only(sources)
 			return figures.Text()
 		}}
+}
+
+// tones are the names of tones for programs.
+var tones = map[screen.Tone]string{screen.Faint: "faint", screen.Good: "good", screen.Bad: "bad", screen.Ask: "ask"}
+
+// sayOf tells an event as superloop events does.
+func sayOf(ev journal.Event) (text, tone string) {
+	return render.Describe(ev), cmp.Or(tones[render.ToneOf(ev)], "normal")
 }
 
 // verb carries out a verb in this process, as main does, and returns what it prints on stdout. Its streams are no

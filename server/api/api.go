@@ -17,18 +17,21 @@ import (
 
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/loop/journal"
 	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/loop/local"
 	"github.com/superloop/superloop/server"
 	"github.com/superloop/superloop/server/access"
+	"github.com/superloop/superloop/server/page"
 	"github.com/superloop/superloop/server/registry"
 )
 
-// Options are the options of New. Every field is required.
+// Options are the options of New. Every field without another remark is required.
 type Options struct {
 	State   string // the private state of all repositories, see layout.StateRoot
 	Disk    durable.Disk
 	Version string
+	Port    int // at which Serve answers over TCP; 0: at none
 	// Start checks that a loop can be run and puts it into the registry, as superloop start does. An error says why not.
 	Start func(ctx context.Context, e registry.Entry) error
 	// Verb carries out a verb of the command line and returns what it prints on stdout. So a route and its verb cannot
@@ -36,7 +39,9 @@ type Options struct {
 	Verb func(ctx context.Context, call VerbCall) ([]byte, error)
 	// Metrics returns the metrics of journals, whose paths it gets by the ids of their loops, as superloop run serves them.
 	Metrics func(journals map[string]string) []byte
-	Log     *zap.Logger
+	// Say tells an event in a sentence, and its tone: normal, faint, good, bad or ask.
+	Say func(ev journal.Event) (text, tone string)
+	Log *zap.Logger
 }
 
 type api struct {
@@ -79,7 +84,7 @@ func New(o Options) (http.Handler, error) {
 	a.ofAll(h)
 	a.everything(h)
 	describe(h.OpenAPI())
-	return &guard{api: a, mux: mux, does: described(h)}, nil
+	return &guard{api: a, mux: mux, page: page.Handler(), does: described(h)}, nil
 }
 
 // row returns what is known of a loop.

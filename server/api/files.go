@@ -15,6 +15,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/superloop/superloop/internal/door"
+	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/loop/local"
 )
 
@@ -46,10 +47,15 @@ func (a *api) diff(ctx context.Context, in *diffIn) (*plain, error) {
 	return &plain{"text/plain; charset=utf-8", out}, nil
 }
 
-type logIn struct {
+// LogPath is the log in a path.
+type LogPath struct {
 	LoopPath
-	Role   string `path:"role" maxLength:"100" doc:"a role, tests, or recovery-N"`
-	N      int    `path:"n" minimum:"1" doc:"the iteration"`
+	Role string `path:"role" maxLength:"100" doc:"a role, tests, or recovery-N"`
+	N    int    `path:"n" minimum:"1" doc:"the iteration"`
+}
+
+type logIn struct {
+	LogPath
 	Follow bool   `query:"follow" doc:"go on while the role runs"`
 	Range  string `header:"Range" doc:"only this part, as bytes=FROM-TO; not with follow"`
 }
@@ -57,16 +63,28 @@ type logIn struct {
 // followEvery is the time between two looks at a log that grows.
 const followEvery = 250 * time.Millisecond
 
-func (a *api) roleLog(ctx context.Context, in *logIn) (*huma.StreamResponse, error) {
+// logFile returns the log that superloop logs reads.
+func (a *api) logFile(ctx context.Context, in LogPath) (file string, p layout.Paths, err error) {
 	e, p, err := a.find(in.ID)
+	if err != nil {
+		return "", p, err
+	}
+	args := []string{"logs", "--repo=" + e.Repo, "--loop=" + e.Loop, "--role=" + in.Role, "--path"}
+	if v, verr := local.ReadView(p); in.Role != "tests" || verr != nil || v.Iteration != in.N {
+		args = append(args, fmt.Sprintf("--iteration=%d", in.N)) // of the tests only the last output is kept
+	}
+	out, err := a.o.Verb(ctx, VerbCall{Args: args})
+	if err != nil {
+		return "", p, refused(err)
+	}
+	return strings.TrimSuffix(string(out), "\n"), p, nil
+}
+
+func (a *api) roleLog(ctx context.Context, in *logIn) (*huma.StreamResponse, error) {
+	file, p, err := a.logFile(ctx, in.LogPath)
 	if err != nil {
 		return nil, err
 	}
-	out, err := a.o.Verb(ctx, VerbCall{Args: []string{"logs", "--repo=" + e.Repo, "--loop=" + e.Loop, "--role=" + in.Role, fmt.Sprintf("--iteration=%d", in.N), "--path"}})
-	if err != nil {
-		return nil, refused(err)
-	}
-	file := strings.TrimSuffix(string(out), "\n")
 	f, info, err := door.Open(file)
 	if err != nil {
 		return nil, problem(http.StatusConflict, "unusable", "%v", err)

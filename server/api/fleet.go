@@ -97,6 +97,7 @@ type Machine struct {
 	Version string       `json:"version" doc:"of superloop"`
 	PID     int          `json:"pid" doc:"of the daemon"`
 	Since   time.Time    `json:"since" doc:"when this API began"`
+	Port    int          `json:"port,omitempty" doc:"at which it answers over TCP; missing: it does not"`
 	Limits  slots.Limits `json:"limits" doc:"0 is no bound"`
 	Loops   int          `json:"loops" doc:"how many it knows"`
 	Working int          `json:"working" doc:"how many have a place now"`
@@ -105,7 +106,7 @@ type Machine struct {
 func (a *api) machines(context.Context, *struct{}) (*body[Machines], error) {
 	all, _ := a.store.All()
 	name, _ := os.Hostname() // one without a name is not told
-	m := Machine{Name: name, OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Version: a.o.Version, PID: os.Getpid(), Since: a.since, Loops: len(all)}
+	m := Machine{Name: name, OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Version: a.o.Version, PID: os.Getpid(), Port: a.o.Port, Since: a.since, Loops: len(all)}
 	if v, err := server.ReadView(a.o.State); err == nil { // else the daemon has done nothing yet
 		m.Limits = v.Limits
 		for _, l := range v.Loops {

@@ -28,7 +28,8 @@ const (
 // Idempotency-Key out once, and writes down what was changed and what was refused.
 type guard struct {
 	*api
-	mux *http.ServeMux
+	mux  *http.ServeMux
+	page http.Handler
 	// does says what a route does, by its pattern.
 	does map[string]string
 }
@@ -41,6 +42,10 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 	_, pattern := g.mux.Handler(r)
+	if c.tcp && pattern == "" && !strings.HasPrefix(r.URL.Path, "/api/") {
+		g.shell(w, r, &c)
+		return
+	}
 	if p := g.admit(&c, r, pattern); p != nil {
 		g.refuse(w, r, &c, p)
 		return
@@ -54,6 +59,20 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	g.change(w, r, &c, pattern)
+}
+
+// shell answers with the page, which needs no token: it holds no data. Only what is led here by another site is refused.
+func (g *guard) shell(w http.ResponseWriter, r *http.Request, c *caller) {
+	p := checkHost(r.Host, c.local)
+	if p == nil {
+		p = checkOrigin(r, true)
+	}
+	if p != nil {
+		g.refuse(w, r, c, p)
+		return
+	}
+	w.Header().Del("Cache-Control")
+	g.page.ServeHTTP(w, r)
 }
 
 // connCaller returns the caller that Serve has noted for the connection. Nobody else may ask anything that needs one.

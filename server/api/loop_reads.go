@@ -24,6 +24,8 @@ func (a *api) ofLoops(h huma.API) {
 	huma.Get(h, "/api/v1/loops/{id}/iterations", a.iterations)
 	huma.Get(h, "/api/v1/loops/{id}/recoveries", a.recoveries)
 	huma.Get(h, "/api/v1/loops/{id}/plan", a.plan)
+	huma.Get(h, "/api/v1/loops/{id}/said", a.said)
+	huma.Get(h, "/api/v1/loops/{id}/logs/{role}/{n}/items", a.items)
 	huma.Get(h, "/api/v1/loops/{id}/stats", func(ctx context.Context, in *struct {
 		LoopPath
 		Run string `query:"run" default:"latest" maxLength:"200" doc:"the id of a run, or latest"`

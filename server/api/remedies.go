@@ -1,13 +1,16 @@
 package api
 
 import (
+	"github.com/superloop/superloop/internal/text"
+	"github.com/superloop/superloop/recovery"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/superloop/superloop/escalation"
-	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/local"
 	"github.com/superloop/superloop/recovery/plan"
@@ -31,6 +34,9 @@ type Question struct {
 	Failure  *Failure      `json:"failure,omitempty" doc:"missing: nothing failed, or rules know nothing of it"`
 	Options  []Way         `json:"options" nullable:"false" doc:"the recommended one first, then those that are ready, locked and impossible"`
 	Chain    *Says[Object] `json:"chain,omitempty" doc:"the remediation plan, as GET …/plan answers: breadcrumbs, levels, errors. Missing: there is none"`
+	Title    string        `json:"title" doc:"the question in a sentence"`
+	Asks     *Asked        `json:"command,omitempty" doc:"what would run; missing: the question is not about a command"`
+	Ways     []TypedWay    `json:"ways" nullable:"false" doc:"what can be typed in place of an answer by this API, the best first"`
 	Fallback []Fallback    `json:"fallback_actions" nullable:"false" doc:"what is always possible while the question waits"`
 }
 
@@ -67,7 +73,7 @@ func (q asked) show() (*body[Question], error) {
 		return nil, problem(http.StatusConflict, "unusable", "%v", err)
 	}
 	out := Question{ID: r.Question.ID, Digest: r.Digest, LoopID: q.e.ID(), State: string(r.State), Created: r.Question.Created, Expires: r.Question.Expires, View: data,
-		OK: r.State == escalation.Done, Options: []Way{}, Fallback: []Fallback{}}
+		Title: escalation.Title(r.Question), Asks: askedOf(r.Question), Ways: waysOf(r), OK: r.State == escalation.Done, Options: []Way{}, Fallback: []Fallback{}}
 	if r.Answer != nil {
 		out.Answered, out.By = timeOf(r.Answer.At), r.Answer.By.String()
 	}
@@ -159,4 +165,62 @@ func (w Way) rank() int {
 		return 0
 	}
 	return 1 + strings.Index("ready locked impossible", w.Availability)
+}
+
+// Asked is a command that waits for a person, with what is known of it.
+type Asked struct {
+	Text       string            `json:"text" doc:"the command; bytes that are not UTF-8 are replaced, display shows them"`
+	Display    string            `json:"display" doc:"on one line of printable ASCII, each other character by its number; no two commands have the same"`
+	Bytes      int               `json:"bytes"`
+	Exact      bool              `json:"exact" doc:"text is the command, byte for byte"`
+	SHA256     string            `json:"sha256"`
+	Dir        string            `json:"dir" doc:"the directory, absolute"`
+	TimeoutMS  int64             `json:"timeout_ms"`
+	Network    string            `json:"network,omitempty" doc:"full or none"`
+	Source     string            `json:"source" doc:"who proposes it: tester, superloop or human"`
+	Role       string            `json:"role,omitempty"`
+	Category   string            `json:"category,omitempty"`
+	Severity   string            `json:"severity,omitempty"`
+	Confidence string            `json:"confidence,omitempty"`
+	RootCause  string            `json:"root_cause,omitempty"`
+	Expected   string            `json:"expected_outcome,omitempty"`
+	Pattern    string            `json:"error_pattern,omitempty"`
+	Evidence   []string          `json:"evidence" nullable:"false"`
+	Hits       []escalation.Hit  `json:"hits" nullable:"false" doc:"the patterns of require_human that fit it"`
+	Near       *escalation.Near  `json:"nearest,omitempty" doc:"the entry of auto_approve that is most similar"`
+	GuardDiff  string            `json:"inputs_diff,omitempty" doc:"how what it reads differs from what was trusted"`
+	Analysis   recovery.Analysis `json:"analysis" doc:"how superloop reads it, as policy check does"`
+}
+
+// TypedWay is a way to go on by a command line.
+type TypedWay struct {
+	Does string `json:"does"`
+	Line string `json:"line"`
+}
+
+func askedOf(q escalation.Question) *Asked {
+	c := q.Command
+	if c == nil {
+		return nil
+	}
+	dir := c.WorkingDir
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join(q.Repo, dir)
+	}
+	s := string(c.Text)
+	a := Asked{Text: s, Display: text.Display(s), Bytes: len(s), Exact: utf8.ValidString(s), SHA256: c.SHA256, Dir: dir, TimeoutMS: c.TimeoutMS, Network: c.Network,
+		Source: c.Source, Role: c.Role, Category: c.Category, Severity: c.Severity, Confidence: c.Confidence, RootCause: c.RootCause, Expected: c.ExpectedOutcome,
+		Pattern: c.ErrorPattern, Evidence: append([]string{}, c.Evidence...), Hits: append([]escalation.Hit{}, c.Hits...), Near: c.Near, GuardDiff: c.GuardDiff, Analysis: *recovery.Analyse(s)}
+	return &a
+}
+
+func waysOf(r escalation.Record) []TypedWay {
+	out := []TypedWay{}
+	if r.State != escalation.Pending {
+		return out
+	}
+	for _, w := range r.Ways() {
+		out = append(out, TypedWay{w.Does, w.Line})
+	}
+	return out
 }

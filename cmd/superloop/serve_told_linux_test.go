@@ -1,0 +1,34 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/superloop/superloop/server"
+	"github.com/superloop/superloop/server/api"
+)
+
+// asTold asks for events as sentences and for a log as items: each comes once, from whatever place.
+func (c client) asTold(l server.Row, at string) {
+	t := c.n.t
+	t.Helper()
+	var all, end, some api.Sentences
+	c.ask("GET", at+"/said?limit=1000&after=0", "", 200, &all)
+	c.ask("GET", at+"/said?limit=3", "", 200, &end)
+	c.ask("GET", at+"/said?limit=2&before=4", "", 200, &some)
+	if n := len(all.Sentences); n < 10 || all.First != 1 || all.Sentences[0].Text == "" || all.Sentences[0].Event != "loop_start" || len(end.Sentences) != 3 || end.After != all.After ||
+		len(some.Sentences) != 2 || some.First != 2 || some.Sentences[1] != all.Sentences[2] {
+		t.Errorf("%+v\n%+v\n%+v", all, end, some)
+	}
+	c.ask("GET", at+fmt.Sprintf("/said?after=%d", all.After), "", 200, &some)
+	if len(some.Sentences) != 0 || some.After != all.After {
+		t.Errorf("behind the end: %+v", some)
+	}
+	c.ask("GET", "/api/v1/loops/none/said", "", 404, nil)
+	var log, rest api.LogItems
+	c.ask("GET", at+"/logs/reviewer/1/items", "", 200, &log)
+	c.ask("GET", at+fmt.Sprintf("/logs/reviewer/1/items?after=%d", log.After), "", 200, &rest)
+	if len(log.Items) == 0 || log.File != "reviewer.log" || log.After != log.Size || len(rest.Items) != 0 || rest.After != log.After {
+		t.Errorf("%s: %+v\n%+v", l.Loop, log, rest)
+	}
+	c.ask("GET", at+"/logs/nobody/1/items", "", 409, nil)
+}

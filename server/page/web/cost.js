@@ -1,0 +1,113 @@
+import './chart.js';
+import {get, world} from './client.js';
+import {fill, h, Screen} from './dom.js';
+import {base} from './states.js';
+import {count, money, some} from './time.js';
+
+/** Name, length in hours, step. @type {Record<string, [string, number, string, number]>} */
+const spans = {h: ['the last 6 hours', 6, '15m', .25], d: ['the last day', 24, '1h', 1], w: ['the last week', 168, '6h', 6], m: ['the last 30 days', 720, '24h', 24]};
+/** @type {Record<string, string>} */
+const kinds = {role: 'role', model: 'model', loop: 'loop', repo: 'repository'};
+
+// Series that are drawn; the others are one together.
+const most = 7;
+
+class CostScreen extends Screen {
+  sum = false;
+  by = 'role';
+  span = 'd';
+
+  begin() {
+    const q = new URLSearchParams(location.search);
+    this.by = q.get('by') ?? 'role';
+    if (!kinds[this.by]) this.by = 'role';
+    this.span = q.get('span') ?? 'd';
+    if (!spans[this.span]) this.span = 'd';
+    this.links = h('div.bar');
+    this.box = h('div');
+    this.append(h('h1', null, 'Cost'), this.links, this.box);
+    void this.load();
+  }
+
+  moved() {
+    const q = new URLSearchParams(location.search), by = q.get('by') ?? 'role', span = q.get('span') ?? 'd';
+    if (by !== this.by || span !== this.span) {
+      this.by = by;
+      this.span = span;
+      void this.load();
+    }
+  }
+
+  async load() {
+    const by = this.by, key = this.span;
+    const chip = (/** @type {string} */ b, /** @type {string} */ s, /** @type {string} */ name, /** @type {boolean} */ on) => h('a.chip', {href: `/cost?by=${b}&span=${s}`, 'aria-current': on ? 'true' : null}, name);
+    fill(this.links, h('div.chips', {role: 'group', 'aria-label': 'By'}, Object.entries(kinds).map(([b, name]) => chip(b, key, 'by ' + name, b === by))),
+      h('div.chips', {role: 'group', 'aria-label': 'Time'}, Object.entries(spans).map(([s, [name]]) => chip(by, s, name, s === key))),
+      h('label', null, h('input', {type: 'checkbox', checked: this.sum, onchange: () => {
+        this.sum = !this.sum;
+        void this.load();
+      }}), ' added up'), h('button', {type: 'button', onclick: () => this.csv()}, 'CSV'));
+    const [, hours, step, each] = spans[key];
+    const to = Math.ceil(Date.now() / (each * 3600e3)) * each * 3600e3, from = to - hours * 3600e3;
+    try {
+      const c = await get(`/api/v1/cost?by=${by}&step=${step}&from=${new Date(from).toISOString().replace(/\.\d+/, '')}`);
+      if (!this.alive || by !== this.by || key !== this.span) return;
+      this.data = c;
+      this.draw(c, from, to, each * 3600e3);
+    } catch (e) {
+      if (this.alive) fill(this.box, h('p.bad', null, /** @type {Error} */ (e).message));
+    }
+  }
+
+  /** @param {string} n */
+  named(n) {
+    if (this.by === 'loop') return world.rows.get(n)?.loop ?? n;
+    return n === '' ? 'not told' : this.by === 'repo' ? base(n) : n;
+  }
+
+  /** @param {any} c @param {number} from @param {number} to @param {number} step */
+  draw(c, from, to, step) {
+    const times = Array.from({length: Math.round((to - from) / step)}, (_, i) => from + i * step);
+    const label = (/** @type {number} */ t) => {
+      const d = new Date(t);
+      return step >= 24 * 3600e3 ? `${d.getMonth() + 1}-${d.getDate()}` : (step >= 6 * 3600e3 ? `${d.getMonth() + 1}-${d.getDate()} ` : '') + `${String(d.getHours()).padStart(2, '0')}:${String(d.getMinutes()).padStart(2, '0')}`;
+    };
+    const line = (/** @type {any} */ s) => {
+      const at = new Map(s.points.map((/** @type {any} */ p) => [Date.parse(p.at), p]));
+      const known = times.map((t) => at.has(t) ? at.get(t).cost_usd.known : 0);
+      return {name: this.named(s.name), values: known, lower: times.map((t) => !!at.get(t)?.cost_usd.unknown_runs)};
+    };
+    const series = c.series.slice(0, most).map(line), rest = c.series.slice(most).map(line);
+    if (rest.length) series.push({name: `${rest.length} more`, values: times.map((_, i) => rest.reduce((/** @type {number} */ t, /** @type {any} */ x) => t + (x.values[i] ?? 0), 0)), lower: times.map((_, i) => rest.some((/** @type {any} */ x) => x.lower[i] || x.values[i] === null))});
+    if (this.sum) for (const x of series) {
+      let t = 0, lower = false;
+      x.values = x.values.map((/** @type {number|null} */ v) => t += v ?? 0);
+      x.lower = x.lower.map((/** @type {boolean} */ l) => lower ||= l);
+    }
+    const total = c.total.cost_usd, hours = (to - from) / 3600e3;
+    const chart = /** @type {any} */ (document.createElement('sl-chart'));
+    fill(this.box, h('dl.wide', null, h('dt', null, 'Known'), h('dd', null, h('b', null, money(total.known))), h('dt', null, 'Not known'), h('dd', null, total.unknown_runs ? `of ${some(total.unknown_runs, 'run')} of ${c.total.runs}` : 'nothing'),
+      h('dt', null, 'Burn rate'), h('dd', null, total.known === null ? 'unknown' : `${total.unknown_runs ? '≥ ' : ''}${money(total.known / hours)} an hour`), h('dt', null, 'Tokens'), h('dd', null, (c.total.tokens.unknown_runs ? '≥ ' : '') + count(c.total.tokens.known))),
+      chart,
+      c.unread?.length ? h('p.ask', null, `The journals of ${some(c.unread.length, 'loop')} could not be read; what they cost is missing here.`) : '',
+      h('div.scroll', {tabindex: '0', role: 'region', 'aria-label': 'Cost by name'}, h('table.plainrows', null, h('thead', null, h('tr', null, h('th', null, kinds[this.by]), h('th.num', null, 'Runs'), h('th.num', null, 'Cost'), h('th.num', null, 'Not known of'), h('th.num', null, 'Tokens'), h('th.num', null, 'A run'))),
+        h('tbody', null, c.series.map((/** @type {any} */ s) => {
+          const priced = s.total.runs - s.total.cost_usd.unknown_runs;
+          return h('tr', null, h('td', null, this.by === 'loop' ? h('a', {href: `/loops/${encodeURIComponent(s.name)}#events`}, this.named(s.name)) : h('a', {href: `/?q=${encodeURIComponent(this.by === 'repo' ? s.name : s.name)}`}, this.named(s.name))), h('td.num', null, s.total.runs), h('td.num', null, (s.total.cost_usd.unknown_runs && s.total.cost_usd.known !== null ? '≥ ' : '') + money(s.total.cost_usd.known)),
+            h('td.num', null, s.total.cost_usd.unknown_runs ? some(s.total.cost_usd.unknown_runs, 'run') : '–'), h('td.num', null, (s.total.tokens.unknown_runs && s.total.tokens.known !== null ? '≥ ' : '') + count(s.total.tokens.known)), h('td.num', null, priced > 0 && s.total.cost_usd.known !== null ? money(s.total.cost_usd.known / priced) : 'unknown'));
+        })))));
+    chart.data = {kind: this.sum ? 'areas' : 'bars', title: `Cost by ${kinds[this.by]}`, x: times.map(label), series, say: (/** @type {number|null} */ v) => money(v)};
+  }
+
+  /** Gives what is shown as a file of comma-separated values. What is not known is empty. */
+  csv() {
+    const cell = (/** @type {any} */ v) => v === null || v === undefined ? '' : typeof v === 'number' ? String(v) : '"' + String(v).replaceAll('"', '""').replace(/^([=+\-@\t\r])/, "'$1") + '"';
+    const rows = [['name', 'from', 'runs', 'cost_usd', 'runs_without_cost', 'tokens']];
+    for (const s of this.data?.series ?? []) for (const p of s.points) rows.push([s.name, p.at, p.runs, p.cost_usd.known, p.cost_usd.unknown_runs, p.tokens.known]);
+    const url = URL.createObjectURL(new Blob([rows.map((r) => r.map(cell).join(',')).join('\r\n') + '\r\n'], {type: 'text/csv'}));
+    h('a', {href: url, download: `superloop-cost-${this.by}.csv`}).click();
+    setTimeout(() => URL.revokeObjectURL(url), 10_000);
+  }
+}
+
+customElements.define('sl-cost', CostScreen);

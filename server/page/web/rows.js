@@ -1,0 +1,58 @@
+import {world} from './client.js';
+import {h, say} from './dom.js';
+import {brief, doing, dots, ended, silent, status, where} from './states.js';
+import {ago, calm, clock, money} from './time.js';
+
+/** A row of the table of loops. It changes only what has changed. */
+export class LoopRow {
+  /** @param {any} r @param {(on: boolean) => void} choose */
+  constructor(r, choose) {
+    const href = '/loops/' + encodeURIComponent(r.id);
+    this.r = r;
+    this.box = h('input', {type: 'checkbox', 'aria-label': `Choose ${r.loop}`, onchange: () => choose(this.box.checked)});
+    this.name = h('a', {href, 'data-row': true}, r.loop);
+    this.where = h('td.where', {title: r.repo});
+    this.word = h('span');
+    this.since = h('span.faint');
+    this.iter = h('a', {href: href + '#timeline'});
+    this.doing = h('span');
+    this.elapsed = clock((now) => this.age(now), 'span', {class: 'faint'});
+    this.gates = h('td.gates');
+    this.spent = h('a', {href: href + '#timeline'});
+    this.el = h('tr', {'data-of': r.id}, h('td.check', null, this.box), h('td.name', null, this.name), this.where, h('td.status', null, this.word, ' ', this.since),
+      h('td.num.iter', null, this.iter), h('td.doing', null, this.doing, ' ', this.elapsed), this.gates, h('td.num.spent', null, this.spent));
+  }
+
+  /** @param {boolean} on */
+  check(on) {
+    this.box.checked = on;
+  }
+
+  /** @param {number} now */
+  age(now) {
+    const r = this.r;
+    if (!r.step || ended(r) || status(r)[1] !== 'run') return '';
+    const quiet = silent(r, now);
+    return quiet ? `silent ${calm(quiet)}` : r.updated_at ? calm(now - Date.parse(r.updated_at)) : '';
+  }
+
+  /** @param {any} r */
+  set(r) {
+    const was = this.was, q = world.questions.get(r.question);
+    if (was === r && this.q === q) return;
+    this.q = q;
+    this.was = this.r = r;
+    const [word, tone] = status(r);
+    say(this.word, word, 'st ' + tone);
+    say(this.where, where(r));
+    if (was?.status_since !== r.status_since) this.since.replaceChildren(r.status_since ? ago(r.status_since) : '');
+    say(this.iter, r.iteration ? `${r.iteration}${r.max_iterations ? ' / ' + r.max_iterations : ''}` : '–');
+    say(this.doing, tone === 'run' ? doing(r) : tone === 'ask' && q ? q.command?.text ?? brief(q) : tone === 'wait' && r.phase === 'queued' && r.ahead ? `behind ${r.ahead}` : ended(r) && r.status !== 'completed' ? r.detail || r.reason || '' : r.phase === 'failing' ? r.why ?? '' : '');
+    say(this.elapsed, this.age(Date.now()));
+    if (JSON.stringify(was?.gates) !== JSON.stringify(r.gates)) this.gates.replaceChildren(r.gates ? dots(r.gates) : '');
+    // A cost of which a part is not known is a lower bound.
+    const spent = !r.run_id ? '–' : r.unknown_cost && !r.cost_usd ? 'unknown' : (r.unknown_cost ? '≥ ' : '') + money(r.cost_usd ?? 0);
+    say(this.spent, spent + (r.budget_usd ? ' of ' + money(r.budget_usd) : ''));
+    if (r.unknown_cost) this.spent.title = `of ${r.unknown_cost} runs the cost is not known`;
+  }
+}

@@ -1,0 +1,106 @@
+import {change, get, list, world} from './client.js';
+import {dialog, tell, typed} from './dialogs.js';
+import {fill, h, Screen} from './dom.js';
+import {ago, moment, some, until} from './time.js';
+
+class SettingsScreen extends Screen {
+  begin() {
+    this.machine = h('section');
+    this.repos = h('section');
+    this.tokens = h('section');
+    this.sessions = h('section');
+    this.audit = h('section');
+    this.append(h('h1', null, 'Settings'), this.machine, this.repos, this.tokens, this.sessions, this.audit);
+    void this.load();
+  }
+
+  /** @param {HTMLElement} place @param {string} title @param {() => Promise<any>} f */
+  async piece(place, title, f) {
+    try {
+      const kids = await f();
+      if (this.alive) fill(place, h('h2', null, title), kids);
+    } catch (e) {
+      if (this.alive) fill(place, h('h2', null, title), h('p.faint', null, /** @type {Error} */ (e).message));
+    }
+  }
+
+  async load() {
+    await Promise.all([
+      this.piece(this.machine, 'This daemon', async () => {
+        const all = await get('/api/v1/machines');
+        return all.machines.map((/** @type {any} */ m) => h('dl', null, [['Machine', `${m.name}, ${m.os}/${m.arch}, ${m.cpus} processors`], ['superloop', m.version], ['Process', [`${m.pid}, since `, ago(m.since)]], ['Loops', `${m.loops}, of which ${m.working} work`],
+          ['Places', `${m.limits.loops || 'any number of'} loops, ${m.limits.roles || 'any number of'} roles, ${m.limits.per_account || 'any number of'} roles of one account`],
+          ['Answers', 'At L0 an agent is your user, and could answer for you. At L1 it sees neither the tokens nor the socket, and no token lets a process answer that descends from an agent. superloop doctor measures the level here.'],
+        ].map(([k, v]) => [h('dt', null, k), h('dd', null, v)])));
+      }),
+      this.piece(this.repos, 'Repositories', async () => {
+        const all = await list('/api/v1/repos', 'repos');
+        return all.length === 0 ? h('p.faint', null, 'None. In a repository, type: superloop start --loop ID') : table(['Repository', 'Loops', ''], all.map((r) => [h('code', null, r.repo), h('a', {href: '/?q=' + encodeURIComponent(r.repo)}, some(r.loops.length, 'loop')), r.gone ? h('span.bad', null, 'it is gone') : '']));
+      }),
+      this.credentials(this.tokens, 'Tokens of scripts', '/api/v1/tokens', true), this.credentials(this.sessions, 'Sessions of people', '/api/v1/sessions', false),
+      this.record(),
+    ]);
+  }
+
+  /** @param {HTMLElement} place @param {string} title @param {string} path @param {boolean} make */
+  credentials(place, title, path, make) {
+    return this.piece(place, title, async () => {
+      const all = (await get(path)).credentials;
+      return [all.length === 0 ? h('p.faint', null, 'There is none.') : table(['Name', 'May', 'Made by', 'Ends', 'Last used', ''], all.map((/** @type {any} */ c) => [h('b', null, c.name, !make && c.name === world.who?.name ? h('span.tag', null, 'this one') : ''), c.scopes.join(', '), c.by, until(c.expires_at), c.used_at ? [ago(c.used_at), ' ago'] : 'never',
+        h('button.quiet', {type: 'button', 'aria-label': `End ${c.name}`, onclick: () => this.revoke(path, c.name, () => this.credentials(place, title, path, make))}, 'end')])),
+      make && h('p', null, h('button', {type: 'button', onclick: () => this.create(() => this.credentials(place, title, path, make))}, 'Make a token'), h('span.faint', null, ' or ', typed('superloop token create --name NAME --scope read')))];
+    });
+  }
+
+  /** @param {string} path @param {string} name @param {() => Promise<void>} then */
+  async revoke(path, name, then) {
+    if (await dialog(`End ${name}?`, [h('p', null, 'What uses it is refused from now on.')], [{value: 'yes', label: `End ${name}`, strong: true}]) !== 'yes') return;
+    try {
+      await change('DELETE', `${path}/${encodeURIComponent(name)}`);
+      await then();
+    } catch (e) {
+      tell([/** @type {Error} */ (e).message], true);
+    }
+  }
+
+  /** @param {() => Promise<void>} then */
+  async create(then) {
+    const name = h('input', {required: true, maxlength: 64, 'aria-label': 'Name'}), days = h('input', {type: 'number', min: 1, max: 366, value: 30, 'aria-label': 'Days'});
+    const scopes = ['read', 'control', 'approve'].map((s) => ({s, box: h('input', {type: 'checkbox', checked: s === 'read'})}));
+    if (await dialog('A token for a script', [h('p', null, h('label', null, 'Name ', name)), h('p', null, 'It may ', scopes.map(({s, box}) => [h('label', null, box, ' ', s), '  '])), h('p', null, h('label', null, 'for ', days, ' days')), h('p.faint', null, 'It asks for a confirmation on a terminal.')], [{value: 'yes', label: 'Make it', strong: true}]) !== 'yes') return;
+    try {
+      const made = await change('POST', '/api/v1/tokens', {name: name.value, scopes: scopes.filter((x) => x.box.checked).map((x) => x.s), expires_in: Number(days.value) * 86400});
+      await dialog('The token is shown once', [h('p', null, typed(made.token))], []);
+      await then();
+    } catch (e) {
+      tell([/** @type {Error} */ (e).message], true);
+    }
+  }
+
+  record() {
+    return this.piece(this.audit, 'Who asked for what', async () => {
+      const page = await get('/api/v1/audit?limit=100');
+      const body = h('tbody', null, page.lines.map(line));
+      const more = h('button', {type: 'button', hidden: !page.next_cursor, onclick: async () => {
+        const next = await get('/api/v1/audit?limit=200&cursor=' + page.next_cursor);
+        body.append(...next.lines.map(line));
+        page.next_cursor = next.next_cursor;
+        more.hidden = !next.next_cursor;
+      }}, 'Earlier');
+      return [h('div.scroll', {tabindex: '0', role: 'region', 'aria-label': 'The record of requests'}, h('table.plainrows', null, h('thead', null, h('tr', null, ['When', 'Who', 'From', 'Asked for', 'Verdict'].map((x) => h('th', null, x)))), body)), more];
+    });
+  }
+}
+
+/** @param {any} l */
+function line(l) {
+  return h('tr', null, h('td', null, moment(l.at)), h('td', null, l.user || '–', l.token ? h('span.faint', null, ' ', l.token) : ''), h('td', null, l.channel, h('span.faint', null, l.exe ? ' ' + l.exe.split('/').pop() : '', l.pids?.length ? ` ${l.pids[0]}` : '')), h('td', null, h('code', null, `${l.method} ${l.path}`)),
+    h('td', null, h('span.' + (l.verdict === 'done' ? 'good' : 'bad'), null, l.verdict), ' ', l.status, l.reason ? h('span.faint', null, ' ', l.reason) : ''));
+}
+
+/** @param {string[]} head @param {any[][]} rows */
+function table(head, rows) {
+  return h('div.scroll', {tabindex: '0', role: 'region', 'aria-label': head[0]}, h('table.plainrows', null, h('thead', null, h('tr', null, head.map((x) => x ? h('th', null, x) : h('td')))), h('tbody', null, rows.map((r) => h('tr', null, r.map((x) => h('td', null, x)))))));
+}
+
+customElements.define('sl-settings', SettingsScreen);

@@ -1,0 +1,123 @@
+// States of loops in words, as the command line says them.
+import {h} from './dom.js';
+import {calm} from './time.js';
+
+/** @type {Record<string, [string, string]>} */
+const words = {
+  pending: ['not begun', 'faint'], running: ['running', 'run'], recovering: ['recovering', 'run'], awaiting_human: ['asks you', 'ask'], awaiting_approval: ['asks you', 'ask'],
+  rate_limited: ['waits for a limit', 'wait'], paused: ['paused', 'faint'], completed: ['completed', 'good'], stuck: ['stuck', 'bad'],
+  limit_reached: ['limit reached', 'bad'], failed: ['failed', 'bad'], cancelled: ['cancelled', 'faint'],
+};
+
+/** @param {any} r a row @returns {[string, string]} the word and its tone */
+export function status(r) {
+  if (r.phase === 'failing') return ['cannot be run', 'bad'];
+  if (r.phase === 'queued' && !asks(r)) return ['queued', 'wait'];
+  if (r.phase === 'waiting' && r.status === 'running') return ['waits', 'wait'];
+  const [word, tone] = words[r.status] ?? [r.status, 'faint'];
+  if (tone === 'run' && !r.supervised) return r.wanted === 'running' ? ['queued', 'wait'] : ['interrupted', 'faint'];
+  return [word, tone];
+}
+
+/** @param {any} r */
+export const asks = (r) => r.status === 'awaiting_human' || r.status === 'awaiting_approval';
+/** @param {any} r */
+export const ended = (r) => ['completed', 'stuck', 'limit_reached', 'failed', 'cancelled'].includes(r.status);
+/** @param {any} r */
+export const works = (r) => status(r)[1] === 'run';
+
+/** The filters of the overview. @type {[string, string, (r: any) => boolean][]} */
+export const filters = [
+  ['all', 'all', () => true],
+  ['ask', 'asks you', asks],
+  ['run', 'running', works],
+  ['wait', 'waiting', (r) => status(r)[1] === 'wait' || r.status === 'paused' || r.status === 'pending' && !works(r)],
+  ['bad', 'went wrong', (r) => status(r)[1] === 'bad'],
+  ['done', 'ended', ended],
+];
+
+/** @type {Record<string, string>} */
+const steps = {
+  run_role: 'a role', run_tests: 'the tests', check_promise: 'the promise', check_checklists: 'the checklists', check_prerequisites: 'the prerequisites', collect_evidence: 'the evidence',
+  run_validation: 'the validation', check_tree: 'a look at the files', run_final: 'the tests in a fresh checkout', check_stuck: 'a look at progress', commit: 'the commit', report: 'the reports',
+  take_proposal: 'a look at a proposal', judge_attempt: 'the verdict on a command', execute_recovery: 'a recovery', check_tool: 'a check of a tool', diagnose: 'a diagnosis', analyse: 'an analysis', wait: 'a wait',
+};
+
+/** Questions in few words. @type {Record<string, string>} */
+const short = {
+  recovery_approval_required: 'May this command run?', recovery_failed: 'A recovery has failed', role_failure: 'It fails again and again', policy_change: 'May the policy be looser?',
+  runner_unavailable: 'An agent cannot run', remediation_exhausted: 'No known way is left', completion_approval: 'Is the loop done?',
+};
+
+/** @param {any} q a question */
+export const brief = (q) => short[q.question?.type] ?? q.title;
+
+/** What a loop does now. @param {any} r */
+export function doing(r) {
+  if (r.step === 'run_role') return [r.role, r.runner, r.model].filter(Boolean).join(' · ');
+  return steps[r.step] ?? '';
+}
+
+// How long a role may say nothing before that is worth a word, in milliseconds.
+export const quiet = 30_000;
+
+/** How long the role says nothing; 0 if it is not quiet. @param {any} r @param {number} now */
+export function silent(r, now) {
+  if (r.step !== 'run_role' || !r.said_at || !r.supervised) return 0;
+  const t = now - Date.parse(r.said_at);
+  return t > quiet ? t : 0;
+}
+
+/** The name of a repository: the last part of its path. @param {string} repo */
+export const base = (repo) => repo.split('/').filter(Boolean).pop() ?? repo;
+
+/** @param {any} r */
+export const where = (r) => base(r.repo) + (r.branch ? '@' + r.branch : '');
+
+/** @type {[string, string][]} */
+const order = [['tests', 'tests'], ['promise', 'promise'], ['checklist', 'checklist'], ['validation', 'validation'], ['prerequisites', 'prerequisites'], ['evidence', 'evidence'], ['reports', 'reports'],
+  ['change', 'change'], ['tree', 'files'], ['final', 'fresh checkout'], ['approval', 'approval']];
+
+/** @param {string} name @param {string} verdict @returns {string} ok, bad, open or off */
+export function gateTone(name, verdict) {
+  if (verdict === 'skipped') return 'off';
+  if (['true', 'ok', 'approved'].includes(verdict)) return 'ok';
+  if (['pending', 'unknown', 'unseen'].includes(verdict) || name === 'promise' || name === 'checklist') return 'open';
+  return 'bad';
+}
+
+/** The gates in their order: name, verdict, tone. @param {Record<string, string>|undefined} gates @returns {[string, string, string][]} */
+export function gates(gates) {
+  return order.filter(([key]) => gates?.[key]).map(([key, name]) => [name, /** @type {any} */ (gates)[key], gateTone(key, /** @type {any} */ (gates)[key])]);
+}
+
+/** @param {Record<string, string>|undefined} all */
+export function gateWords(all) {
+  return gates(all).map(([name, verdict]) => `${name} ${verdict === 'true' ? 'given' : verdict === 'false' ? 'not given' : verdict}`).join(', ');
+}
+
+/** @param {Record<string, string>|undefined} all */
+export function dots(all) {
+  const list = gates(all).filter(([, , tone]) => tone !== 'off');
+  return h('span.dots', {role: 'img', 'aria-label': 'gates: ' + (gateWords(all) || 'none yet'), title: gateWords(all) || 'no gate yet'}, list.map(([, , tone]) => h('i.dot.' + tone)));
+}
+
+/** What happens next, and when. @param {any} r @param {number} now */
+export function next(r, now) {
+  const in_ = (/** @type {string} */ at) => Date.parse(at) > now ? ` in ${calm(Date.parse(at) - now)}` : ' now';
+  if (r.phase === 'failing') return `The daemon tries again${r.until ? in_(r.until) : ''}: ${r.why}`;
+  if (asks(r)) return 'It waits for your answer, and goes on at once when it has it.';
+  if (r.phase === 'queued') return `It waits for a place${r.ahead ? `, behind ${r.ahead}` : ''}${r.why ? `: ${r.why}` : '.'}`;
+  if (r.phase === 'foreign') return 'A terminal runs it; the daemon takes it when the terminal lets it go.';
+  if (r.phase === 'waiting' && r.until && r.status === 'running') return `It goes on${in_(r.until)}.`;
+  if (r.limit) return `It goes on${in_(r.limit.until)}, when the limit of ${r.limit.provider}${r.limit.account ? ' / ' + r.limit.account : ''} is over.`;
+  switch (r.status) {
+    case 'pending': return r.wanted === 'running' ? 'It begins with its first role.' : 'Nothing, until you start it.';
+    case 'paused': return 'Nothing, until you resume it.';
+    case 'completed': return 'Nothing: it is completed.';
+    case 'stuck': case 'limit_reached': case 'failed': case 'cancelled': return `Nothing, until you start it again.${r.detail || r.reason ? ` It ended because: ${r.detail || r.reason}` : ''}`;
+  }
+  if (!r.supervised) return r.wanted === 'running' ? 'The daemon is about to take it up.' : 'Nothing, until you resume it.';
+  if (r.step === 'run_role') return `When the ${r.role} is done, the next role or the gates of iteration ${r.iteration}.`;
+  return steps[r.step] ? `After ${steps[r.step]}, the next step of iteration ${r.iteration}.` : `Iteration ${r.iteration} goes on.`;
+}

@@ -1,0 +1,57 @@
+import {get} from './client.js';
+import {fill, h} from './dom.js';
+import {duration, money, timeOfDay} from './time.js';
+
+/** The iterations of a loop with their roles: when each ran, how long, what came of it. */
+export class Timeline {
+  key = '';
+
+  /** @param {any} screen */
+  constructor(screen) {
+    this.screen = screen;
+    this.el = h('div', null, h('p.faint', null, 'Reading the iterations …'));
+    void this.news();
+  }
+
+  async news() {
+    const all = await get(this.screen.path + '/iterations?limit=1000').catch((/** @type {Error} */ e) => e);
+    if (this.screen.inner.signal.aborted) return;
+    if (all instanceof Error) {
+      fill(this.el, h('p.faint', null, all.message));
+      return;
+    }
+    const key = JSON.stringify(all.iterations.at(-1) ?? null) + all.iterations.length;
+    if (key === this.key) return;
+    this.key = key;
+    if (all.iterations.length === 0) {
+      fill(this.el, h('p.faint', null, 'No iteration has begun.'));
+      return;
+    }
+    fill(this.el, h('table.timeline', null,
+      h('thead', null, h('tr', null, h('th.num', null, 'Iteration'), h('th', null, 'Began'), h('th.num', null, 'Took'), h('th.bars', null, 'Roles and tests, in time'), h('th', null, 'Tests'), h('th.num', null, 'Cost'))),
+      h('tbody', null, all.iterations.slice(-200).reverse().map((/** @type {any} */ it) => this.row(it)))));
+  }
+
+  /** @param {any} it */
+  row(it) {
+    const from = Date.parse(it.from), to = Math.max(Date.parse(it.to), from + 1), last = it.tests.at(-1);
+    const cost = it.cost_usd === null ? it.unpriced_runs ? 'unknown' : '–' : (it.unpriced_runs ? '≥ ' : '') + money(it.cost_usd);
+    return h('tr', null, h('td.num', null, it.n), h('td', null, h('time', {datetime: it.from}, timeOfDay(it.from))), h('td.num', null, duration(to - from)),
+      h('td.bars', null, h('ol', null, it.roles.map((/** @type {any} */ x) => this.bar(x.role, Date.parse(x.from), x.to ? Date.parse(x.to) : Date.now(), from, to, x.outcome === 'open' ? 'run' : x.outcome === 'ok' ? 'ok' : 'bad', `${x.role}${x.attempt > 1 ? ', attempt ' + x.attempt : ''}, ${x.runner}: ${x.outcome}${x.error ? ', ' + x.error : ''}`, x, it.n)))),
+      h('td', null, last ? h('span.' + (last.status === 'ok' ? 'good' : last.status === 'failed' ? 'bad' : 'faint'), null, last.status || 'run') : '–'), h('td.num', null, cost));
+  }
+
+  /** @param {string} role @param {number} a @param {number} b @param {number} from @param {number} to @param {string} tone @param {string} title @param {any} x @param {number} n */
+  bar(role, a, b, from, to, tone, title, x, n) {
+    const span = Math.max(to, b) - from;
+    const track = h('span.track', null, h('i'));
+    const li = h('li.' + tone, {title}, h('button.quiet', {type: 'button', 'aria-label': `${title}; ${duration(b - a)}. Its log`, onclick: () => {
+      this.screen.open('log');
+      this.screen.view.pick(role, n);
+    }}, h('span', null, role), h('span.faint', null, ' ', duration(b - a), x.outcome !== 'ok' && x.outcome !== 'open' ? ` · ${x.outcome}` : '')), track);
+    const i = /** @type {HTMLElement} */ (track.firstChild);
+    i.style.marginInlineStart = `${100 * (a - from) / span}%`;
+    i.style.width = `${Math.max(0.6, 100 * (b - a) / span)}%`;
+    return li;
+  }
+}
