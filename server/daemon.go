@@ -50,6 +50,9 @@ type Options struct {
 	Begin func() error
 	// Ready is called when the daemon holds its lock and has read the registry.
 	Ready func()
+	// Answer, unless it is nil, runs from then on, in a goroutine, until its ctx ends: when nothing is supervised any more.
+	// The lock is held until it has returned, so that the next daemon finds free what it listens at.
+	Answer func(ctx context.Context)
 }
 
 // HeldError says that another daemon of this user runs on this state.
@@ -137,6 +140,8 @@ func Run(ctx context.Context, o Options) error {
 			return err
 		}
 	}
+	var answering sync.WaitGroup
+	defer answering.Wait()
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(errLeave)
 	begins, end := context.WithCancel(ctx)
@@ -151,6 +156,9 @@ func Run(ctx context.Context, o Options) error {
 	defer running.Wait()
 	d.look(ctx, &running)
 	o.Ready()
+	if o.Answer != nil {
+		answering.Go(func() { o.Answer(ctx) })
+	}
 	running.Go(func() { d.housekeep(begins) })
 	backlogs, tick := newBacklogs(), time.NewTicker(backlogPause)
 	defer tick.Stop()

@@ -533,6 +533,24 @@ func TestADrainedDaemonBeginsNothing(t *testing.T) {
 	}
 }
 
+// A daemon that is replaced answers until it has let go, and no longer: the next one listens where it did.
+func TestADrainedDaemonAnswersNoLonger(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, slots.Limits{})
+	begun, held := make(chan struct{}), false
+	f.o.Answer = func(ctx context.Context) {
+		close(begun)
+		<-ctx.Done()
+		_, held = Daemon(f.o.State)
+	}
+	drain := f.serve()
+	<-begun
+	drain()
+	if _, alive := Daemon(f.o.State); alive || !held {
+		t.Errorf("the lock is held %v, and was %v when the answers ended", alive, held)
+	}
+}
+
 // Only one daemon runs on a state.
 func TestASecondDaemonIsRefused(t *testing.T) {
 	t.Parallel()

@@ -91,10 +91,6 @@ func (a *app) serve(c *cli.Context) error {
 		a.stderr = own
 	}
 	log := a.daemonLog(c.Bool("verbose"))
-	var running sync.WaitGroup
-	defer running.Wait()
-	answering, stop := context.WithCancel(c.Context) // the daemon also ends because another one takes its place
-	defer stop()
 	desks := &desks{app: a, log: log, of: map[string]*sharedDesk{}}
 	var open []net.Listener
 	err = server.Run(c.Context, server.Options{State: state, Disk: a.disk, Limits: limits, Keep: keep, Prepare: func(e registry.Entry) (local.Options, func(), error) {
@@ -107,8 +103,9 @@ func (a *app) serve(c *cli.Context) error {
 	}, Ready: func() {
 		log.Info("the daemon is ready", zap.Int("pid", os.Getpid()), zap.String("version", version()), zap.Any("limits", limits))
 		_, _ = daemon.SdNotify(false, daemon.SdNotifyReady) // an error means that nobody listens
-		go watchdog(answering)
-		running.Go(func() { a.serveAPI(answering, state, open, log) })
+	}, Answer: func(ctx context.Context) {
+		go watchdog(ctx)
+		a.serveAPI(ctx, state, open, log)
 	}})
 	_, _ = daemon.SdNotify(false, daemon.SdNotifyStopping)
 	if held, ok := errors.AsType[*server.HeldError](err); ok {
