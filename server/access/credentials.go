@@ -138,7 +138,7 @@ func OpenDesk(disk durable.Disk, state string) (*Desk, error) {
 		d.all, err = decodeCredentials(data)
 	}
 	if err != nil {
-		return nil, &door.StateError{What: "the tokens and sessions of the daemon's interface", Path: d.file, Err: err, Without: "all tokens and sessions have to be made again (superloop token create)"}
+		return nil, &door.StateError{What: "the tokens and sessions of the daemon's interface", Path: d.file, Err: err, Without: "the daemon has to begin anew, with its flags (superloop serve --replace --detach --listen ADDR), and all tokens have to be made again (superloop token create)"}
 	}
 	return d, nil
 }
