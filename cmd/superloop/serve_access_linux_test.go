@@ -73,3 +73,28 @@ func (c client) confirmed() {
 		c.n.t.Errorf("%d %s", code, out)
 	}
 }
+
+// access ends the session of tcp, after a token that it made; a program over the socket confirms the second one as
+// superloop confirm does.
+func (c client) access(tcp client) {
+	c.n.t.Helper()
+	tcp.confirmed()
+	const second = `{"name": "second", "scopes": ["read"], "expires_in": 60}`
+	var asked struct{ Challenge string }
+	if err := json.Unmarshal([]byte(tcp.ask("POST", "/api/v1/tokens", second, 403, nil)), &asked); err != nil {
+		c.n.t.Fatal(err)
+	}
+	var code api.Code
+	c.ask("POST", "/api/v1/confirmations/"+asked.Challenge, "", 201, &code)
+	tcp.confirm = code.Code
+	tcp.ask("POST", "/api/v1/tokens", second, 201, nil)
+	for _, name := range []string{"made", "second"} {
+		tcp.ask("DELETE", "/api/v1/tokens/"+name, "", 204, nil)
+	}
+	var all api.Credentials
+	if tcp.ask("GET", "/api/v1/sessions", "", 200, &all); len(all.Credentials) != 1 {
+		c.n.t.Fatalf("%+v", all)
+	}
+	tcp.ask("DELETE", "/api/v1/sessions/"+all.Credentials[0].Name, "", 204, nil)
+	tcp.ask("GET", "/readyz", "", 401, nil)
+}

@@ -150,7 +150,7 @@ func (c client) has(l server.Row, event, part string) (n int) {
 func TestAPIRoutes(t *testing.T) {
 	t.Parallel()
 	n := newAskingNight(t)
-	c := n.up()
+	c := n.up("--listen", "127.0.0.1:0")
 	choose := c.begin("choose")
 	q := c.asks(choose)
 	if q.Failure == nil || q.Failure.ID != "stale_index" || len(q.Options) != 1 || q.Options[0].ID != "refresh" || q.Options[0].Availability != "ready" ||
@@ -226,6 +226,7 @@ func TestAPIRoutes(t *testing.T) {
 	c.chains(choose)
 	c.askNightly()
 	c.everyRoute()
+	c.access(c.overTCP())
 	res, err := c.open(t.Context(), "/api/v1/stream", "none")
 	if err != nil {
 		t.Fatal(err)
