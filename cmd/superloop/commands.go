@@ -54,6 +54,7 @@ func (a *app) commands() []*cli.Command {
 		"inbox": a.inbox, "undo": a.undo, "kick": a.byOperator(a.kick), "cancel": a.byOperator(a.cancel), "pause": a.byOperator(a.pause), "note": a.byOperator(a.note),
 		"token":        group,
 		"token create": a.byOperator(a.tokenCreate), "token list": a.tokenList, "token revoke": a.byOperator(a.tokenRevoke), "token code": a.byOperator(a.tokenCode),
+		"passkey": group, "passkey list": a.passkeyList, "passkey revoke": a.byOperator(a.passkeyRevoke),
 		"ui": a.byOperator(a.ui), "confirm": a.byOperator(a.confirmRequests),
 		"completion": a.completion, "help": a.help, "version": a.version,
 		"policy":       group,

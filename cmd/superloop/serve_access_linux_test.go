@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/descope/virtualwebauthn"
+
 	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/server/api"
 )
@@ -74,6 +76,78 @@ func (c client) confirmed() {
 	}
 }
 
+// passkeys makes a passkey at the page, which a person confirms on a terminal, and confirms a request with it.
+func (c client) passkeys(tcp client) {
+	t := c.n.t
+	t.Helper()
+	tcp.ask("POST", "/api/v1/passkeys/options", "", 409, nil) // an address
+	tcp.host = "superloop.localhost:" + tcp.base[strings.LastIndexByte(tcp.base, ':')+1:]
+	page, device, key := virtualwebauthn.RelyingParty{ID: "superloop.localhost", Origin: "http://" + tcp.host}, virtualwebauthn.NewAuthenticator(), virtualwebauthn.NewCredential(virtualwebauthn.KeyTypeRSA)
+	made := func(name string) string {
+		options, err := virtualwebauthn.ParseAttestationOptions(tcp.ask("POST", "/api/v1/passkeys/options", "", 200, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return `{"name": "` + name + `", "answer": ` + virtualwebauthn.CreateAttestationResponse(page, device, key, *options) + `}`
+	}
+	add := func(body string) {
+		tcp.ask("POST", "/api/v1/passkeys", body, 403, nil)
+		code, shown := c.n.onTerminal("y\n", nil, "confirm")
+		tcp.confirm = regexp.MustCompile(`[0-9A-Z]{4}-[0-9A-Z]{4}`).FindString(shown)
+		if code != exitOK || !strings.Contains(shown, "made at http://"+tcp.host+", confirm requests in the place of a terminal, until it is revoked") {
+			t.Fatalf("%d\n%s", code, shown)
+		}
+		tcp.ask("POST", "/api/v1/passkeys", body, 201, nil)
+		tcp.confirm = ""
+	}
+	add(made("stick"))
+	tcp.ask("DELETE", "/api/v1/passkeys/stick", "", 204, nil)
+	add(made("laptop"))
+	const third = `{"name": "third", "scopes": ["read"], "expires_in": 60}`
+	var asked api.Problem
+	tcp.ask("POST", "/api/v1/tokens", third, 403, &asked)
+	request, err := json.Marshal(asked.Passkey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask, err := virtualwebauthn.ParseAssertionOptions(string(request))
+	if err != nil {
+		t.Fatal(err)
+	}
+	key.Counter++
+	answer := `{"answer": ` + virtualwebauthn.CreateAssertionResponse(page, device, key, *ask) + `}`
+	var one api.Code
+	tcp.ask("POST", "/api/v1/confirmations/"+asked.Challenge+"/passkey", answer, 201, &one)
+	tcp.ask("POST", "/api/v1/confirmations/"+asked.Challenge+"/passkey", answer, 404, nil)
+	tcp.confirm = one.Code
+	tcp.ask("POST", "/api/v1/tokens", third, 201, nil)
+	tcp.confirm = ""
+	tcp.ask("GET", "/api/v1/passkeys", "", 200, nil)
+	if code, out := c.n.superloop(nil, "passkey", "list"); code != exitOK || !regexp.MustCompile(`(?m)^laptop +superloop\.localhost +no +\S+ +`).MatchString(out) {
+		t.Errorf("%d %s", code, out)
+	}
+	if code, out := c.n.superloop(nil, "passkey", "revoke", "laptop"); code != exitOK || !strings.Contains(out, "laptop is revoked") {
+		t.Errorf("%d %s", code, out)
+	}
+	tcp.ask("DELETE", "/api/v1/passkeys/laptop", "", 404, nil)
+	c.n.confirmedBy("passkey laptop", "POST", "/api/v1/tokens")
+}
+
+// confirmedBy looks in the record of requests for one that was confirmed with by.
+func (n *daemonNight) confirmedBy(by, method, path string) {
+	n.t.Helper()
+	data, err := os.ReadFile(n.path("state/superloop/daemon/audit.jsonl"))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	for line := range strings.Lines(string(data)) {
+		if strings.Contains(line, `"confirmed":"`+by+`"`) && strings.Contains(line, `"method":"`+method+`","path":"`+path+`"`) {
+			return
+		}
+	}
+	n.t.Errorf("nothing says that %s has confirmed %s %s\n%s", by, method, path, data)
+}
+
 // access ends the session of tcp, after a token that it made; a program over the socket confirms the second one as
 // superloop confirm does.
 func (c client) access(tcp client) {
@@ -88,7 +162,8 @@ func (c client) access(tcp client) {
 	c.ask("POST", "/api/v1/confirmations/"+asked.Challenge, "", 201, &code)
 	tcp.confirm = code.Code
 	tcp.ask("POST", "/api/v1/tokens", second, 201, nil)
-	for _, name := range []string{"made", "second"} {
+	c.passkeys(tcp)
+	for _, name := range []string{"made", "second", "third"} {
 		tcp.ask("DELETE", "/api/v1/tokens/"+name, "", 204, nil)
 	}
 	var all api.Credentials

@@ -28,6 +28,7 @@ type client struct {
 	http        *http.Client
 	base, token string
 	confirm     string    // a code of superloop confirm
+	host        string    // of the page, "" for that of base
 	of          *contract // nil: answers are not checked
 }
 
@@ -65,6 +66,10 @@ func (c client) send(method, path, body string) (int, string) {
 	}
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
+	}
+	if c.host != "" {
+		req.Host = c.host
+		req.Header.Set("Origin", "http://"+c.host)
 	}
 	if c.confirm != "" {
 		req.Header.Set("Superloop-Confirm", c.confirm)

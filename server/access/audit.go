@@ -35,7 +35,9 @@ type Line struct {
 	Verdict string    `json:"verdict"`          // done, refused or failed
 	Reason  string    `json:"reason,omitempty"` // the type of the problem
 	Detail  string    `json:"detail,omitempty"`
-	Replay  bool      `json:"replay,omitempty"` // answered by what an Idempotency-Key stands for: nothing was done again
+	// Confirmed is what a person has confirmed it with: terminal, or passkey NAME.
+	Confirmed string `json:"confirmed,omitempty"`
+	Replay    bool   `json:"replay,omitempty"` // answered by what an Idempotency-Key stands for: nothing was done again
 }
 
 // The verdicts.
@@ -97,7 +99,7 @@ func (l *Log) old() string { return filepath.Join(filepath.Dir(l.file), "audit.1
 // Add appends a line. It survives a kill; one of something that was done survives a power cut. Texts are cut and made
 // harmless, and lose what has the form of a secret.
 func (l *Log) Add(line Line) error {
-	for _, s := range []*string{&line.User, &line.Exe, &line.Token, &line.Address, &line.Method, &line.Path, &line.Reason, &line.Detail} {
+	for _, s := range []*string{&line.User, &line.Exe, &line.Token, &line.Address, &line.Method, &line.Path, &line.Reason, &line.Detail, &line.Confirmed} {
 		*s = text.Cut(text.Display(WithoutSecrets(*s)), 300)
 	}
 	l.mu.Lock()

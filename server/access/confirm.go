@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -42,10 +43,33 @@ type Challenge struct {
 	Shown   string // the request itself
 	Request Request
 	Expires time.Time
+	// Terminal says that a passkey is not enough.
+	Terminal bool
 
 	hash  string // of the code, "" before a person has asked for it
+	by    string // what the person has confirmed it with
+	nonce []byte // of Sign; nil when it was taken
 	wrong int
 }
+
+// Sign returns what a passkey signs to confirm it: 32 bytes that stand for a random number, the challenge and all that it is
+// bound to. It is nil if no passkey may confirm it.
+func (o Challenge) Sign() []byte {
+	if o.Terminal || o.nonce == nil {
+		return nil
+	}
+	h := sha256.New()
+	for _, part := range []string{"superloop confirmation", string(o.nonce), o.ID, o.Request.Credential, o.Request.Method, o.Request.Path, o.Request.Body, o.What} {
+		_, _ = fmt.Fprintf(h, "%d:%s", len(part), part) // a hash takes everything
+	}
+	return h.Sum(nil)
+}
+
+// OnTerminal is what a person has confirmed a request with who has typed a code that a terminal has shown.
+const OnTerminal = "terminal"
+
+// ConfirmedBy is what the person has confirmed it with: OnTerminal, or what was given to Allow.
+func (o Challenge) ConfirmedBy() string { return o.by }
 
 // Confirms keeps what waits for a confirmation. Its methods may be called at the same time.
 type Confirms struct {
@@ -56,6 +80,7 @@ type Confirms struct {
 // The reasons for which a confirmation is refused.
 var (
 	ErrNoChallenge = errors.New("nothing with this id waits for a confirmation; it waits for five minutes")
+	ErrTerminal    = errors.New("this takes a code from a terminal: superloop confirm")
 	ErrConfirm     = errors.New("the code is wrong, was used, has expired or belongs to another request")
 )
 
@@ -64,15 +89,18 @@ func (c *Confirms) prune(now time.Time) {
 }
 
 // Ask opens a challenge for a request. The same wish has one challenge, however often it is sent. A credential that has too
-// many loses its oldest.
-func (c *Confirms) Ask(r Request, what, by, shown string) Challenge {
+// many loses its oldest. With terminal no passkey can confirm it.
+func (c *Confirms) Ask(r Request, what, by, shown string, terminal bool) Challenge {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now().UTC()
 	c.prune(now)
 	mine, oldest := 0, -1
 	for i, o := range c.open {
-		if o.Request == r && o.What == what {
+		if o.Request == r && o.What == what && o.Terminal == terminal {
+			if o.nonce == nil {
+				o.nonce = newNonce()
+			}
 			return *o
 		}
 		if o.Request.Credential == r.Credential {
@@ -86,9 +114,33 @@ func (c *Confirms) Ask(r Request, what, by, shown string) Challenge {
 	}
 	id := make([]byte, 8)
 	_, _ = rand.Read(id)
-	o := &Challenge{ID: hex.EncodeToString(id), What: what, By: by, Shown: shown, Request: r, Expires: now.Add(ConfirmLife)}
+	o := &Challenge{ID: hex.EncodeToString(id), What: what, By: by, Shown: shown, Request: r, Expires: now.Add(ConfirmLife), Terminal: terminal, nonce: newNonce()}
 	c.open = append(c.open, o)
 	return *o
+}
+
+func newNonce() []byte {
+	nonce := make([]byte, 32)
+	_, _ = rand.Read(nonce) // it never fails
+	return nonce
+}
+
+// Take returns a challenge whose Sign a passkey may have signed, for the credential that has asked. It is given once, whatever
+// comes of it: when the request is sent again, something else has to be signed.
+func (c *Confirms) Take(id, credential string) (Challenge, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.prune(time.Now())
+	i := slices.IndexFunc(c.open, func(o *Challenge) bool { return o.ID == id && o.Request.Credential == credential })
+	switch {
+	case i < 0 || c.open[i].nonce == nil:
+		return Challenge{}, ErrNoChallenge
+	case c.open[i].Terminal:
+		return Challenge{}, ErrTerminal
+	}
+	o := *c.open[i]
+	c.open[i].nonce = nil
+	return o, nil
 }
 
 // Pending returns what waits for a person, or for its code to be used, the oldest first.
@@ -108,9 +160,9 @@ func (o Challenge) Given() bool { return o.hash != "" }
 // alphabet has no letters that look like digits.
 const alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
-// Allow is the word of a person: it returns the code, of 40 random bits, with which the request may be repeated once.
+// Allow is the word of a person, given with by: it returns the code, of 40 random bits, with which the request may be repeated once.
 // Another call returns another code, and the one before is void.
-func (c *Confirms) Allow(id string) (code string, o Challenge, err error) {
+func (c *Confirms) Allow(id, by string) (code string, o Challenge, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now().UTC()
@@ -125,7 +177,7 @@ func (c *Confirms) Allow(id string) (code string, o Challenge, err error) {
 		b[j] = alphabet[b[j]%byte(len(alphabet))] // 256 is a multiple of 32
 	}
 	code = string(b[:4]) + "-" + string(b[4:])
-	c.open[i].hash, c.open[i].Expires = hashOf(plainCode(code)), now.Add(ConfirmLife)
+	c.open[i].hash, c.open[i].by, c.open[i].Expires = hashOf(plainCode(code)), by, now.Add(ConfirmLife)
 	return code, *c.open[i], nil
 }
 

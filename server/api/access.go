@@ -2,7 +2,9 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -10,6 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/superloop/superloop/server/access"
+	"github.com/superloop/superloop/server/passkey"
 )
 
 // Credential is a session or a token, without its secret.
@@ -166,7 +169,7 @@ func (a *api) confirmations(h huma.API) {
 	})
 	huma.Register(h, huma.Operation{OperationID: "confirm", Method: http.MethodPost, Path: "/api/v1/confirmations/{id}", DefaultStatus: http.StatusCreated,
 		Summary: "Get the code with which a request may be repeated; over the socket only"}, func(_ context.Context, in *LoopPath) (*body[Code], error) {
-		code, o, err := a.confirms.Allow(in.ID)
+		code, o, err := a.confirms.Allow(in.ID, access.OnTerminal)
 		if err != nil {
 			return nil, ofAccess(err)
 		}
@@ -201,6 +204,141 @@ func (a *api) createToken(ctx context.Context, in *tokenIn) (*body[Secret], erro
 	return &body[Secret]{Secret{credentialOf(c), plain}}, nil
 }
 
+// Passkey is a passkey, without its key.
+type Passkey struct {
+	Name    string    `json:"name"`
+	Host    string    `json:"host" doc:"the name of the page for which it counts"`
+	Synced  bool      `json:"synced,omitempty" doc:"it may be copied to other devices of the person"`
+	By      string    `json:"by" doc:"who made it"`
+	Created time.Time `json:"created_at"`
+	Used    time.Time `json:"used_at,omitzero" doc:"when it was used last; missing: never"`
+}
+
+// Passkeys is a list of them.
+type Passkeys struct {
+	Passkeys []Passkey `json:"passkeys"`
+}
+
+type passkeyIn struct {
+	Body struct {
+		Name   string          `json:"name" minLength:"1" maxLength:"64"`
+		Answer json.RawMessage `json:"answer" doc:"what the browser has made: RegistrationResponseJSON of WebAuthn"`
+	}
+}
+
+type confirmIn struct {
+	ID   string `path:"id" maxLength:"100" doc:"the challenge of the problem"`
+	Body struct {
+		Answer json.RawMessage `json:"answer" doc:"what the passkey has signed: AuthenticationResponseJSON of WebAuthn"`
+	}
+}
+
+// partyOf returns the page of a request by its Host, which checkHost has looked at. For an address it has no ID.
+func partyOf(host string, local netip.AddrPort) passkey.Party {
+	at, _, _ := cutPort(strings.ToLower(host))
+	if !slices.Contains(passkey.Parties, at) {
+		return passkey.Party{}
+	}
+	return passkey.Party{ID: at, Port: local.Port()}
+}
+
+// ofPasskeys registers the routes of passkeys.
+func (a *api) ofPasskeys(h huma.API) {
+	huma.Get(h, "/api/v1/passkeys", func(context.Context, *struct{}) (*body[Passkeys], error) {
+		if a.lost != nil {
+			return nil, problem(http.StatusServiceUnavailable, "unusable", "%v", a.lost)
+		}
+		out := &body[Passkeys]{Passkeys{Passkeys: []Passkey{}}}
+		for _, k := range a.passkeys.List() {
+			out.Body.Passkeys = append(out.Body.Passkeys, passkeyOf(k))
+		}
+		return out, nil
+	})
+	huma.Register(h, huma.Operation{OperationID: "make-passkey", Method: http.MethodPost, Path: "/api/v1/passkeys/options",
+		Summary: "Get what a browser needs to make a passkey"}, func(ctx context.Context, _ *struct{}) (*body[passkey.Creation], error) {
+		c, err := a.atPage(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return &body[passkey.Creation]{a.passkeys.Begin(c.party, c.cred.ID())}, nil
+	})
+	huma.Register(h, huma.Operation{OperationID: "add-passkey", Method: http.MethodPost, Path: "/api/v1/passkeys", DefaultStatus: http.StatusCreated,
+		Summary: "Let a passkey confirm requests from now on"}, a.addPasskey)
+	huma.Register(h, huma.Operation{OperationID: "revoke-passkey", Method: http.MethodDelete, Path: "/api/v1/passkeys/{name}", DefaultStatus: http.StatusNoContent,
+		Summary: "Forget a passkey"}, func(_ context.Context, in *named) (*struct{}, error) {
+		if a.lost != nil {
+			return nil, problem(http.StatusServiceUnavailable, "unusable", "%v", a.lost)
+		}
+		if err := a.passkeys.Revoke(in.Name); err != nil {
+			return nil, ofAccess(err)
+		}
+		return nil, nil
+	})
+	huma.Register(h, huma.Operation{OperationID: "confirm-by-passkey", Method: http.MethodPost, Path: "/api/v1/confirmations/{id}/passkey", DefaultStatus: http.StatusCreated,
+		Summary: "Confirm a request with a passkey, and get the code with which it may be repeated"}, a.confirmByPasskey)
+}
+
+func passkeyOf(k passkey.Key) Passkey {
+	return Passkey{k.Name, k.Party, k.Eligible, k.By, k.Created, k.Used}
+}
+
+// atPage returns the caller, who is a person at a page for which passkeys are made.
+func (a *api) atPage(ctx context.Context) (*caller, error) {
+	c := callerOf(ctx)
+	if a.lost != nil {
+		return nil, problem(http.StatusServiceUnavailable, "unusable", "%v", a.lost)
+	}
+	if c == nil || c.cred.Kind != access.Session || c.party.ID == "" {
+		return nil, problem(http.StatusConflict, "no-passkey-here", "a browser makes and uses a passkey for the page at http://superloop.localhost or http://localhost with the daemon's port only, not for an address: superloop ui opens it")
+	}
+	return c, nil
+}
+
+func (a *api) addPasskey(ctx context.Context, in *passkeyIn) (*body[Passkey], error) {
+	c, err := a.atPage(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !passkey.GoodName(in.Body.Name) {
+		return nil, problem(http.StatusUnprocessableEntity, "invalid", "a name has at most 64 letters, digits, dots, underscores and minuses, and begins with a letter or a digit")
+	}
+	made, err := a.passkeys.Check(c.party, c.cred.ID(), in.Body.Answer)
+	if err != nil {
+		return nil, ofAccess(err)
+	}
+	c.shown = c.request.Method + " " + c.request.Path + ` {"name": "` + in.Body.Name + `", ...}` // keys tell a person nothing
+	// A stolen session must not let its thief add a passkey, nor may one passkey vouch for another one.
+	if err := a.stepUpBy(ctx, "let the passkey "+in.Body.Name+", made at "+c.party.Origin()+", confirm requests in the place of a terminal, until it is revoked", byTerminal); err != nil {
+		return nil, err
+	}
+	key, err := a.passkeys.Add(made, in.Body.Name, c.by().User)
+	if err != nil {
+		return nil, ofAccess(err)
+	}
+	return &body[Passkey]{passkeyOf(key)}, nil
+}
+
+func (a *api) confirmByPasskey(ctx context.Context, in *confirmIn) (*body[Code], error) {
+	c, err := a.atPage(ctx)
+	if err != nil {
+		return nil, err
+	}
+	o, err := a.confirms.Take(in.ID, c.cred.ID())
+	if err != nil {
+		return nil, ofAccess(err)
+	}
+	key, err := a.passkeys.Confirm(c.party, o.Sign(), in.Body.Answer)
+	if err != nil {
+		return nil, ofAccess(err)
+	}
+	c.confirmedBy = "passkey " + key.Name
+	code, o, err := a.confirms.Allow(o.ID, c.confirmedBy)
+	if err != nil {
+		return nil, ofAccess(err)
+	}
+	return &body[Code]{Code{code, o.Expires}}, nil
+}
+
 // described says in the OpenAPI document what problems hold, and returns what each route does, by its pattern.
 func described(h huma.API) map[string]string {
 	all := map[string]string{}
@@ -208,6 +346,8 @@ func described(h huma.API) map[string]string {
 		s.Properties["exit_code"] = &huma.Schema{Type: huma.TypeInteger, Description: "what the verb of superloop that does the same exits with"}
 		s.Properties["next"] = &huma.Schema{Type: huma.TypeString, Description: "the command to type next"}
 		s.Properties["challenge"] = &huma.Schema{Type: huma.TypeString, Description: "what superloop confirm asks about, if the type is urn:superloop:step-up-required"}
+		s.Properties["what"] = &huma.Schema{Type: huma.TypeString, Description: "what has to be confirmed, in words"}
+		s.Properties["passkey"] = &huma.Schema{Type: huma.TypeObject, Description: "PublicKeyCredentialRequestOptionsJSON of WebAuthn, if a passkey may confirm it"}
 	}
 	for path, item := range h.OpenAPI().Paths {
 		for _, op := range []*huma.Operation{item.Post, item.Delete, item.Put, item.Patch} {

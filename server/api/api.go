@@ -23,6 +23,7 @@ import (
 	"github.com/superloop/superloop/server"
 	"github.com/superloop/superloop/server/access"
 	"github.com/superloop/superloop/server/page"
+	"github.com/superloop/superloop/server/passkey"
 	"github.com/superloop/superloop/server/registry"
 )
 
@@ -50,18 +51,24 @@ type api struct {
 	desk     *access.Desk
 	damaged  error // why desk is nil
 	confirms access.Confirms
+	passkeys *passkey.Store
+	lost     error // why passkeys is nil
 	keys     *access.Keys
 	log      *access.Log
 	since    time.Time
 }
 
 // New returns the handler of the interface. Its requests come from Serve, which knows who asks. The caller holds the lock
-// of the daemon. Where the credentials cannot be read, requests over TCP are refused, and the socket is answered.
+// of the daemon. Where the credentials cannot be read, requests over TCP are refused, and the socket is answered. Where the passkeys cannot be
+// read, a code from a terminal confirms.
 func New(o Options) (http.Handler, error) {
 	a := &api{o: o, store: registry.Store{Disk: o.Disk, State: o.State}, since: time.Now().UTC()}
 	var err error
 	if a.desk, a.damaged = access.OpenDesk(o.Disk, o.State); a.damaged != nil {
 		o.Log.Error("nobody can ask over TCP", zap.Error(a.damaged))
+	}
+	if a.passkeys, a.lost = passkey.Open(o.Disk, o.State); a.lost != nil {
+		o.Log.Error("no passkey confirms anything", zap.Error(a.lost))
 	}
 	if a.keys, err = access.OpenKeys(o.Disk, o.State); err != nil {
 		return nil, err
@@ -80,6 +87,7 @@ func New(o Options) (http.Handler, error) {
 	a.changes(h)
 	a.questions(h)
 	a.access(h)
+	a.ofPasskeys(h)
 	a.ofLoops(h)
 	a.ofAll(h)
 	a.everything(h)

@@ -11,6 +11,7 @@ import (
 	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/server/access"
+	"github.com/superloop/superloop/server/passkey"
 )
 
 // caller is who sends one request.
@@ -24,7 +25,9 @@ type caller struct {
 	request       access.Request // what a confirmation of it is bound to
 	shown         string         // the request for people, as it came
 	code          string         // of Superloop-Confirm; emptied when it is spent
-	confirmed     string         // what a person has confirmed of this request on a terminal
+	party         passkey.Party  // the page at which the request is sent; none has no ID
+	confirmed     string         // what a person has confirmed of this request
+	confirmedBy   string         // and with what
 	challenged    bool           // a confirmation was asked for
 }
 
@@ -92,7 +95,7 @@ func (c *caller) personal(procfs string) *Problem {
 	return nil
 }
 
-// stepUp asks for a person's confirmation on a terminal, for a request that one stolen token must not be enough for: to
+// stepUp asks for a person's confirmation, on a terminal or with a passkey, for a request that one stolen token must not be enough for: to
 // remember a command, edit one, undo, or let run by itself what asked before. A route calls it when it knows what would be
 // done and before it does anything:
 //
@@ -102,21 +105,33 @@ func (c *caller) personal(procfs string) *Problem {
 //
 // what is shown to the person, as plain text behind the request; it says what is done and to what. It must be the same
 // when the request is repeated. The error is a problem of type step-up-required with the id of a challenge; superloop
-// confirm shows it and gives a code, with which the client repeats the request (Superloop-Confirm). Over the socket the
+// confirm shows it and gives a code, with which the client repeats the request (Superloop-Confirm). A passkey that signs the
+// challenge gives a code, too (POST /api/v1/confirmations/{id}/passkey). Over the socket the
 // process was checked as that of a verb is, and stepUp allows.
-func (a *api) stepUp(ctx context.Context, what string) error {
+func (a *api) stepUp(ctx context.Context, what string) error { return a.stepUpBy(ctx, what, byAny) }
+
+// How exactly a confirmation has to be of what is done, and what it has to be given with.
+type strictness int
+
+const (
+	bySome     strictness = iota // of anything that this same request does
+	byAny                        // of this
+	byTerminal                   // of this, and not with a passkey
+)
+
+func (a *api) stepUpBy(ctx context.Context, what string, need strictness) error {
 	c := callerOf(ctx)
 	if c == nil {
 		return problem(http.StatusForbidden, "forbidden-agent", "nobody knows who asks")
 	}
-	if p := a.confirm(c, what, true); p != nil {
+	if p := a.confirm(c, what, need); p != nil {
 		return p
 	}
 	return nil
 }
 
-// confirm is stepUp. Unless exact, a confirmation of anything that this same request does is enough.
-func (a *api) confirm(c *caller, what string, exact bool) *Problem {
+// confirm is stepUpBy for the guard.
+func (a *api) confirm(c *caller, what string, need strictness) *Problem {
 	if !c.tcp {
 		return nil
 	}
@@ -128,19 +143,23 @@ func (a *api) confirm(c *caller, what string, exact bool) *Problem {
 		if err != nil {
 			detail = err.Error() + "; " + detail
 		} else {
-			c.confirmed = o.What
+			c.confirmed, c.confirmedBy = o.What, o.ConfirmedBy()
 			a.desk.Touch(c.cred.ID(), true)
 		}
 	}
-	if c.confirmed != "" && (!exact || c.confirmed == what) {
+	if c.confirmed != "" && (need == bySome || c.confirmed == what) && (need != byTerminal || c.confirmedBy == access.OnTerminal) {
 		return nil
 	}
 	who := c.by().User
 	if c.unknown != "" {
 		who += ", from an unknown process of " + c.remote.String()
 	}
+	o := a.confirms.Ask(c.request, what, who, c.shown, need == byTerminal)
 	p := problemOf(http.StatusForbidden, "step-up-required", detail)
-	p.Challenge = a.confirms.Ask(c.request, what, who, c.shown).ID
+	p.Challenge, p.What = o.ID, what
+	if sign := o.Sign(); sign != nil && c.party.ID != "" && c.cred.Kind == access.Session && a.passkeys != nil {
+		p.Passkey = a.passkeys.Ask(c.party, sign, access.ConfirmLife)
+	}
 	c.challenged = true
 	return p
 }

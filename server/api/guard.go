@@ -111,7 +111,7 @@ func (g *guard) admit(c *caller, r *http.Request, pattern string) *Problem {
 	if err != nil {
 		return problemOf(http.StatusUnauthorized, "unauthorized", err.Error())
 	}
-	c.cred, c.User = cred, cred.By
+	c.cred, c.User, c.party = cred, cred.By, partyOf(r.Host, c.local)
 	switch scope := scopeOf(pattern); {
 	case slices.Contains(onlySocket, pattern):
 		return problemOf(http.StatusForbidden, "only-socket", "this is answered over the socket only")
@@ -206,8 +206,8 @@ func (g *guard) once(w http.ResponseWriter, r *http.Request, c *caller, pattern,
 // run lets the route answer, after a person has confirmed what needs it, and writes down what came of it.
 func (g *guard) run(w *recorder, r *http.Request, c *caller, pattern string) {
 	old := scopeOf(pattern) == access.Approve && !c.cred.Fresh(time.Now())
-	if c.tcp && pattern != trade && (c.unknown != "" || old) {
-		if p := g.confirm(c, g.does[pattern], false); p != nil {
+	if c.tcp && !slices.Contains(unconfirmed, pattern) && (c.unknown != "" || old) {
+		if p := g.confirm(c, g.does[pattern], bySome); p != nil {
 			w.status = p.Status
 			g.refuse(w.ResponseWriter, r, c, p)
 			return
@@ -241,7 +241,7 @@ func (g *guard) refuse(w http.ResponseWriter, r *http.Request, c *caller, p *Pro
 
 // write appends a line to the record of requests. A full disk costs the line: what was done stands in the journal, too.
 func (g *guard) write(r *http.Request, c *caller, line access.Line) {
-	line.Method, line.Path, line.PIDs, line.User = r.Method, r.URL.Path, c.pids, c.User
+	line.Method, line.Path, line.PIDs, line.User, line.Confirmed = r.Method, r.URL.Path, c.pids, c.User, c.confirmedBy
 	line.Channel = "socket"
 	if c.tcp {
 		line.Channel, line.Address = "tcp", c.remote.String()

@@ -80,6 +80,7 @@ func TestScopes(t *testing.T) {
 		"POST /api/v1/escalations/{eid}/answer": access.Approve, "GET /api/v1/audit": access.Read,
 		"POST /api/v1/loops/{id}/recoveries/{n}/undo": access.Approve, "POST /api/v1/loops/{id}/approve-completion": access.Approve, "POST /api/v1/policy/check": access.Read, "POST /api/v1/policy/lint": access.Read,
 		"GET /api/v1/tokens": access.Person, "POST /api/v1/tokens": access.Person, "DELETE /api/v1/tokens/{name}": access.Person, "GET /api/v1/sessions": access.Person, "DELETE /api/v1/sessions/{name}": access.Person,
+		"GET /api/v1/passkeys": access.Person, "POST /api/v1/passkeys": access.Person, "POST /api/v1/passkeys/options": access.Person, "DELETE /api/v1/passkeys/{name}": access.Person, "POST /api/v1/confirmations/{id}/passkey": access.Person,
 	}
 	seen := 0
 	for pattern, s := range want {

@@ -172,12 +172,19 @@ func TestClientThatHasGone(t *testing.T) {
 	if len(all) != 1 || !strings.Contains(all[0].By, "unknown process") || !strings.Contains(all[0].Shown, "POST /api/v1/loops/x/start {}") {
 		t.Fatalf("%+v", all)
 	}
-	code, _, err := d.guard.confirms.Allow(all[0].ID)
+	code, _, err := d.guard.confirms.Allow(all[0].ID, access.OnTerminal)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if w := send("/api/v1/loops/x/start", "{}", "Superloop-Confirm", code); w.Code != http.StatusNotFound {
 		t.Error("confirmed:", w.Code, w.Body)
+	}
+	// What a passkey signs is a confirmation: none is asked for in front of it, or there would be no end.
+	token = d.session()
+	for _, path := range []string{"/api/v1/passkeys/options", "/api/v1/confirmations/x/passkey"} {
+		if w := send(path, `{"answer": {}}`); w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "no-passkey-here") {
+			t.Error(path, w.Code, w.Body)
+		}
 	}
 	one, _, err := d.guard.desk.NewCode("ada")
 	if err != nil {

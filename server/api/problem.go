@@ -10,6 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/superloop/superloop/server/access"
+	"github.com/superloop/superloop/server/passkey"
 )
 
 // Problem is an answer about what cannot be done, RFC 9457.
@@ -19,8 +20,11 @@ type Problem struct {
 	ExitCode int `json:"exit_code" doc:"what the verb of superloop that does the same exits with"`
 	// Next is the command to type next, if there is one.
 	Next string `json:"next,omitempty" doc:"the command to type next"`
-	// Challenge names what superloop confirm asks about, if the type is step-up-required.
-	Challenge string `json:"challenge,omitempty" doc:"the id of what has to be confirmed on a terminal (superloop confirm)"`
+	// Challenge names what superloop confirm asks about, if the type is step-up-required, and What says it in words. With
+	// Passkey a passkey may confirm it, too.
+	Challenge string           `json:"challenge,omitempty" doc:"the id of what has to be confirmed on a terminal (superloop confirm)"`
+	What      string           `json:"what,omitempty" doc:"what has to be confirmed"`
+	Passkey   *passkey.Request `json:"passkey,omitempty" doc:"what to ask a browser for, so that a passkey confirms it"`
 }
 
 // typePrefix begins the types of problems.
@@ -85,9 +89,10 @@ func writeProblem(w http.ResponseWriter, p *Problem) {
 	_ = json.NewEncoder(w).Encode(p) // the client has gone
 }
 
-// ofAccess turns an error of package access into a problem.
+// ofAccess turns an error of the packages access and passkey into a problem.
 func ofAccess(err error) error {
 	_, value := errors.AsType[*access.ValueError](err)
+	_, refusal := errors.AsType[*passkey.Refusal](err)
 	for _, e := range []struct {
 		is     bool
 		status int
@@ -96,6 +101,11 @@ func ofAccess(err error) error {
 		{errors.Is(err, access.ErrUnknown), http.StatusUnauthorized, "unauthorized"},
 		{errors.Is(err, access.ErrCode), http.StatusForbidden, "bad-code"},
 		{errors.Is(err, access.ErrConfirm), http.StatusForbidden, "bad-confirmation"},
+		{errors.Is(err, access.ErrTerminal), http.StatusForbidden, "only-terminal"},
+		{refusal, http.StatusForbidden, "bad-passkey"},
+		{errors.Is(err, passkey.ErrTaken), http.StatusConflict, "name-taken"},
+		{errors.Is(err, passkey.ErrFull), http.StatusConflict, "too-many"},
+		{errors.Is(err, passkey.ErrMissing), http.StatusNotFound, "no-such-name"},
 		{errors.Is(err, access.ErrTaken), http.StatusConflict, "name-taken"},
 		{errors.Is(err, access.ErrFull), http.StatusConflict, "too-many"},
 		{errors.Is(err, access.ErrMissing), http.StatusNotFound, "no-such-name"},

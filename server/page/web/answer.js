@@ -24,9 +24,9 @@ export class Answer {
     if (c) {
       this.ways.push({id: 'approve', name: 'Approve, once', says: () => ['Run once: ', run()], body: () => ({method: 'approve'})},
         {id: 'remember', name: 'Approve, and from now on without me', says: () => ['Run, now and from now on: ', run()], body: () => ({method: 'approve', remember: true}),
-          more: h('div', null, h('p.faint', null, 'superloop adds the exact command to the list of the policy that judged it, and asks for a confirmation on a terminal:'), h('pre.diff', {tabindex: '0'}, h('span', null, '  "auto_approve": [\n'), h('ins', null, '+   ', JSON.stringify(c.text), '\n'), h('span', null, '  ]')))});
+          more: h('div', null, h('p.faint', null, 'superloop adds the exact command to the list of the policy that judged it, and asks for a confirmation, on a terminal or with a passkey:'), h('pre.diff', {tabindex: '0'}, h('span', null, '  "auto_approve": [\n'), h('ins', null, '+   ', JSON.stringify(c.text), '\n'), h('span', null, '  ]')))});
       if (choices.length) this.ways.push({id: 'choose', name: 'Another option', says: () => ['Run once: ', h('code', null, picked()?.command ?? '')], body: () => ({method: 'choose', option: this.option.value}), more: h('div', null, this.option, this.optionSays)});
-      this.ways.push({id: 'edit', name: 'My own command instead', says: () => ['Run once: ', h('code', null, this.edited.value || '…')], body: () => ({method: 'edit', command: this.edited.value}), more: h('div', null, this.edited, h('p.faint', null, 'It runs in the same directory and sandbox, is recorded as yours, and asks for a confirmation on a terminal.'))});
+      this.ways.push({id: 'edit', name: 'My own command instead', says: () => ['Run once: ', h('code', null, this.edited.value || '…')], body: () => ({method: 'edit', command: this.edited.value}), more: h('div', null, this.edited, h('p.faint', null, 'It runs in the same directory and sandbox, is recorded as yours, and asks for a confirmation, on a terminal or with a passkey.'))});
       this.ways.push({id: 'reject', name: 'Reject', says: () => ['Do not run: ', run()], body: () => ({method: 'reject'}), danger: true},
         {id: 'manual', name: 'I have done it by hand', says: () => ['It is done by hand; the tests run again'], body: () => ({method: 'manual'})});
     } else {

@@ -11,6 +11,8 @@ export class Refusal extends Error {
     this.status = status;
     this.kind = String(p?.type ?? '').replace('urn:superloop:', '');
     this.challenge = p?.challenge;
+    this.what = p?.what;
+    this.passkey = p?.passkey;
     this.next = p?.next;
   }
 }
@@ -135,7 +137,7 @@ export async function trade(code) {
   if (!r.ok) throw new Refusal(r.status, r.data);
 }
 
-/** Asks a person for the code of superloop confirm; null: they do not want to. @type {(why: Refusal, wrong: boolean) => Promise<string|null>} */
+/** Asks a person for the code of superloop confirm, or for a passkey; '': ask the daemon anew; null: they do not want to. @type {(why: Refusal, wrong: boolean) => Promise<string|null>} */
 let confirmBy = async () => null;
 
 /** @param {typeof confirmBy} f */
@@ -160,8 +162,9 @@ export async function change(method, path, body) {
       if (e.kind === 'step-up-required') {
         const code = await confirmBy(e, asked);
         if (code === null) throw new Refusal(e.status, {detail: 'nothing was done: it was not confirmed', type: 'urn:superloop:not-confirmed'});
-        headers['Superloop-Confirm'] = code.trim();
-        asked = true;
+        delete headers['Superloop-Confirm'];
+        if (code) headers['Superloop-Confirm'] = code.trim();
+        asked = code !== '';
         continue;
       }
       if (e.status !== 0 || ++tries > 3) throw e;

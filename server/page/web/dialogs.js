@@ -1,5 +1,6 @@
-import {confirmWith} from './client.js';
+import {confirmWith, Refusal} from './client.js';
 import {h} from './dom.js';
+import {confirmed, told, whyNot} from './passkey.js';
 
 /**
  * Shows a dialog, and returns the value of the button that closed it; '' if it was left.
@@ -10,11 +11,11 @@ export function dialog(title, body, buttons) {
   const d = h('dialog', {'aria-labelledby': 'dialog-title'},
     h('form', {method: 'dialog'},
       h('h2', {id: 'dialog-title'}, title), body,
-      h('div.buttons', null, buttons.map((b) => h(b.strong ? 'button.strong' : 'button', {value: b.value}, b.label)), h('button', {value: ''}, 'Leave it'))));
+      h('div.buttons', null, buttons.map((b) => h(b.strong ? 'button.strong' : 'button', {value: b.value}, b.label)), h('button', {value: '', formnovalidate: true}, 'Leave it'))));
   const before = /** @type {HTMLElement|null} */ (document.activeElement);
   document.body.append(d);
   d.showModal();
-  (d.querySelector('input') ?? d.querySelector('button'))?.focus();
+  /** @type {HTMLElement|null} */ (d.querySelector('[autofocus]') ?? d.querySelector('input') ?? d.querySelector('button'))?.focus();
   return new Promise((ok) => d.addEventListener('close', () => {
     d.remove();
     before?.focus?.();
@@ -41,12 +42,33 @@ export function typed(line) {
   }}, 'copy'), said);
 }
 
+/** What the passkey that was asked last has failed of, for the next dialog. */
+let failed = '';
+
 confirmWith(async (why, wrong) => {
   const code = h('input.code', {name: 'code', autocomplete: 'off', autocapitalize: 'characters', spellcheck: 'false', required: true, 'aria-label': 'The code of superloop confirm', placeholder: 'ABCD-EFGH'});
-  const got = await dialog('Confirm this on a terminal', [
-    h('p', null, wrong ? why.message : 'A session in a browser is not enough for this. On a terminal of yours, type:'),
-    h('p', null, typed('superloop confirm')),
-    h('p', null, 'It shows what would be done. If that is your wish, it prints a code. ', code),
-  ], [{value: 'ok', label: 'Go on with this code', strong: true}]);
-  return got === 'ok' && code.value ? code.value : null;
+  const passkey = why.passkey && !whyNot();
+  let said = failed || (wrong ? why.message : '');
+  failed = '';
+  for (;;) {
+    const got = await dialog(passkey ? 'Confirm this' : 'Confirm this on a terminal', [
+      said && h('p.bad', {role: 'alert'}, said),
+      passkey && [h('p', null, 'A session in a browser is not enough to:'), h('p', null, h('code', null, why.what)),
+        h('p', null, h('button.strong', {type: 'button', autofocus: true, onclick: (/** @type {Event} */ e) => /** @type {Element} */ (e.target).closest('dialog')?.close('passkey')}, 'Confirm with a passkey'))],
+      h('p', null, passkey ? 'Or, on a terminal of yours, type:' : 'A session in a browser is not enough for this. On a terminal of yours, type:'),
+      h('p', null, typed('superloop confirm')),
+      h('p', null, 'It shows what would be done. If that is your wish, it prints a code. ', code),
+    ], [{value: 'ok', label: 'Go on with this code', strong: !passkey}]);
+    if (got === 'ok' && code.value) return code.value;
+    if (got !== 'passkey') return null;
+    try {
+      return await confirmed(why);
+    } catch (e) {
+      said = told(e);
+      if (e instanceof Refusal) { // the daemon looks at one challenge once
+        failed = said;
+        return '';
+      }
+    }
+  }
 });

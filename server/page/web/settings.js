@@ -1,6 +1,7 @@
 import {change, get, list, world} from './client.js';
 import {dialog, tell, typed} from './dialogs.js';
 import {fill, h, Screen} from './dom.js';
+import {make, told, whyNot} from './passkey.js';
 import {ago, moment, some, until} from './time.js';
 
 class SettingsScreen extends Screen {
@@ -9,8 +10,9 @@ class SettingsScreen extends Screen {
     this.repos = h('section');
     this.tokens = h('section');
     this.sessions = h('section');
+    this.passkeys = h('section');
     this.audit = h('section');
-    this.append(h('h1', null, 'Settings'), this.machine, this.repos, this.tokens, this.sessions, this.audit);
+    this.append(h('h1', null, 'Settings'), this.machine, this.repos, this.tokens, this.sessions, this.passkeys, this.audit);
     void this.load();
   }
 
@@ -38,7 +40,7 @@ class SettingsScreen extends Screen {
         return all.length === 0 ? h('p.faint', null, 'None. In a repository, type: superloop start --loop ID') : table(['Repository', 'Loops', ''], all.map((r) => [h('code', null, r.repo), h('a', {href: '/?q=' + encodeURIComponent(r.repo)}, some(r.loops.length, 'loop')), r.gone ? h('span.bad', null, 'it is gone') : '']));
       }),
       this.credentials(this.tokens, 'Tokens of scripts', '/api/v1/tokens', true), this.credentials(this.sessions, 'Sessions of people', '/api/v1/sessions', false),
-      this.record(),
+      this.keys(), this.record(),
     ]);
   }
 
@@ -67,13 +69,35 @@ class SettingsScreen extends Screen {
   async create(then) {
     const name = h('input', {required: true, maxlength: 64, 'aria-label': 'Name'}), days = h('input', {type: 'number', min: 1, max: 366, value: 30, 'aria-label': 'Days'});
     const scopes = ['read', 'control', 'approve'].map((s) => ({s, box: h('input', {type: 'checkbox', checked: s === 'read'})}));
-    if (await dialog('A token for a script', [h('p', null, h('label', null, 'Name ', name)), h('p', null, 'It may ', scopes.map(({s, box}) => [h('label', null, box, ' ', s), '  '])), h('p', null, h('label', null, 'for ', days, ' days')), h('p.faint', null, 'It asks for a confirmation on a terminal.')], [{value: 'yes', label: 'Make it', strong: true}]) !== 'yes') return;
+    if (await dialog('A token for a script', [h('p', null, h('label', null, 'Name ', name)), h('p', null, 'It may ', scopes.map(({s, box}) => [h('label', null, box, ' ', s), '  '])), h('p', null, h('label', null, 'for ', days, ' days')), h('p.faint', null, 'It asks for a confirmation, on a terminal or with a passkey.')], [{value: 'yes', label: 'Make it', strong: true}]) !== 'yes') return;
     try {
       const made = await change('POST', '/api/v1/tokens', {name: name.value, scopes: scopes.filter((x) => x.box.checked).map((x) => x.s), expires_in: Number(days.value) * 86400});
       await dialog('The token is shown once', [h('p', null, typed(made.token))], []);
       await then();
     } catch (e) {
       tell([/** @type {Error} */ (e).message], true);
+    }
+  }
+
+  /** @returns {Promise<void>} */
+  keys() {
+    return this.piece(this.passkeys, 'Passkeys', async () => {
+      const all = (await get('/api/v1/passkeys')).passkeys, no = whyNot();
+      return [h('p.faint', null, 'A passkey confirms on this page what otherwise takes a code from a terminal.'),
+        all.length > 0 && table(['Name', 'Of the page', 'Made by', 'Made', 'Last used', ''], all.map((/** @type {any} */ k) => [h('b', null, k.name), [k.host, k.synced ? h('span.faint', null, ', on all your devices') : ''], k.by, moment(k.created_at), k.used_at ? [ago(k.used_at), ' ago'] : 'never',
+          h('button.quiet', {type: 'button', 'aria-label': `End ${k.name}`, onclick: () => this.revoke('/api/v1/passkeys', k.name, () => this.keys())}, 'end')])),
+        no ? h('p.faint', null, no) : h('p', null, h('button', {type: 'button', onclick: () => this.makeKey()}, 'Make a passkey'))];
+    });
+  }
+
+  async makeKey() {
+    const name = h('input', {required: true, maxlength: 64, 'aria-label': 'Name', placeholder: 'laptop'});
+    if (await dialog('A passkey', [h('p', null, h('label', null, 'Name ', name)), h('p.faint', null, 'Your device asks for you first, and then a confirmation is asked for on a terminal.')], [{value: 'yes', label: 'Make it', strong: true}]) !== 'yes') return;
+    try {
+      await make(name.value);
+      await this.keys();
+    } catch (e) {
+      tell([told(e)], true);
     }
   }
 
@@ -95,7 +119,7 @@ class SettingsScreen extends Screen {
 /** @param {any} l */
 function line(l) {
   return h('tr', null, h('td', null, moment(l.at)), h('td', null, l.user || '–', l.token ? h('span.faint', null, ' ', l.token) : ''), h('td', null, l.channel, h('span.faint', null, l.exe ? ' ' + l.exe.split('/').pop() : '', l.pids?.length ? ` ${l.pids[0]}` : '')), h('td', null, h('code', null, `${l.method} ${l.path}`)),
-    h('td', null, h('span.' + (l.verdict === 'done' ? 'good' : 'bad'), null, l.verdict), ' ', l.status, l.reason ? h('span.faint', null, ' ', l.reason) : ''));
+    h('td', null, h('span.' + (l.verdict === 'done' ? 'good' : 'bad'), null, l.verdict), ' ', l.status, l.reason ? h('span.faint', null, ' ', l.reason) : '', l.confirmed ? h('span.faint', null, ' by ', l.confirmed) : ''));
 }
 
 /** @param {string[]} head @param {any[][]} rows */
