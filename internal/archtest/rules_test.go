@@ -15,6 +15,8 @@ var only = map[string]struct{ packages, why string }{
 	"github.com/charmbracelet/bubbletea":       {"cmd/superloop/internal/watch", "one package knows the full screen, and keeps it from asking the terminal in every verb"},
 	"github.com/charmbracelet/lipgloss":        {"cmd/superloop/internal/screen", "one package knows how text gets its form"},
 	"github.com/muesli/termenv":                {"cmd/superloop/internal/screen", "one package knows how text gets its form"},
+	"github.com/go-webauthn/webauthn/protocol": {"server/passkey", "one package knows WebAuthn, so that its rules stand beside its use"},
+	"github.com/go-webauthn/webauthn/webauthn": {"server/passkey", "one package knows WebAuthn, so that its rules stand beside its use"},
 	module + "/internal/testkit/mockapi":       {"cmd/superloop/...", "a test double: of the program only doctor --live needs it"},
 	"os/signal":                                {"cmd/..., internal/proc", "signals are taken in main (and by the spawner and the scripted agent, which are mains of their own)"},
 }

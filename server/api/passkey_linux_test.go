@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/descope/virtualwebauthn"
 
@@ -211,6 +212,41 @@ func TestPasskeyIsRefused(t *testing.T) {
 		t.Errorf("a revoked one is asked for: %s", r.text)
 	}
 	d.want("a script", d.ask(d.at[0], "POST", "/api/v1/confirmations/x/passkey", `{"answer": {}}`, append([]string{"Host", b.host}, bearer(d.token("all", access.Scopes...))...)...), 403, "scope")
+}
+
+// A session of more than four hours answers questions again after a passkey has confirmed one answer.
+func TestPasskeyOfAnOldSession(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	b := d.browser("localhost")
+	b.add("laptop")
+	data, err := os.ReadFile(access.File(d.state))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file map[string][]map[string]any
+	if err := json.Unmarshal(data, &file); err != nil {
+		t.Fatal(err)
+	}
+	file["credentials"][0]["created_at"] = time.Now().Add(-access.SessionFresh)
+	delete(file["credentials"][0], "confirmed_at")
+	if data, err = json.Marshal(file); err == nil {
+		err = os.WriteFile(access.File(d.state), data, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.open()
+	b.host = "localhost" + d.at[0][strings.LastIndexByte(d.at[0], ':'):]
+	answer := func(headers ...string) reply {
+		return b.sends("POST", "/api/v1/escalations/x/answer", `{"method": "approve", "digest": "00000000"}`, headers...)
+	}
+	r := answer()
+	d.want("it answers", r, 403, "step-up-required")
+	got := b.confirms(r.Challenge, b.signs(r, "http://"+b.host))
+	d.want("the passkey", got, 201, "")
+	d.want("confirmed", answer("Superloop-Confirm", field(got, `"code":"`)), 404, "not-found")
+	d.want("and so for some hours", answer(), 404, "not-found")
 }
 
 // A stolen session adds no passkey: that takes a code from a terminal, and no passkey is enough for it. Nothing is made at an
