@@ -26,6 +26,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -243,21 +244,35 @@ const tempMark = ".tmp-"
 // The file has exactly the mode perm, whatever the umask is. While WriteFile writes it, only its owner can read it.
 // Steps: create, write, chmod, sync, close, rename, dirsync.
 func (d Disk) WriteFile(op, path string, data []byte, perm fs.FileMode) error {
-	if err := d.replace(op, path, data, perm, true); err != nil {
+	return d.WriteFileBy(op, path, perm, whole(data))
+}
+
+// WriteFileBy is WriteFile for a content that put writes in pieces, so that it never is in memory as a whole. An error of
+// put counts like that of a write. Steps: those of WriteFile, with a write for each piece.
+func (d Disk) WriteFileBy(op, path string, perm fs.FileMode, put func(io.Writer) error) error {
+	if err := d.replace(op, path, put, perm, true); err != nil {
 		return err
 	}
 	return d.syncDir(op, path)
+}
+
+// whole returns a function that writes data in one piece.
+func whole(data []byte) func(io.Writer) error {
+	return func(to io.Writer) error {
+		_, err := to.Write(data)
+		return err
+	}
 }
 
 // WriteProjection is WriteFile without the flushes, for a file that superloop can make again. The new content survives
 // a kill. A power cut may leave the old content, the new content or an empty file. Steps: create, write, chmod, close,
 // rename.
 func (d Disk) WriteProjection(op, path string, data []byte, perm fs.FileMode) error {
-	return d.replace(op, path, data, perm, false)
+	return d.replace(op, path, whole(data), perm, false)
 }
 
 // replace names path in its errors, because the name of the temporary file would not help the operator.
-func (d Disk) replace(op, path string, data []byte, perm fs.FileMode, flush bool) error {
+func (d Disk) replace(op, path string, put func(io.Writer) error, perm fs.FileMode, flush bool) error {
 	var f *os.File
 	err := d.do(op, "create", path, func() (err error) {
 		f, err = os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+tempMark+"*")
@@ -266,7 +281,7 @@ func (d Disk) replace(op, path string, data []byte, perm fs.FileMode, flush bool
 	if err != nil {
 		return err
 	}
-	_, err = d.write(f.Write, op, "write", path, data)
+	err = put(piece(func(p []byte) (int, error) { return d.write(f.Write, op, "write", path, p) }))
 	if err == nil {
 		err = d.do(op, "chmod", path, func() error { return f.Chmod(perm) })
 	}
@@ -288,6 +303,11 @@ func (d Disk) replace(op, path string, data []byte, perm fs.FileMode, flush bool
 	}
 	return err
 }
+
+// piece is an io.Writer.
+type piece func([]byte) (int, error)
+
+func (p piece) Write(data []byte) (int, error) { return p(data) }
 
 // RemoveTemps removes the temporary files that killed writers have left in dir, and returns their number. Only the one
 // process that writes into dir may call it, because it cannot tell the file of a dead writer from that of a live one.

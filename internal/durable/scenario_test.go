@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -51,6 +52,22 @@ var scenarios = []scenario{
 			return d.WriteFile("op", filepath.Join(dir, "f"), []byte(newText), 0o640)
 		},
 		check: oneOf("f", missing, newText),
+		done:  oneOf("f", newText),
+	},
+	{
+		name:    "write-file-by",
+		steps:   "create write write chmod sync close rename dirsync",
+		prepare: put("f", oldText),
+		run: func(d Disk, dir string) error {
+			return d.WriteFileBy("op", filepath.Join(dir, "f"), 0o640, func(to io.Writer) error {
+				_, err := io.WriteString(to, newText[:9])
+				if err == nil {
+					_, err = io.WriteString(to, newText[9:])
+				}
+				return err
+			})
+		},
+		check: oneOf("f", oldText, newText),
 		done:  oneOf("f", newText),
 	},
 	{
