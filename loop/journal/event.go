@@ -3,7 +3,8 @@
 //
 // # Format
 //
-// A journal is a file of lines. Each line is one JSON object and ends with one newline (0x0A); there is no other white
+// A journal is a sequence of lines. They are in its file, the active file, and in the segments that were sealed before.
+// Each line is one JSON object and ends with one newline (0x0A); there is no other white
 // space outside strings. The file is UTF-8. A line is at most 16 MiB long, its newline not counted.
 //
 // A line has these members, in this order, each exactly once:
@@ -40,6 +41,27 @@
 // with NUL bytes where a page did not reach the disk. Open copies a torn end to "<path>.broken-<offset>" and cuts it
 // off. Open repairs nothing else. A whole line that does not fit the chain is corruption, whatever follows it, and Open
 // refuses the journal (CorruptError).
+//
+// # Segments
+//
+// Seal moves the lines of the active file to a new segment: "<path>.segments/000001.gz" and so on, without a gap. The
+// lines are the same, byte for byte, so a segment followed by the next one and by the active file is the journal as if it
+// had never been sealed, and the chain goes through all of them. Offsets in this package, also that of the head, count
+// the bytes of all lines. Only the name of a file with a torn end has an offset in the active file.
+//
+// A segment is a gzip file. Each of its members is a block of whole lines, of 1 MiB or a little more. Its header has the
+// extra subfield "SL" with a blockRecord: the member's size, and number, offset and hashes of the first and the last
+// line. A reader goes from header to header, and decompresses only the block in which it begins and those behind it.
+//
+// The segment is on the disk before an empty file replaces the active file. If both have the same lines, because the
+// sealing was interrupted, the active file counts: readers leave the segment out, and Open removes it. A reader that
+// meets a sealing goes on in the segment with the line behind the last one that it has read.
+//
+// A segment that is missing, or cannot be read, or holds other lines, is corruption like a bad line: a CorruptError names
+// its file. What is found when: Open reads all segments, and either knows their digest or checks every line, see Open.
+// Verify checks every line, and whether the headers fit them. Read and Tail check what they decompress by its checksum,
+// its number and its prev. Nobody but Open and CheckHead can see that the last segments are missing together with all
+// lines behind them.
 //
 // # Head
 //

@@ -1,9 +1,6 @@
 package journal
 
 import (
-	"bytes"
-	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,13 +8,15 @@ import (
 	"sync"
 	"time"
 
-	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/internal/durable"
 )
 
 // Options are the options of Open.
 type Options struct {
 	Head string // the path of the anchor, in a directory that agents cannot write; "": the journal keeps no anchor
+	// SealBeyond is the size of the active file from which on Seal seals it, in bytes. 0: 64 MiB.
+	SealBeyond int64
+	block      int64 // what tests have instead of blockSize
 }
 
 // Journal appends to one events.jsonl. Several goroutines may use it. If several of them sync at the same time, one
@@ -25,11 +24,15 @@ type Options struct {
 type Journal struct {
 	disk     durable.Disk
 	path     string
+	o        Options
 	repaired durable.Repair
 
-	mu   sync.Mutex // guards app and last, and the order of the lines
+	mu   sync.Mutex // guards the fields up to flush, and the order of the lines
 	app  *durable.Appender
+	lost error // why app is nil, if Close did not do it
 	last place // the last line that was appended
+	base place // the last line that is sealed
+	seal known // the segments
 
 	flush  sync.Mutex // held during a flush; never taken while mu is held
 	synced int64      // the number of the last event that is on the disk
@@ -40,13 +43,16 @@ type Journal struct {
 // there is only one writer.
 //
 // Open first compares the journal with its head (*TamperedError), then checks its lines (*CorruptError), and changes
-// nothing so far. Only if both succeed does it repair a torn end, if there is one: see Repaired. Then it flushes the
-// file, so that everything that the journal says is on the disk. Only its owner can read a journal that Open creates,
-// because a journal holds commands and parts of their outputs.
+// nothing so far. Only if both succeed does it repair a torn end, if there is one: see Repaired. It undoes a sealing that
+// was interrupted. Then it flushes the file, so that everything that the journal says is on the disk. Only its owner can
+// read a journal that Open creates, because a journal holds commands and parts of their outputs.
 //
-// The names of its steps for injected faults begin with "events:" and "head:".
+// Open knows a segment that was checked before by the digest of its file, which lies beside the head, and does not check
+// its lines again. If the digest does not fit or is gone, Open checks them.
+//
+// The names of its steps for injected faults begin with "events:", "seal:" and "head:".
 func Open(d durable.Disk, path string, o Options) (_ *Journal, err error) {
-	j := &Journal{disk: d, path: path}
+	j := &Journal{disk: d, path: path, o: o}
 	defer func() {
 		if err != nil {
 			_ = j.closeFiles() // the caller gets the first error
@@ -62,7 +68,7 @@ func Open(d durable.Disk, path string, o Options) (_ *Journal, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := inspect(path)
+	s, err := j.inspect()
 	if err != nil {
 		return nil, err
 	}
@@ -70,14 +76,17 @@ func Open(d durable.Disk, path string, o Options) (_ *Journal, err error) {
 		if !s.bad.Torn {
 			return nil, s.bad
 		}
-		if j.repaired, err = d.CutTail("events", path, s.end); err != nil {
+		if j.repaired, err = d.CutTail("events", path, s.end-j.base.end); err != nil {
 			return nil, err
 		}
+	}
+	if err := j.tidy(s.copied); err != nil {
+		return nil, err
 	}
 	if j.app, err = d.OpenAppend("events", path, 0o600); err != nil {
 		return nil, err
 	}
-	if got := j.app.Size(); got != s.end {
+	if got := j.base.end + j.app.Size(); got != s.end {
 		return nil, fmt.Errorf("opening a journal: %w", &durable.ChangedError{Path: path,
 			Why: fmt.Sprintf("it has %d bytes where %d were just read; is another supervisor writing to it?", got, s.end)})
 	}
@@ -105,16 +114,39 @@ func (j *Journal) openHead(head string) (p place, err error) {
 	return p, nil
 }
 
-// inspect checks the journal without changing it. A missing file counts as an empty journal.
-func inspect(path string) (scan, error) {
-	s, err := checkFile(path)
+// inspect checks the journal without changing it. A missing file counts as an empty journal, unless it has segments.
+func (j *Journal) inspect() (s scan, err error) {
+	l, err := openFiles(j.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return scan{}, nil
+		all, err := segmentsOf(j.path)
+		if err == nil && len(all) > 0 {
+			err = &CorruptError{Path: j.path, Why: "the file is gone, and its segments are not"}
+		}
+		return scan{}, err
 	}
 	if err != nil {
 		return scan{}, fmt.Errorf("opening a journal: %w", err)
 	}
-	return s, nil
+	defer l.close()
+	if l.copied != nil {
+		if _, err := l.copied.blocks(); err != nil {
+			return scan{}, err
+		}
+	}
+	j.base, j.seal = l.base, readKnown(j.o.Head)
+	if !j.seal.fits(l) {
+		j.seal = known{}
+	}
+	if s, err = l.check(j.seal.Segments); err != nil {
+		return scan{}, fmt.Errorf("opening a journal: %w", err)
+	}
+	if s.bad == nil && l.copied != nil && !s.copied {
+		return scan{}, l.copied.damaged(l.base, errors.New("it holds other lines than the file that was sealed"))
+	}
+	if s.bad == nil || s.bad.Torn {
+		err = j.know(l)
+	}
+	return s, err
 }
 
 // Repaired says what Open cut off the end of the file, if its Cut is not 0. The caller records it (journal_repaired).
@@ -146,7 +178,7 @@ func (j *Journal) Append(sync bool, evs ...Event) ([]Event, error) {
 
 func (j *Journal) write(evs []Event) error {
 	if j.app == nil {
-		return fmt.Errorf("appending to %s: %w", j.path, fs.ErrClosed)
+		return j.closed()
 	}
 	if len(evs) == 0 {
 		return nil
@@ -193,8 +225,13 @@ func (j *Journal) commit(seq int64) error {
 	last, app := j.last, j.app
 	j.mu.Unlock()
 	if app == nil {
-		return fmt.Errorf("appending to %s: %w", j.path, fs.ErrClosed)
+		return j.closed()
 	}
+	return j.sync(app, last)
+}
+
+// sync flushes app, whose last line is last, and stores the head. The caller holds flush.
+func (j *Journal) sync(app *durable.Appender, last place) error {
 	if err := app.Sync(); err != nil {
 		return err
 	}
@@ -240,86 +277,4 @@ func (j *Journal) closeFiles() (err error) {
 		j.head = nil
 	}
 	return err
-}
-
-const headVersion = 1
-
-// headRecord is the form of a place in the head's file.
-type headRecord struct {
-	Version         uint8
-	Seq, Begin, End int64
-	Hash            [hashLen / 2]byte
-}
-
-func (p place) encode() []byte {
-	rec := headRecord{Version: headVersion, Seq: p.seq, Begin: p.begin, End: p.end}
-	_, _ = hex.Decode(rec.Hash[:], []byte(p.hash))           // hash has hexadecimal digits only
-	data, _ := binary.Append(nil, binary.LittleEndian, &rec) // headRecord has a fixed size
-	return data
-}
-
-func decodePlace(data []byte, head string) (place, error) {
-	var rec headRecord
-	if n, err := binary.Decode(data, binary.LittleEndian, &rec); err != nil || n != len(data) || rec.Version != headVersion {
-		return place{}, badHead(head, errors.New("it is not a journal head that this superloop can read"))
-	}
-	if rec.Seq < 1 || rec.Begin < 0 || rec.End-rec.Begin < 1 || rec.End-rec.Begin > MaxLine+1 {
-		return place{}, badHead(head, fmt.Errorf("it is not a journal head: event %d at bytes %d to %d", rec.Seq, rec.Begin, rec.End))
-	}
-	return place{seq: rec.Seq, begin: rec.Begin, end: rec.End, hash: hex.EncodeToString(rec.Hash[:])}, nil
-}
-
-func badHead(head string, why error) error {
-	return &door.StateError{What: "the anchor of the journal", Path: head, Err: why, Without: "nothing shows whether the end of the journal was cut"}
-}
-
-// CheckHead compares the journal at path with its head and changes neither. It returns nil if path holds the line that
-// the head names at its place, or if there is no head. Otherwise it returns a *TamperedError. It does not check the
-// lines behind that line. Verify does.
-func CheckHead(path, head string) error {
-	rec, ok, err := durable.ReadSlots(head)
-	if err != nil || !ok {
-		return err
-	}
-	p, err := decodePlace(rec, head)
-	if err != nil {
-		return err
-	}
-	return p.find(path, head)
-}
-
-// find checks that the file at path holds the line p at its place.
-func (p place) find(path, head string) error {
-	tampered := func(why string) error {
-		return &TamperedError{Path: path, Head: head, Seq: p.seq, Offset: p.begin, Why: why}
-	}
-	failed := func(err error) error { return fmt.Errorf("checking a journal against its head: %w", err) }
-	f, _, err := door.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return tampered("is gone: there is no such file")
-	}
-	if errors.Is(err, door.ErrNotRegular) {
-		return tampered("is gone: something else than a file is in its place")
-	}
-	if err != nil {
-		return failed(err)
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return failed(err)
-	}
-	if info.Size() < p.end {
-		return tampered(fmt.Sprintf("is gone: the file has %d bytes, it had %d", info.Size(), p.end))
-	}
-	line := make([]byte, p.end-p.begin)
-	if _, err := f.ReadAt(line, p.begin); err != nil {
-		return failed(err)
-	}
-	var h header
-	line, whole := bytes.CutSuffix(line, []byte("\n"))
-	if !whole || h.parse(line) != "" || h.seq != p.seq || string(h.hash) != p.hash || !h.hashMatches() {
-		return tampered("is not there any more: something else is in its place")
-	}
-	return nil
 }

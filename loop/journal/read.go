@@ -12,11 +12,10 @@ import (
 	"path/filepath"
 
 	"github.com/superloop/superloop/internal/dirwatch"
-	"github.com/superloop/superloop/internal/door"
 )
 
-// Read calls fn for each event of the journal at path whose Seq is at least from, in order. In a large file it finds
-// the first of them without reading all lines before it. It leaves out a last line that is not whole, because the line
+// Read calls fn for each event of the journal at path whose Seq is at least from, in order, also those of its segments.
+// It finds the first of them without reading all lines before it. It leaves out a last line that is not whole, because the line
 // is being written or torn.
 //
 // If a line does not have the form of an event, or does not follow the line before by its number and prev, Read returns
@@ -37,7 +36,7 @@ func Read(path string, from int64, fn func(Event) error) error {
 	return nil
 }
 
-// Tail returns the last n events of path, oldest first. It reads the end of the file only. It checks lines and leaves
+// Tail returns the last n events of path, oldest first. It reads the end of the journal only. It checks lines and leaves
 // out a torn line as Read does.
 func Tail(path string, n int) (events []Event, err error) {
 	r := reader{path: path, from: math.MaxInt64}
@@ -52,42 +51,48 @@ func Tail(path string, n int) (events []Event, err error) {
 	return events[max(0, len(events)-n):], err
 }
 
-// reader reads a journal up to its end. It can go on when the file has become longer.
+// reader reads a journal up to its end. It can go on when the journal has become longer.
 type reader struct {
-	path string
-	from int64 // the number of the first event that is wanted
-	file *os.File
-	last place // the last line that was read
+	path  string
+	from  int64 // the number of the first event that is wanted
+	files *files
+	last  place // the last line that was read
 }
 
-// open opens the file and finds a line at or before the first event that is wanted.
+// open opens the files and finds a line at or before the first event that is wanted.
 func (r *reader) open() error {
-	f, _, err := door.Open(r.path)
+	l, err := openFiles(r.path)
 	if err != nil {
-		return fmt.Errorf("reading a journal: %w", err)
+		return err
 	}
-	at := seek(f, r.from)
-	r.file, r.last = f, place{end: at, any: at > 0}
+	at, err := l.before(r.from)
+	if err != nil {
+		l.close()
+		return err
+	}
+	r.files, r.last = l, at
 	return nil
 }
 
 func (r *reader) close() {
-	if r.file != nil {
-		r.file.Close()
-		r.file = nil
+	if r.files != nil {
+		r.files.close()
+		r.files = nil
 	}
 }
 
-// drain reads from the last line that was read to the end of the file.
+// drain reads from the last line that was read to the end of the journal.
 func (r *reader) drain(fn func(Event) error) error {
-	l := newLines(r.path, r.file, r.last)
+	in := r.files.stream(r.last.end)
+	defer in.close()
+	l := newLines(r.path, in, r.last)
 	for {
 		err := l.next(false)
-		bad, is := errors.AsType[*CorruptError](err)
+		bad := r.files.corrupt(err)
 		switch {
-		case err == io.EOF || is && bad.Torn:
+		case err == io.EOF || bad != nil && bad.Torn:
 			return nil
-		case is:
+		case bad != nil:
 			return bad
 		case err != nil:
 			return fmt.Errorf("reading a journal: %w", err)
@@ -139,17 +144,24 @@ func firstAt(f *os.File, at, limit int64) (begin, seq int64, ok bool) {
 	if begin == 0 || begin >= limit {
 		return 0, 0, false
 	}
-	n, _ := f.ReadAt(buf[:64], begin)
+	seq, ok = seqAt(f, begin)
+	return begin, seq, ok
+}
+
+// seqAt returns the number of the event that begins at an offset.
+func seqAt(f *os.File, offset int64) (seq int64, ok bool) {
+	buf := make([]byte, 64)
+	n, _ := f.ReadAt(buf, offset)
 	p := cursor{rest: buf[:n]}
 	p.expect(seqKey)
 	seq = p.integer(1 << 62)
 	p.expect(timeKey)
-	return begin, seq, !p.bad
+	return seq, !p.bad
 }
 
 // Follow is Read that goes on. At the end of path it waits for more, until ctx ends (it returns the error of ctx), fn
-// returns an error (nil for ErrStop), or a line is bad. path and its directory may be missing at first. If another file
-// replaces path, Follow goes on in that file with the next event.
+// returns an error (nil for ErrStop), or a line is bad. path and its directory may be missing at first. A sealing makes no
+// difference. If another file replaces path, Follow goes on in that file with the next event.
 //
 // The goroutine that calls Follow also calls fn.
 func Follow(ctx context.Context, path string, from int64, fn func(Event) error) error {
@@ -162,8 +174,8 @@ func Follow(ctx context.Context, path string, from int64, fn func(Event) error) 
 		return filepath.Clean(changed) == filepath.Clean(path)
 	})
 	for {
-		err := r.reopen()
-		if err == nil && r.file != nil {
+		_, err := r.reopen()
+		if err == nil && r.files != nil {
 			err = r.drain(func(ev Event) error {
 				if err := ctx.Err(); err != nil {
 					return err
@@ -193,18 +205,19 @@ type Tailer struct{ r reader }
 func NewTailer(path string, from int64) *Tailer { return &Tailer{reader{path: path, from: from}} }
 
 // More calls fn for the events that the journal has behind the last call, as Read does. A journal that does not exist
-// yet has no events. another says that the file is not the one of the last call, or was cut: then More has called fn for
-// no event, and the next call opens it.
+// yet has no events. another says that the journal does not hold the last event of the last call any more, because it was
+// replaced or cut: then More has called fn for no event, and the next call opens it.
 func (t *Tailer) More(fn func(Event) error) (another bool, err error) {
-	was := t.r.file
-	if err := t.r.reopen(); err != nil {
+	was := t.r.files != nil
+	same, err := t.r.reopen()
+	if err != nil {
 		return false, err
 	}
-	if was != nil && t.r.file != was {
+	if was && !same {
 		t.Close()
 		return true, nil
 	}
-	if t.r.file == nil {
+	if t.r.files == nil {
 		return false, nil
 	}
 	err = t.r.drain(func(ev Event) error {
@@ -220,19 +233,31 @@ func (t *Tailer) More(fn func(Event) error) (another bool, err error) {
 // Close closes the file. More opens it again.
 func (t *Tailer) Close() { t.r.close() }
 
-// reopen opens the file if it exists and one of these holds: no file is open, path names another file, or the file is
-// shorter than what was read of it.
-func (r *reader) reopen() error {
-	if r.file != nil {
-		mine, err := r.file.Stat()
-		now, err2 := os.Stat(r.path)
-		if err == nil && mine.Size() >= r.last.end && (err2 == nil && os.SameFile(mine, now) || errors.Is(err2, fs.ErrPermission)) {
-			return nil
+// reopen opens the files if the journal exists and one of these holds: no file is open, path names another file, or the
+// file is shorter than what was read of it. same says that the reading goes on behind the last line that was read: also
+// in another file, if the line is in the journal as before, because it was sealed meanwhile.
+func (r *reader) reopen() (same bool, err error) {
+	was := place{any: true}
+	if r.files != nil {
+		mine, now := stat(r.files.active, r.path)
+		if now != nil && os.SameFile(mine, now) && r.files.base.end+mine.Size() >= r.last.end {
+			return true, nil
 		}
+		was = r.last
 		r.close()
 	}
-	if err := r.open(); !errors.Is(err, fs.ErrNotExist) {
-		return err
+	err = r.open()
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
 	}
-	return nil
+	if err != nil || was.any {
+		return false, err
+	}
+	if was.seq == 0 {
+		return true, nil // there was nothing to read
+	}
+	if same, err = r.files.holds(was); same {
+		r.last = was
+	}
+	return same, err
 }

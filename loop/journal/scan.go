@@ -7,14 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-
-	"github.com/superloop/superloop/internal/door"
 )
 
 // scanBuffer is the size of one read: large enough that the cost of read(2) does not matter.
 const scanBuffer = 64 << 10
 
-// place is the place of a line in the file. The next line begins at end. The zero value is the beginning of the file.
+// place is the place of a line in the journal. The next line begins at end. The zero value is the beginning of the
+// journal. Offsets count the bytes of all lines: the first line of the active file has the offset at which the last
+// segment ends.
 type place struct {
 	seq        int64
 	begin, end int64  // the offset of its first byte, and the offset behind its newline
@@ -31,6 +31,9 @@ func (p *place) line() int64 {
 	return p.seq + 1
 }
 
+// follower returns what the next line has to know of the place.
+func (p place) follower() place { return place{seq: p.seq, end: p.end, hash: p.hash} }
+
 // lines reads a journal event by event, in constant memory.
 type lines struct {
 	path string
@@ -39,9 +42,9 @@ type lines struct {
 	h    header
 }
 
-// newLines returns a reader of the lines behind a place.
-func newLines(path string, f io.ReaderAt, behind place) *lines {
-	in := bufio.NewScanner(io.NewSectionReader(f, behind.end, 1<<62))
+// newLines returns a reader of the lines behind a place, with which from begins.
+func newLines(path string, from io.Reader, behind place) *lines {
+	in := bufio.NewScanner(from)
 	in.Buffer(make([]byte, scanBuffer), MaxLine+1)
 	in.Split(func(data []byte, atEOF bool) (int, []byte, error) {
 		n := bytes.IndexByte(data, '\n') + 1
@@ -61,15 +64,15 @@ func newLines(path string, f io.ReaderAt, behind place) *lines {
 // with NUL bytes counts as torn.
 func (l *lines) next(hashes bool) error {
 	begin := l.last.end
-	if !l.in.Scan() && l.in.Err() != bufio.ErrTooLong {
-		return cmp.Or(l.in.Err(), io.EOF)
+	if more, err := l.in.Scan(), l.in.Err(); err != bufio.ErrTooLong && (!more || err != nil && !bytes.HasSuffix(l.in.Bytes(), []byte("\n"))) {
+		return cmp.Or(err, io.EOF) // what was read before an error may be a part of a line
 	}
 	size := int64(len(l.in.Bytes()))
 	line, whole := bytes.CutSuffix(l.in.Bytes(), []byte("\n"))
 	l.h.seq = 0
 	bad := &CorruptError{Path: l.path, Line: l.last.line(), Offset: begin}
 	switch {
-	case l.in.Err() != nil:
+	case l.in.Err() == bufio.ErrTooLong:
 		bad.Why = "it is longer than 16 MiB"
 	case !whole:
 		bad.Why, bad.Torn = "the file ends in the middle of the line", true
@@ -108,37 +111,94 @@ func (l *lines) follows() string {
 // scan is the result of a check of a journal.
 type scan struct {
 	place  // the last good line
-	events int64
 	bad    *CorruptError
+	copied bool // the active file has all lines of files.copied
 }
 
-// check reads a journal to its end or to the first bad line, which it returns in scan.bad. An error is a failure to
-// read.
-func check(f io.ReaderAt, path string) (s scan, err error) {
-	l := newLines(path, f, place{})
-	for err == nil {
-		if err = l.next(true); err == nil {
-			s.events++
+// check reads a journal to its end or to the first bad line, which it returns in scan.bad. It takes the first known
+// segments as they are. An error is a failure to read.
+func (l *files) check(known int) (s scan, err error) {
+	from := place{}
+	var blocks []block
+	for i, seg := range l.sealed {
+		some, err := seg.blocks()
+		if err != nil {
+			s.bad, _ = errors.AsType[*CorruptError](err)
+			return s, nil
+		}
+		if i < known {
+			from = some[len(some)-1].place
+			continue
+		}
+		blocks = append(blocks, some...)
+	}
+	in := l.stream(from.end)
+	defer in.close()
+	return l.checkLines(newLines(l.path, in, from), blocks)
+}
+
+// checkLines is check for the lines of r, which are those of the blocks and then those of the active file.
+func (l *files) checkLines(r *lines, blocks []block) (s scan, err error) {
+	for begins := true; err == nil; {
+		if len(blocks) > 0 && begins && r.last.follower() != blocks[0].before() {
+			err = l.misplaced(r.last)
+			break
+		}
+		begins = false
+		if err = r.next(true); err != nil {
+			break
+		}
+		if len(blocks) > 0 && r.last.end >= blocks[0].end {
+			if r.last != blocks[0].place {
+				err = l.misplaced(r.last)
+			}
+			blocks, begins = blocks[1:], true
+		}
+		if c := l.copied; c != nil && len(c.all) > 0 {
+			s.copied = s.copied || r.last == c.all[len(c.all)-1].place
 		}
 	}
-	s.place = l.last
-	if bad, ok := errors.AsType[*CorruptError](err); ok {
-		s.bad, err = bad, nil
-	}
-	if err == io.EOF {
+	s.place = r.last
+	if s.bad = l.corrupt(err); s.bad != nil || err == io.EOF {
 		err = nil
 	}
 	return s, err
 }
 
-// checkFile is check for the file at path.
+// misplaced says that the header of a block does not fit the lines.
+func (l *files) misplaced(at place) error {
+	return &CorruptError{Path: l.path, Line: at.line(), Offset: at.end, Why: "the header of the segment does not fit its lines"}
+}
+
+// corrupt returns err as a *CorruptError that names the file, or nil if err is something else.
+func (l *files) corrupt(err error) *CorruptError {
+	bad, ok := errors.AsType[*CorruptError](err)
+	if !ok {
+		return nil
+	}
+	if bad.Path == l.path {
+		bad.Path = l.at(bad.Offset)
+	}
+	if bad.Offset < l.base.end {
+		bad.Torn = false // sealed lines are whole
+	}
+	if bad.Path == l.path && bad.Offset == l.base.end && bad.Seq > l.base.seq+1 {
+		bad.Why += fmt.Sprintf("; if the lines before it were sealed, %s is missing", segmentPath(l.path, len(l.sealed)+1))
+	}
+	return bad
+}
+
+// checkFile checks the journal at path.
 func checkFile(path string) (scan, error) {
-	f, _, err := door.Open(path)
+	l, err := openFiles(path)
+	if bad, ok := errors.AsType[*CorruptError](err); ok {
+		return scan{bad: bad}, nil
+	}
 	if err != nil {
 		return scan{}, err
 	}
-	defer f.Close()
-	return check(f, path)
+	defer l.close()
+	return l.check(0)
 }
 
 // Report is the result of Verify.
@@ -152,7 +212,7 @@ type Report struct {
 	LastHash string
 }
 
-// Verify checks every line of a journal: its form, its number, its hash, and that it follows the line before. Verify
+// Verify checks every line of a journal, those of its segments, too: its form, its number, its hash, and that it follows the line before. Verify
 // only reads and needs no lock. While a writer appends, it may see a torn end, and then reports it with FirstBad.Torn.
 // An error is a failure to read the file.
 //
@@ -162,7 +222,7 @@ func Verify(path string) (Report, error) {
 	if err != nil {
 		return Report{}, fmt.Errorf("verifying a journal: %w", err)
 	}
-	return Report{Events: s.events, FirstBad: s.bad, LastSeq: s.seq, LastHash: s.hash}, nil
+	return Report{Events: s.seq, FirstBad: s.bad, LastSeq: s.seq, LastHash: s.hash}, nil
 }
 
 // ErrStop ends Read or Follow without an error, if the function that they call returns it.
@@ -171,10 +231,11 @@ var ErrStop = errors.New("stop reading")
 // CorruptError says where a journal has a line that the writer did not write. superloop never changes the file because
 // of it.
 type CorruptError struct {
-	Path string
-	// Line counts from 1. It is 0 if it is not known, because the reader did not begin at the start of the file.
+	Path string // of the file that holds the line: the active file or a segment
+	// Line counts from 1, over all files. It is 0 if it is not known, because the reader did not begin at the start of the
+	// journal, or because the whole segment cannot be read.
 	Line   int64
-	Offset int64 // the offset of the line's first byte
+	Offset int64 // the offset of the line's first byte, over all files
 	Seq    int64 // the line's own number, 0 if the line has none
 	Why    string
 	// Torn says that all lines before are good, and that this line is the torn end of the file or is being written.
@@ -184,6 +245,9 @@ type CorruptError struct {
 
 func (e *CorruptError) Error() string {
 	where := fmt.Sprintf("byte %d", e.Offset)
+	if e.Line == 0 && e.Offset == 0 {
+		where = "it"
+	}
 	if e.Line > 0 {
 		where = fmt.Sprintf("line %d (%s)", e.Line, where)
 	}
@@ -206,6 +270,6 @@ type TamperedError struct {
 
 func (e *TamperedError) Error() string {
 	return fmt.Sprintf("%s was changed by something else than superloop: event %d, which was on the disk at byte %d, %s; "+
-		"the file is kept as it is, see: superloop events --verify; to begin anew, move it away and remove %s",
-		e.Path, e.Seq, e.Offset, e.Why, e.Head)
+		"the file is kept as it is, see: superloop events --verify; to begin anew, move it and its segments (%s) away and remove %s",
+		e.Path, e.Seq, e.Offset, e.Why, Segments(e.Path), e.Head)
 }

@@ -35,8 +35,8 @@ func TestEveryByteCounts(t *testing.T) {
 			}
 			broken := bytes.Clone(data)
 			broken[i] = now
-			s, err := check(bytes.NewReader(broken), path)
-			if err != nil || s.bad == nil || s.bad.Line != line || s.bad.Offset != begin || s.events != line-1 || s.seq != line-1 {
+			s, err := (&files{path: path}).checkLines(newLines(path, bytes.NewReader(broken), place{}), nil)
+			if err != nil || s.bad == nil || s.bad.Line != line || s.bad.Offset != begin || s.seq != line-1 {
 				t.Fatalf("byte %d, %q to %q in line %d at %d: %+v, %v", i, was, now, line, begin, s.bad, err)
 			}
 		}
