@@ -47,6 +47,8 @@ type app struct {
 	repoFlag string
 	args     []string  // the invocation as it was typed
 	slack    slackSide // empty outside of tests
+	// sealBeyond is local.Options.SealBeyond: 0 outside of tests.
+	sealBeyond int64
 	// by is who decides, if it is not whoever started this process: nil in every verb of a command line.
 	by      *escalation.By
 	sockets slack.Hub // the connections of Socket Mode

@@ -133,7 +133,7 @@ func (a *app) verify(c *cli.Context, p place) error {
 	case err != nil:
 		return err
 	case rep.FirstBad != nil && !c.Bool("json"):
-		return failf(exitFailed, "cp "+text.Paste(p.Events())+" /somewhere/safe   (then compare it with a backup)", "%w", rep.FirstBad)
+		return failf(exitFailed, "cp "+text.Paste(rep.FirstBad.Path)+" /somewhere/safe   (then compare it with a backup)", "%w", rep.FirstBad)
 	}
 	return failedUnless(rep.FirstBad == nil, a.told(c, rep, "%s: %d events, the chain is whole, last %s\n", p.id, rep.Events, rep.LastHash))
 }

@@ -5,11 +5,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/loop/journal"
 	"github.com/superloop/superloop/recovery"
 )
 
@@ -21,17 +21,13 @@ var decides = []string{recovery.RuleAutoApprove, recovery.RuleHuman, recovery.Ru
 // the journal, the command and the facts of the event.
 func judgeAgain(t testscript.T, dir string) {
 	journals, _ := filepath.Glob(filepath.Join(dir, "*", ".superloop", "loops", "*", "events.jsonl"))
-	for _, journal := range journals {
-		data, _ := os.ReadFile(journal)
-		for line := range strings.Lines(string(data)) {
-			var ev struct {
-				Event string
-				loop.Proposed
+	for _, path := range journals {
+		_ = journal.Read(path, 0, func(line journal.Event) error {
+			var ev loop.Proposed
+			if line.Event != "recovery_proposed" && line.Event != "recovery_executing" || json.Unmarshal(line.Fields, &ev) != nil || ev.PolicyDigest == "" {
+				return nil
 			}
-			if json.Unmarshal([]byte(line), &ev) != nil || ev.Event != "recovery_proposed" && ev.Event != "recovery_executing" || ev.PolicyDigest == "" {
-				continue
-			}
-			kept, err := os.ReadFile(filepath.Join(filepath.Dir(journal), "policies", ev.PolicyDigest+".json"))
+			kept, err := os.ReadFile(filepath.Join(filepath.Dir(path), "policies", ev.PolicyDigest+".json"))
 			if err != nil {
 				t.Fatal("a policy that has judged is not kept: ", err)
 			}
@@ -40,9 +36,10 @@ func judgeAgain(t testscript.T, dir string) {
 				t.Fatal(err)
 			}
 			v := recovery.Decide(p, recovery.Command{Text: ev.Command, WorkingDir: ev.WorkingDir, Confidence: ev.Confidence, DirProblem: ev.Facts.DirProblem}, p.FactsFor(ev.Facts))
-			if ev.Event == "recovery_proposed" && slices.Contains(decides, ev.Rule) && (string(v.Decision) != ev.Verdict || v.Rule != ev.Rule || v.Reason != ev.Reason) {
-				t.Fatal("judged again, ", ev.Command, " is ", v.Decision, " by ", v.Rule, ": ", v.Reason, "\nthe journal has ", line)
+			if line.Event == "recovery_proposed" && slices.Contains(decides, ev.Rule) && (string(v.Decision) != ev.Verdict || v.Rule != ev.Rule || v.Reason != ev.Reason) {
+				t.Fatal("judged again, ", ev.Command, " is ", v.Decision, " by ", v.Rule, ": ", v.Reason, "\nthe journal has ", string(line.Fields))
 			}
-		}
+			return nil
+		}) // a script may have damaged the journal
 	}
 }

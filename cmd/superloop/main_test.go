@@ -86,6 +86,7 @@ func superloopMain() {
 	if api := os.Getenv("SUPERLOOP_TEST_SLACK"); api != "" { // a Slack of the test, on this machine
 		a.slack = slackSide{api: api, hosts: []string{"127.0.0.1"}}
 	}
+	a.sealBeyond, _ = strconv.ParseInt(os.Getenv("SUPERLOOP_TEST_SEAL"), 10, 64) // bytes
 	os.Exit(a.main(os.Args))
 }
 

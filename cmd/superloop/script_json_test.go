@@ -16,6 +16,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/superloop/superloop/loop/journal"
+
 	"github.com/superloop/superloop/recovery/sandbox"
 )
 
@@ -118,15 +120,13 @@ func journalOf(ts *testscript.TestScript) []any {
 		id = "one"
 	}
 	var all []any
-	text := ts.ReadFile(filepath.Join(".superloop", "loops", id, "events.jsonl"))
-	for line := range strings.Lines(text) {
-		if !strings.HasSuffix(line, "\n") {
-			break // it is being written
-		}
-		v, err := decoded([]byte(line))
+	ts.Check(journal.Read(ts.MkAbs(filepath.Join(".superloop", "loops", id, "events.jsonl")), 0, func(ev journal.Event) error {
+		line, err := journal.AppendLine(nil, ev)
 		ts.Check(err)
+		v, err := decoded(line)
 		all = append(all, v)
-	}
+		return err
+	}))
 	if len(all) == 0 {
 		return nil
 	}

@@ -22,7 +22,7 @@ const sealBeyond = 64 << 20
 // Seal makes a segment of the active file if that has Options.SealBeyond bytes or more, and begins an empty one. The
 // caller calls it where no program runs that must not reach a new file. All events are on the disk before and after.
 //
-// Seal keeps every Append waiting: for 64 MiB it needs about 0.6 s of processor time, and a flush of some 15 MiB. If it
+// Seal keeps every Append waiting: for 64 MiB it needs about 0.6 s of processor time, and flushes some 10 MiB. If it
 // fails, nothing has changed, and the next Seal tries again. There is one exception, after which every Append fails
 // with the same error: it is not known which file is in place. The caller then has to open the journal again.
 //

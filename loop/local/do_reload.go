@@ -11,6 +11,7 @@ import (
 	"github.com/superloop/superloop/loop/config/trust"
 	"github.com/superloop/superloop/loop/config/watch"
 	"github.com/superloop/superloop/loop/effects"
+	"github.com/superloop/superloop/loop/journal"
 	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/sandbox"
@@ -24,7 +25,8 @@ func (d *driver) protect(ctx context.Context) {
 	if d.repo.Top != d.paths.Repo {
 		own.Writable = append(own.Writable, d.repo.Top) // the loop's own work tree lies in .superloop
 	}
-	for _, name := range append([]string{"events.jsonl", "lock", "proposals", "policies"}, layout.OwnFiles()...) {
+	own.ReadOnly = append(own.ReadOnly, d.paths.Events(), journal.Segments(d.paths.Events()))
+	for _, name := range append([]string{"lock", "proposals", "policies"}, layout.OwnFiles()...) {
 		own.ReadOnly = append(own.ReadOnly, d.paths.File(name))
 	}
 	d.host.Runner, d.protection = d.spawner, sandbox.ProtectionReport{Level: sandbox.ProtectNone, Tree: d.spawner.Level(), Notes: []string{"switched off by --unprotected"}}

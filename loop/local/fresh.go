@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/loop/journal"
 	"github.com/superloop/superloop/loop/layout"
 )
 
@@ -55,13 +56,17 @@ func empty(dir string) bool {
 	return err == nil && len(entries) == 0
 }
 
-// setAside renames a journal that somebody has changed, and the anchor that shows the change, so that a fresh start is
-// possible. Both files are kept. If superloop dies between the two, the anchor alone shows the change, and the next
-// fresh start renames it.
+// setAside renames a journal that somebody has changed, with its segments, and the anchor that shows the change, so that
+// a fresh start is possible. All is kept. If superloop dies in between, the anchor alone shows the change, and the next
+// fresh start renames the rest.
 func (d *driver) setAside() error {
+	events := d.paths.Events()
 	suffix := ".tampered-" + d.o.Now().UTC().Format("20060102T150405.000Z")
-	for _, path := range []string{d.paths.Events(), d.paths.Head()} {
-		if _, err := d.o.Disk.MoveFree("tampered", path, path+suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	for _, one := range [][2]string{{events, events + suffix}, {journal.Segments(events), journal.Segments(events + suffix)}, {d.paths.Head(), d.paths.Head() + suffix}} {
+		if empty(one[0]) {
+			continue // the directory of segments of a journal that was never sealed
+		}
+		if _, err := d.o.Disk.MoveFree("tampered", one[0], one[1]); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}

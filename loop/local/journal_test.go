@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -207,4 +208,50 @@ func TestWhatTheLastWriteOwesIsPaid(t *testing.T) {
 	if names := w.names(); names[at] != owed {
 		t.Errorf("%s is owed after %v, and not there: %v", owed, names[:at], names[at:])
 	}
+}
+
+// TestTheJournalIsSealedAtTheEndOfAnIteration: the state, the view and the next
+// run come from all segments, and a fresh run puts all of them aside.
+func TestTheJournalIsSealedAtTheEndOfAnIteration(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, `echo $SUPERLOOP_ITERATION >> made; [ "$SUPERLOOP_ITERATION$SUPERLOOP_ROLE" != 4reviewer ] || echo '<promise>DONE</promise>'`, `"max_iterations": 4`)
+	w.o.SealBeyond = 1
+	for _, op := range []string{"seal:write", "swap:rename"} { // what fails is told, and stops nothing
+		w.breaks(op, errNoRoom)
+		w.o.Once = true
+		w.ends(w.run(t.Context()), loop.Paused, loop.ReasonOnce)
+		w.breaks(op, nil)
+	}
+	w.o.Once = false
+	if !w.warned("the journal could not be sealed") {
+		t.Error("a sealing that failed was not told")
+	}
+	w.ends(w.run(t.Context()), loop.Completed, loop.ReasonPromiseKept)
+	segments, _ := filepath.Glob(filepath.Join(journal.Segments(w.paths.Events()), "*.gz"))
+	if info, err := os.Stat(w.paths.Events()); len(segments) < 2 || err != nil || info.Size() != 0 {
+		t.Fatalf("%v, %v", segments, err)
+	}
+	if names := w.names(); names[0] != "loop_start" || slices.Index(names, "loop_complete") < 0 {
+		t.Errorf("the journal is %v", names)
+	}
+	if v, err := ReadView(w.paths); err != nil || v.Status != loop.Completed || v.Iteration != 4 {
+		t.Errorf("%+v, %v", v, err)
+	}
+	if err := os.Remove(segments[len(segments)-1]); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Run(t.Context(), w.o); !isTampered(err) {
+		t.Fatalf("error %v", err)
+	}
+	w.o.Fresh = true
+	w.ends(w.run(t.Context()), loop.Completed, loop.ReasonPromiseKept)
+	kept, _ := filepath.Glob(w.paths.Events() + ".tampered-*.segments/*.gz")
+	if len(kept) != len(segments)-1 || w.names()[0] != "loop_start" {
+		t.Errorf("%v were kept of %v", kept, segments)
+	}
+}
+
+func isTampered(err error) bool {
+	_, is := errors.AsType[*journal.TamperedError](err)
+	return is
 }

@@ -30,7 +30,11 @@ const originalArchive = "original"
 // the files of the original.
 func (d *driver) openJournal() (*journal.Journal, error) {
 	open := func() (*journal.Journal, error) {
-		return journal.Open(d.o.Disk, d.paths.Events(), journal.Options{Head: d.paths.Head()})
+		// The directory is there before the first agent, because what is missing is not protected.
+		if err := d.o.Disk.MkdirAll("dirs", journal.Segments(d.paths.Events()), 0o700); err != nil {
+			return nil, err
+		}
+		return journal.Open(d.o.Disk, d.paths.Events(), journal.Options{Head: d.paths.Head(), SealBeyond: d.o.SealBeyond})
 	}
 	j, err := open()
 	corrupt, isCorrupt := errors.AsType[*journal.CorruptError](err)

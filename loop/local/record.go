@@ -55,7 +55,8 @@ func (d *driver) append(sync bool, next loop.State, events []journal.Event) erro
 	if err != nil {
 		return d.host.Full(err)
 	}
-	if d.state.Renews(next) {
+	before := d.state
+	if before.Renews(next) {
 		d.adopt()
 	}
 	d.state = next
@@ -65,6 +66,10 @@ func (d *driver) append(sync bool, next loop.State, events []journal.Event) erro
 		if d.o.Observer != nil {
 			d.o.Observer.Event(ev, next)
 		}
+	}
+	if next.Iteration != before.Iteration || next.Status.Ended() && !before.Status.Ended() {
+		// No agent runs now. After a failure nothing is lost, and if the file has to be opened again, the next append says so.
+		d.host.Warn("the journal could not be sealed", d.journal.Seal())
 	}
 	return nil
 }

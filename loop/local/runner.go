@@ -36,6 +36,7 @@ type Options struct {
 	Version     string
 	StateHome   string // XDG_STATE_HOME, "" for its default
 	Disk        durable.Disk
+	SealBeyond  int64      // the size of the journal's file from which on it is sealed at the end of an iteration, in bytes; 0: 64 MiB
 	Environ     []string   // the environment of agents and tests, os.Environ() by default
 	Containment proc.Level // forces a level of process containment; "": the best available
 	Fast        bool       // uses each runner's fast_args

@@ -100,7 +100,8 @@ func (c *told) expect(event, part string) {
 }
 
 // A client that comes back gets what it lacks, each event once; one that falls far behind is told of the gap; one whose
-// journal was begun anew is told to forget it. A loop that the registry has no more is gone.
+// journal was begun anew is told to forget it. A loop that the registry has no more is gone. That the journal is sealed,
+// while clients are there and while they are away, makes no difference.
 func TestStreamOfEverything(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -109,7 +110,7 @@ func TestStreamOfEverything(t *testing.T) {
 	defer s.Close()
 	file := filepath.Join(dir, "repo", ".superloop", "loops", "l", "events.jsonl")
 	open := func() *journal.Journal {
-		j, err := journal.Open(durable.OS(), file, journal.Options{})
+		j, err := journal.Open(durable.OS(), file, journal.Options{SealBeyond: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,11 +125,18 @@ func TestStreamOfEverything(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	seal := func(j *journal.Journal) {
+		if err := j.Seal(); err != nil {
+			t.Fatal(err)
+		}
+	}
 	j := open()
 	add(j, 300)
 	c := w.connect(t, s, "")
 	c.expect("ready", "{}")
-	add(j, 5) // who connects anew gets the events from now on
+	add(j, 3) // who connects anew gets the events from now on
+	seal(j)
+	add(j, 2)
 	first, last, id := c.events(5)
 	if first != 301 || last != 305 {
 		t.Fatalf("%d to %d", first, last)
@@ -136,7 +144,11 @@ func TestStreamOfEverything(t *testing.T) {
 	c.stop()
 
 	// Back after a while: everything, however much it is, and no gap.
-	add(j, 3000)
+	add(j, 2000)
+	seal(j)
+	add(j, 999)
+	seal(j)
+	add(j, 1)
 	c = w.connect(t, s, id)
 	first, last, _ = c.events(200)
 	if first != 306 {
@@ -148,6 +160,7 @@ func TestStreamOfEverything(t *testing.T) {
 	}
 
 	// Far behind while it is connected.
+	seal(j)
 	add(j, behind+1000)
 	c.expect("gap", `"from":3306,"to":6205`)
 	if first, last, _ = c.events(keeps); first != 6206 || last != 6305 {
@@ -160,6 +173,9 @@ func TestStreamOfEverything(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := os.Rename(file, file+".old"); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.RemoveAll(journal.Segments(file)); err != nil {
 			t.Fatal(err)
 		}
 		j = open()

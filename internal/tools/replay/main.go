@@ -1,4 +1,5 @@
-// Command replay prints the state that a journal leads to. It imports package loop and nothing else of superloop. So
+// Command replay prints the state that a journal leads to. The journal is one file, such as superloop events --json
+// prints; it reads no sealed segments. It imports package loop and nothing else of superloop. So
 // its size shows what a program carries that only reads journals (bench measures it).
 package main
 

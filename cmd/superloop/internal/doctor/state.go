@@ -113,7 +113,7 @@ func (l Place) supervisor(context.Context) Result {
 // journal checks the hash chain of the journal, and by the anchor that no line is missing at its end.
 func (l Place) journal(context.Context) Result {
 	verify := "superloop events --verify --loop " + l.ID
-	aside := fmt.Sprintf("%s; to start anew, move %s and %s away", verify, text.Paste(l.Events), text.Paste(l.Head))
+	aside := fmt.Sprintf("%s; to start anew, move %s, %s and %s away", verify, text.Paste(l.Events), text.Paste(journal.Segments(l.Events)), text.Paste(l.Head))
 	rep, err := journal.Verify(l.Events)
 	none := errors.Is(err, fs.ErrNotExist)
 	if err != nil && !none {
