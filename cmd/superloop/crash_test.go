@@ -47,7 +47,8 @@ func newTestEnv(t testing.TB, approval bool) *testEnv {
 func newTestEnvAt(t testing.TB, root string, approval bool) *testEnv {
 	t.Helper()
 	n := &testEnv{t: t, root: root}
-	n.env = append(os.Environ(), "XDG_STATE_HOME="+filepath.Join(root, "state"), "HOME="+root,
+	// Each iteration seals the journal, so that the sweeps meet every step of it, and all that comes after it.
+	n.env = append(os.Environ(), "SUPERLOOP_TEST_SEAL=1", "XDG_STATE_HOME="+filepath.Join(root, "state"), "HOME="+root,
 		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.invalid",
 		"GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.invalid")
 	exe, err := os.Executable()

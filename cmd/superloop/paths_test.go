@@ -221,7 +221,7 @@ func (n *testEnv) hasPrivateDir() bool {
 // reaches at L1. The error says what to type.
 func mayRefuse(rel string) bool {
 	return strings.HasPrefix(rel, "PRIVATE") || strings.HasPrefix(rel, "state/") || strings.HasSuffix(rel, "config.json") ||
-		strings.HasSuffix(rel, "/events.jsonl") || strings.HasPrefix(rel, "repo/.superloop/specs") ||
+		strings.Contains(rel, "/events.jsonl") || strings.HasPrefix(rel, "repo/.superloop/specs") ||
 		rel == "repo/.superloop/loops" || rel == "repo/.superloop/loops/l"
 }
 
