@@ -91,11 +91,15 @@ type daemon struct {
 
 	mu    sync.Mutex
 	loops map[string]*supervised
+	// worked has -1 for each loop that had a place when the last daemon ended, until the first look.
+	worked map[string]int
+	left   []string // the loops that had a place and have left because the daemon ends
 }
 
 // supervised is a loop that the daemon supervises now.
 type supervised struct {
 	entry registry.Entry
+	asked func(ctx context.Context) error // waits for the place that look has asked for; nil: it was taken or let go; only supervise uses it
 	stop  context.CancelCauseFunc
 	retry chan struct{} // capacity 1; an operator wants the next try now
 	now   phase
@@ -150,7 +154,7 @@ func Run(ctx context.Context, o Options) error {
 	d.watches = dirwatch.NewWatches(ctx)
 	d.view = journal.NewProjection(o.Disk, "daemon-state", ViewFile(o.State), 0o600, viewPause)
 	defer func() { _ = d.view.Close() }() // other processes read it with the lock, which is free then
-	d.slots = slots.New(o.Limits, d.touch)
+	d.slots, d.worked = slots.New(o.Limits, d.touch), workedOf(o.State)
 	changed := d.watches.Dir(ctx, d.store.Dir(), func(string) bool { return true })
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -218,25 +222,32 @@ func (d *daemon) look(ctx context.Context, running *sync.WaitGroup) {
 			}
 		}
 	}
-	for name, e := range wanted {
+	d.order(all) // each asks for its place here
+	for _, e := range all {
+		name := e.Name()
 		if e.Wanted != registry.Running || d.loops[name] != nil {
 			continue
 		}
 		life, stop := context.WithCancelCause(ctx)
-		s := &supervised{entry: e, stop: stop, retry: make(chan struct{}, 1), now: queued}
+		s := &supervised{entry: e, asked: d.slots.Ask(name, e.Priority), stop: stop, retry: make(chan struct{}, 1), now: queued}
 		d.loops[name] = s
 		running.Go(func() {
 			d.supervise(life, s)
 			stop(nil)
+			leaves := ctx.Err() != nil || closed(d.o.Drain)
 			d.mu.Lock()
 			delete(d.loops, name)
+			if leaves && s.now == working {
+				d.left = append(d.left, name)
+			}
 			d.mu.Unlock()
 			d.touch()
-			if ctx.Err() == nil && !closed(d.o.Drain) {
+			if !leaves {
 				d.again(ctx, name, running)
 			}
 		})
 	}
+	d.worked = nil
 	d.touch()
 }
 
@@ -317,6 +328,15 @@ func (d *daemon) hold(ctx context.Context, s *supervised, log *zap.Logger) (ran 
 			was, err = d.standing(e)
 		}
 	})
+	leave := func() { // who cannot work now, or has ended, lets others have the place
+		if s.asked != nil {
+			over, stop := context.WithCancel(ctx)
+			stop()
+			_ = s.asked(over)
+			s.asked = nil
+		}
+	}
+	defer leave()
 	if held != nil {
 		defer held.Release()
 	}
@@ -324,13 +344,18 @@ func (d *daemon) hold(ctx context.Context, s *supervised, log *zap.Logger) (ran 
 		return false, err
 	}
 	if was.settled != "" {
+		leave()
 		return false, d.conclude(ctx, s, held, was.settled)
 	}
 	release := func() {} // of what the last run holds: it is kept while the loop waits, so that a click is an answer
 	defer func() { release() }()
 	for {
 		d.set(s, queued, time.Time{}, nil)
-		if err := d.admitted(ctx, func(ctx context.Context) error { return d.slots.Work(ctx, e.Name(), e.Priority) }); err != nil {
+		place := s.asked
+		if s.asked = nil; place == nil {
+			place = func(ctx context.Context) error { return d.slots.Work(ctx, e.Name(), e.Priority) }
+		}
+		if err := d.admitted(ctx, place); err != nil {
 			return ran, nil
 		}
 		d.set(s, working, time.Time{}, nil)

@@ -499,6 +499,31 @@ func TestAHigherPriorityIsServedFirst(t *testing.T) {
 	}
 }
 
+// After a restart the loop that worked goes on first, then who was wanted first; a loop that has ended meanwhile takes no
+// place.
+func TestARestartKeepsTheOrder(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, slots.Limits{Loops: 1})
+	ids := []string{"works", "d", "a", "c", "b", "e"}
+	f.repo("r", ids...)
+	f.hold("works")
+	f.want("r", "works", registry.Running, 0)
+	f.serve()
+	f.begins("works", 1)
+	for _, id := range ids[1:] {
+		f.want("r", id, registry.Running, 0)
+		f.does("r", id, queued)
+	}
+	f.want("r", "works", registry.Running, 0) // the youngest wish
+	f.stop()
+	f.free("works")
+	f.serve()
+	f.ended("r", "e", loop.Completed)
+	if got := f.done(); !slices.Equal(got, ids) {
+		t.Errorf("in the order %v, want %v", got, ids)
+	}
+}
+
 // A daemon that is replaced lets the running role end, and begins nothing: neither a loop that waits for a place nor a
 // role that waits for one.
 func TestADrainedDaemonBeginsNothing(t *testing.T) {

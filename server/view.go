@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/superloop/superloop/internal/door"
@@ -17,6 +18,8 @@ type View struct {
 	At     time.Time    `json:"at"`
 	Limits slots.Limits `json:"limits"`
 	Loops  []LoopView   `json:"loops"`
+	// Left names the loops that had a place and have left because the daemon ends. They go on first.
+	Left []string `json:"left,omitempty"`
 }
 
 // LoopView is one supervised loop.
@@ -75,7 +78,7 @@ func (d *daemon) show() View {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	v := View{PID: os.Getpid(), At: time.Now().UTC(), Limits: d.o.Limits, Loops: []LoopView{}}
+	v := View{PID: os.Getpid(), At: time.Now().UTC(), Limits: d.o.Limits, Loops: []LoopView{}, Left: slices.Clone(d.left)}
 	for _, name := range d.names() {
 		s := d.loops[name]
 		l := LoopView{Repo: s.entry.Repo, Loop: s.entry.Loop, Phase: string(s.now), Priority: s.entry.Priority, Why: s.err, Until: s.until}

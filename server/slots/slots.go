@@ -65,6 +65,13 @@ func (t *Table) Work(ctx context.Context, loop string, priority int) error {
 	return t.take(ctx, Request{Loop: loop, Priority: priority})
 }
 
+// Ask asks for a place at once, before those who ask later, and returns the function that waits for it as Work does. It has
+// to be called, if only with a context that has ended: then the loop no longer asks.
+func (t *Table) Ask(loop string, priority int) (wait func(ctx context.Context) error) {
+	w := t.enqueue(Request{Loop: loop, Priority: priority})
+	return func(ctx context.Context) error { return t.await(ctx, w) }
+}
+
 // Rest gives the place of a loop back.
 func (t *Table) Rest(loop string) {
 	t.change(func() { delete(t.loops, loop) })
@@ -96,7 +103,9 @@ func (t *Table) Role(ctx context.Context, loop string, priority int, account str
 }
 
 // take waits until the request is served.
-func (t *Table) take(ctx context.Context, r Request) error {
+func (t *Table) take(ctx context.Context, r Request) error { return t.await(ctx, t.enqueue(r)) }
+
+func (t *Table) enqueue(r Request) *waiter {
 	w := &waiter{Request: r, since: time.Now(), ready: make(chan struct{})}
 	t.change(func() {
 		t.seq++
@@ -106,18 +115,24 @@ func (t *Table) take(ctx context.Context, r Request) error {
 		})
 		t.queue = slices.Insert(t.queue, at, w)
 	})
-	select {
-	case <-w.ready:
-		return nil
-	case <-ctx.Done():
+	return w
+}
+
+func (t *Table) await(ctx context.Context, w *waiter) error {
+	if ctx.Err() == nil {
+		select {
+		case <-w.ready:
+			return nil
+		case <-ctx.Done():
+		}
 	}
 	t.change(func() {
 		if at := slices.Index(t.queue, w); at >= 0 {
 			t.queue = slices.Delete(t.queue, at, at+1)
 			return
 		}
-		delete(t.loops, r.Loop) // it was served in the same moment
-		delete(t.roles[r.Account], r.Loop)
+		delete(t.loops, w.Loop) // it was served in the same moment
+		delete(t.roles[w.Account], w.Loop)
 	})
 	return errors.Join(ctx.Err(), context.Cause(ctx))
 }

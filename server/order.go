@@ -1,0 +1,30 @@
+package server
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/superloop/superloop/server/registry"
+)
+
+// workedOf returns -1 for each loop that has a place according to the view of the last daemon.
+func workedOf(state string) map[string]int {
+	last, _ := ReadView(state) // without one nobody had a place
+	worked := map[string]int{}
+	for _, name := range last.Left {
+		worked[name] = -1
+	}
+	for _, l := range last.Loops { // it was killed
+		if l.Phase == string(working) {
+			worked[l.Repo+"#"+l.Loop] = -1
+		}
+	}
+	return worked
+}
+
+// order sorts entries: first those that the last daemon let work, then by priority, then who was wanted first.
+func (d *daemon) order(all []registry.Entry) {
+	slices.SortStableFunc(all, func(x, y registry.Entry) int {
+		return cmp.Or(cmp.Compare(d.worked[x.Name()], d.worked[y.Name()]), cmp.Compare(y.Priority, x.Priority), x.Since.Compare(y.Since))
+	})
+}
