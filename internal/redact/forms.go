@@ -64,6 +64,7 @@ var forms = []form{
 	{begin: "SG.", alphabet: dotted, least: 50, digit: true}, {begin: "dop_v1_", alphabet: alnum, least: 40}, {begin: "shpat_", alphabet: alnum, least: 32},
 	{begin: "gsk_", alphabet: alnum, least: 40}, {begin: "xai-", alphabet: alnum, least: 40}, {begin: "hvs.", alphabet: plain, least: 24, digit: true},
 	{begin: "lin_api_", alphabet: alnum, least: 32}, {begin: "ATATT3", alphabet: base64 | plain, least: 60}, {begin: "AGE-SECRET-KEY-1", alphabet: upper, least: 40},
+	{begin: "sls_", alphabet: plain, least: 40, anywhere: true}, {begin: "slt_", alphabet: plain, least: 40, anywhere: true}, // of superloop's own daemon
 	{begin: "Bearer ", alphabet: credit, least: 20, digit: true, keep: 7}, {begin: "bearer ", alphabet: credit, least: 20, digit: true, keep: 7},
 	{begin: "Authorization: Basic ", alphabet: base64, least: 12, keep: 21}, {begin: "authorization: Basic ", alphabet: base64, least: 12, keep: 21},
 	{begin: "hooks.slack.com/", alphabet: path, least: 20, anywhere: true, keep: 16}, {begin: "/api/webhooks/", alphabet: path, least: 60, anywhere: true, keep: 14},

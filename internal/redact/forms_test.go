@@ -24,6 +24,7 @@ func tokens() []string {
 		b + "sk" + "-ant-api03-" + body(80) + "-" + body(8) + b, b + "sk" + "-" + body(48) + b, b + "sk" + "-proj-" + body(60) + b, b + "sk" + "-" + strings.Repeat("0a1b2c3d", 4) + b,
 		b + "xo" + "xb-123456789012-1234567890123-" + body(24) + b, b + "xo" + "xp-" + body(40) + b, b + "AK" + "IA" + "IOSFODNN7EXAMPLE" + b, b + "AI" + "za" + body(35) + b,
 		b + "np" + "m_" + body(36) + b, b + "py" + "pi-AgEIcHlwaS5vcmc" + body(60) + b, b + "hf" + "_" + body(34) + b, b + "sk" + "_live_" + body(24) + b, b + "hv" + "s." + body(30) + b,
+		b + "sl" + "s_" + body(43) + b, b + "sl" + "t_" + body(21) + "-_" + body(20) + b,
 		b + "ey" + "JhbGciOiJIUzI1NiJ9." + "ey" + "JzdWIiOiIxMjM0In0." + body(43) + b,
 		"Authorization: Bearer " + b + body(40) + b, "-H 'Authorization: Basic " + b + "dXNlcjpwYXNzd29yZA==" + b + "'",
 		b + key + b, b + strings.ReplaceAll(key, "\n", `\n`) + b, b + strings.ReplaceAll(key, "RSA ", "") + b,
