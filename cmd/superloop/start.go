@@ -15,6 +15,7 @@ import (
 	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/loop/local"
 	"github.com/superloop/superloop/server"
+	"github.com/superloop/superloop/server/backlog"
 	"github.com/superloop/superloop/server/registry"
 )
 
@@ -130,7 +131,7 @@ func (a *app) stop(c *cli.Context) error {
 		return failf(exitNothing, "superloop status"+where, "the daemon does not run loop %s", e.Loop)
 	}
 	if forget {
-		err = store.Drop(e)
+		err = backlog.Store{Loops: store}.Forget(e)
 	} else {
 		e.Wanted, e.By, e.Since = registry.Stopped, a.who(c), time.Now().UTC()
 		err = store.Put(e)

@@ -225,6 +225,32 @@ func TestWhatBecameOfItems(t *testing.T) {
 }
 
 // What lies in the place of the backlog cannot lead the daemon elsewhere, nor keep it busy.
+// What an operator has forgotten before it ran does not begin again.
+func TestForgottenBeforeItRan(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.put("a.md", "first")
+	if began, err := p.begin(p.Store, func(string, []byte) error { return nil }); err != nil || len(began) != 1 {
+		t.Fatal(began, err)
+	}
+	e, err := p.Loops.Get(p.w.Repo, "a")
+	if err == nil {
+		err = p.Forget(e)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := p.show(true); got != "a.md begun" {
+		t.Error(got)
+	}
+	if began, err := p.begin(p.Store, func(string, []byte) error { return nil }); err != nil || len(began) > 0 {
+		t.Error(began, err)
+	}
+	if all, _ := p.Loops.All(); len(all) > 0 {
+		t.Error(all)
+	}
+}
+
 func TestABacklogThatIsNone(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -42,7 +42,7 @@ type State string
 const (
 	Waits   State = "waits"   // for a place
 	Writing State = "writing" // it has just been changed, and is looked at again
-	Begun   State = "begun"   // its loop stands in the registry, or has run
+	Begun   State = "begun"   // its loop stands in the registry, has run, or was forgotten by an operator
 	Refused State = "refused" // it cannot become a loop, or it has changed since its loop began; see Why
 )
 
@@ -117,6 +117,7 @@ func (s Store) Look(it Item, changes bool) (Item, error) {
 		return it.Refuse("%v; remove that file, or rename the spec", err), nil
 	}
 	known, err := s.known(p, it.Loop)
+	known = known || ours && r.Forgotten
 	switch {
 	case err != nil:
 		return it, err
@@ -167,6 +168,23 @@ func (s Store) known(p layout.Paths, loop string) (bool, error) {
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
+}
+
+// Forget drops a loop from the registry. If it was made of an item, the item does not begin again.
+func (s Store) Forget(e registry.Entry) error {
+	p, err := s.paths(e.Repo, e.Loop)
+	if err != nil { // the repository is gone, and its backlog with it
+		return s.Loops.Drop(e)
+	}
+	r, err := recordOf(p)
+	if err == nil && !r.Forgotten {
+		r.Forgotten = true
+		err = s.write(p.Item(), r)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return s.Loops.Drop(e)
 }
 
 // Begin makes a loop of an item that waits, and wants it running. write writes the files of the loop. Begin may be

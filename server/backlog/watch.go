@@ -112,6 +112,8 @@ type record struct {
 	File   string    `json:"file"`
 	SHA256 string    `json:"sha256"` // of the spec
 	At     time.Time `json:"at"`
+	// Forgotten says that an operator has dropped the loop from the registry: it does not begin again by itself.
+	Forgotten bool `json:"forgotten,omitempty"`
 }
 
 func recordOf(p layout.Paths) (r record, err error) {
