@@ -6,7 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"strings"
+	"time"
 
 	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/internal/durable"
@@ -87,6 +90,24 @@ var (
 	ErrNoBaseline   = errors.New("superloop no longer has the tree from before the first role; the next superloop run --fresh takes it anew")
 )
 
+// comparison begins the names of the directories of comparisons. One that is older than comparisonLasts was left by a
+// process that was killed.
+const (
+	comparison      = "compare-"
+	comparisonLasts = time.Hour
+)
+
+// sweepComparisons removes what killed processes have left of comparisons. What it cannot remove is tried again at the next
+// comparison.
+func sweepComparisons(disk durable.Disk, private string) {
+	entries, _ := os.ReadDir(private)
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && e.IsDir() && strings.HasPrefix(e.Name(), comparison) && time.Since(info.ModTime()) > comparisonLasts {
+			_ = disk.RemoveAll("compare", filepath.Join(private, e.Name()))
+		}
+	}
+}
+
 // Changes compares the work tree of a loop with that before the first role of its run. It also returns that work tree, nil
 // if there is none. The caller closes the comparison.
 func Changes(ctx context.Context, disk durable.Disk, p layout.Paths, main *worktree.Repo, own bool) (*worktree.Compared, *worktree.Repo, error) {
@@ -121,7 +142,8 @@ func Changes(ctx context.Context, disk durable.Disk, p layout.Paths, main *workt
 		return nil, repo, err
 	}
 	// The daemon may compare for several programs at once, and for the report of the loop.
-	dir := filepath.Join(p.Private, "compare-"+rand.Text())
+	sweepComparisons(disk, p.Private)
+	dir := filepath.Join(p.Private, comparison+rand.Text())
 	c, err := repo.Compare(ctx, disk, dir, p.Kept(), then, now)
 	return c, repo, err
 }
