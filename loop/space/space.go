@@ -110,8 +110,12 @@ func (w *walk) loop(id string, p layout.Paths) {
 
 // keeps returns the functions that say why a directory of logs or of archive is kept.
 func (w *walk) keeps(p layout.Paths) (logs, archive func(name string) string) {
-	view, err := local.ReadView(p)
 	_, alive := local.Supervisor(p)
+	return keepsOf(p, alive)
+}
+
+func keepsOf(p layout.Paths, alive bool) (logs, archive func(name string) string) {
+	view, err := local.ReadView(p)
 	logs = func(name string) string {
 		n, nerr := strconv.Atoi(strings.TrimPrefix(name, "iter-"))
 		switch {
@@ -207,21 +211,46 @@ func (u Use) Due(l Limits, now time.Time) (due []Unit) {
 }
 
 // Remove removes units of the repository of p, and returns the bytes of those that are gone. A kill leaves a unit whole,
-// or a remainder that is due the next time. It goes on after an error.
+// or a remainder that is due the next time. It goes on after an error. Logs of a loop that has begun since Look stay: their
+// loop is held while they go.
 func Remove(ctx context.Context, disk durable.Disk, p layout.Paths, units []Unit) (freed int64, err error) {
 	for _, u := range units {
 		if ctx.Err() != nil {
 			return freed, errors.Join(err, ctx.Err())
 		}
 		rel, rerr := filepath.Rel(p.Super, filepath.Join(p.Repo, filepath.FromSlash(u.Path)))
+		var gone bool
 		if rerr == nil {
-			rerr = disk.RemoveTree("space", p.Super, rel)
+			gone, rerr = remove(disk, p, u, rel)
 		}
-		if rerr == nil {
+		if gone {
 			freed += u.Bytes
-		} else if !errors.Is(rerr, fs.ErrNotExist) {
+		} else if rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
 			err = errors.Join(err, fmt.Errorf("removing %s: %w", u.Path, rerr))
 		}
 	}
 	return freed, err
+}
+
+// remove removes one unit, unless it has to be kept by now.
+func remove(disk durable.Disk, p layout.Paths, u Unit, rel string) (gone bool, err error) {
+	if name := filepath.Base(rel); filepath.Base(filepath.Dir(rel)) == "logs" && !durable.IsGone(name) {
+		at, err := layout.NewPaths(p.Repo, u.Loop, filepath.Dir(p.State))
+		if err != nil {
+			return false, err
+		}
+		held, err := local.Hold(local.Options{Repo: p.Repo, LoopID: u.Loop, StateHome: filepath.Dir(p.State), Disk: disk})
+		if _, begun := errors.AsType[*local.HeldError](err); begun {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		defer held.Release()
+		if logs, _ := keepsOf(at, false); logs(name) != "" {
+			return false, nil
+		}
+	}
+	err = disk.RemoveTree("space", p.Super, rel)
+	return err == nil, err
 }

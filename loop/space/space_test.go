@@ -15,6 +15,7 @@ import (
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/layout"
+	"github.com/superloop/superloop/loop/local"
 )
 
 var now = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
@@ -75,11 +76,11 @@ func names(units []Unit) string {
 	return strings.Join(all, " ")
 }
 
-// files returns all files of the loops.
+// files returns all files of the loops but their locks.
 func (r *repo) files() map[string]bool {
 	all := map[string]bool{}
 	_ = filepath.WalkDir(filepath.Join(r.Super, "loops"), func(path string, e fs.DirEntry, err error) error {
-		if err == nil && !e.IsDir() {
+		if err == nil && !e.IsDir() && e.Name() != "lock" {
 			all[strings.TrimPrefix(path, filepath.Join(r.Super, "loops")+"/")] = true
 		}
 		return nil
@@ -176,4 +177,29 @@ func TestRemoveIsKilledAndMisled(t *testing.T) {
 	if due := r.look().Due(Limits{Age: time.Hour}, now); len(due) > 0 {
 		t.Errorf("through a link: %v", due)
 	}
+}
+
+// Logs of a loop that begins between Look and Remove stay, and so do those of one that has begun and paused.
+func TestALoopThatBeginsKeepsItsLogs(t *testing.T) {
+	t.Parallel()
+	r := newRepo(t)
+	r.state("done", loop.Completed, 3)
+	r.file(60, "done/logs/iter-1/reviewer.log")
+	due := r.look().Due(Limits{Age: 24 * time.Hour}, now)
+	remove := func(want int64) {
+		t.Helper()
+		if freed, err := Remove(t.Context(), durable.OS(), r.Paths, due); err != nil || freed/(8<<10) != want {
+			t.Errorf("%d bytes are freed, %v", freed, err)
+		}
+	}
+	held, err := local.Hold(local.Options{Repo: r.Repo, LoopID: "done", StateHome: filepath.Dir(r.State), Disk: durable.OS()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	remove(0)
+	r.state("done", loop.Paused, 3)
+	held.Release()
+	remove(0)
+	r.state("done", loop.Completed, 3)
+	remove(1)
 }
