@@ -35,6 +35,7 @@ type Line struct {
 	Verdict string    `json:"verdict"`          // done, refused or failed
 	Reason  string    `json:"reason,omitempty"` // the type of the problem
 	Detail  string    `json:"detail,omitempty"`
+	Count   int       `json:"count,omitempty"` // for how many refused requests that are alike the line stands; missing: one
 	// Confirmed is what a person has confirmed it with: terminal, or passkey NAME.
 	Confirmed string `json:"confirmed,omitempty"`
 	Replay    bool   `json:"replay,omitempty"` // answered by what an Idempotency-Key stands for: nothing was done again
@@ -58,6 +59,8 @@ type Log struct {
 	mu  sync.Mutex
 	out *durable.Appender // nil: not open
 	seq int64
+	// bursts are the refused requests of the last minute, by kind.
+	bursts map[kind]*burst
 }
 
 // OpenLog opens the record, and moves aside what cannot be one. The caller holds the lock of the daemon.
@@ -97,13 +100,20 @@ func (l *Log) open() (err error) {
 func (l *Log) old() string { return filepath.Join(filepath.Dir(l.file), "audit.1.jsonl") }
 
 // Add appends a line. It survives a kill; one of something that was done survives a power cut. Texts are cut and made
-// harmless, and lose what has the form of a secret.
+// harmless, and lose what has the form of a secret. Of many refused requests that are alike some lines stand for several.
 func (l *Log) Add(line Line) error {
 	for _, s := range []*string{&line.User, &line.Exe, &line.Token, &line.Address, &line.Method, &line.Path, &line.Reason, &line.Detail, &line.Confirmed} {
 		*s = text.Cut(text.Display(WithoutSecrets(*s)), 300)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if line.Verdict == Refused && l.flooded(&line) {
+		return nil
+	}
+	return l.twice(line)
+}
+
+func (l *Log) twice(line Line) error {
 	err := l.add(line)
 	if err != nil { // somebody else has changed the file, or it was gone: once more, to what is there now
 		err = l.add(line)

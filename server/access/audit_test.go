@@ -3,10 +3,13 @@ package access
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/internal/testkit"
@@ -90,6 +93,41 @@ func TestAuditRotates(t *testing.T) {
 	if info, err := os.Stat(AuditFile(state)); err != nil || info.Size() > 1000 {
 		t.Errorf("%v %v", info, err)
 	}
+}
+
+// Who is refused again and again cannot fill the record, and each refusal is accounted for.
+func TestAuditIsNotFlooded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l, err := OpenLog(durable.OS(), t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		const n = 5000
+		for i := range n {
+			for _, line := range []Line{{Method: "POST", Path: fmt.Sprint("/", i), PIDs: []int{i}, Exe: "/bin/curl", Status: 403, Verdict: Refused, Reason: "forbidden-agent"}, {Method: "POST", Exe: "/bin/other", Status: 403, Verdict: Refused, Reason: "scope"}} {
+				if err := l.Add(line); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := l.Add(Line{Method: "POST", Exe: "/bin/curl", Status: 200, Verdict: Done}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(alikeFor + time.Second)
+		synctest.Wait()
+		page, err := l.Page(0, 1000)
+		if err != nil || len(page) > 80 {
+			t.Errorf("%d lines, %v", len(page), err)
+		}
+		sum := map[string]int{}
+		for _, line := range page {
+			sum[line.Exe+line.Verdict] += max(1, line.Count)
+		}
+		if sum["/bin/curlrefused"] != n || sum["/bin/otherrefused"] != n || sum["/bin/curldone"] != 1 {
+			t.Errorf("%v", sum)
+		}
+	})
 }
 
 // FuzzAudit: whatever lies in the record, lines come out in the order of their numbers' places, and none is made up.
