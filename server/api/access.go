@@ -18,7 +18,7 @@ import (
 // Credential is a session or a token, without its secret.
 type Credential struct {
 	Name    string         `json:"name"`
-	Scopes  []access.Scope `json:"scopes"`
+	Scopes  []access.Scope `json:"scopes" nullable:"false"`
 	By      string         `json:"by" doc:"who made it"`
 	Created time.Time      `json:"created_at"`
 	Expires time.Time      `json:"expires_at"`
@@ -27,7 +27,7 @@ type Credential struct {
 
 // Credentials is a list of them.
 type Credentials struct {
-	Credentials []Credential `json:"credentials"`
+	Credentials []Credential `json:"credentials" nullable:"false"`
 }
 
 // Secret is a credential with its secret, which is shown once.
@@ -54,12 +54,12 @@ type Confirmation struct {
 
 // Confirmations is what waits for a person.
 type Confirmations struct {
-	Confirmations []Confirmation `json:"confirmations"`
+	Confirmations []Confirmation `json:"confirmations" nullable:"false"`
 }
 
 // Audit is a page of requests that have changed something or were refused, the newest first.
 type Audit struct {
-	Lines      []access.Line `json:"lines"`
+	Lines      []access.Line `json:"lines" nullable:"false"`
 	NextCursor int64         `json:"next_cursor,omitempty" doc:"missing on the last page"`
 }
 
@@ -69,9 +69,15 @@ type named struct {
 
 type tokenIn struct {
 	Body struct {
-		Name    string         `json:"name" minLength:"1" maxLength:"64"`
-		Scopes  []access.Scope `json:"scopes" minItems:"1" maxItems:"3" doc:"of read, control, approve"`
+		Name    string         `json:"name" pattern:"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"`
+		Scopes  []access.Scope `json:"scopes" nullable:"false" enum:"read,control,approve" minItems:"1" maxItems:"3"`
 		Seconds int64          `json:"expires_in" minimum:"1" maximum:"31622400" doc:"how long it lasts, in seconds"`
+	}
+}
+
+type openIn struct {
+	Body struct {
+		Code string `json:"code" maxLength:"100" doc:"of superloop token code, or of POST /api/v1/codes"`
 	}
 }
 
@@ -88,8 +94,7 @@ func (a *api) access(h huma.API) {
 			}
 			return out, nil
 		})
-		huma.Register(h, huma.Operation{OperationID: "revoke-" + string(kind), Method: http.MethodDelete, Path: path + "/{name}", DefaultStatus: http.StatusNoContent,
-			Summary: "End a " + string(kind)}, func(_ context.Context, in *named) (*struct{}, error) {
+		huma.Register(h, huma.Operation{Method: http.MethodDelete, Path: path + "/{name}", DefaultStatus: http.StatusNoContent}, func(_ context.Context, in *named) (*struct{}, error) {
 			if err := a.usable(); err != nil {
 				return nil, err
 			}
@@ -99,10 +104,8 @@ func (a *api) access(h huma.API) {
 			return nil, nil
 		})
 	}
-	huma.Register(h, huma.Operation{OperationID: "create-token", Method: http.MethodPost, Path: "/api/v1/tokens", DefaultStatus: http.StatusCreated,
-		Summary: "Make a token for a script", Description: "The token is in the answer and nowhere else."}, a.createToken)
-	huma.Register(h, huma.Operation{OperationID: "create-code", Method: http.MethodPost, Path: "/api/v1/codes", DefaultStatus: http.StatusCreated,
-		Summary: "Get a code that opens one session within a minute; over the socket only"}, func(ctx context.Context, _ *struct{}) (*body[Code], error) {
+	huma.Register(h, huma.Operation{Method: http.MethodPost, Path: "/api/v1/tokens", DefaultStatus: http.StatusCreated}, a.createToken)
+	huma.Register(h, huma.Operation{Method: http.MethodPost, Path: "/api/v1/codes", DefaultStatus: http.StatusCreated}, func(ctx context.Context, _ *struct{}) (*body[Code], error) {
 		by, err := a.operator(ctx)
 		if err == nil {
 			err = a.usable()
@@ -116,12 +119,7 @@ func (a *api) access(h huma.API) {
 		}
 		return &body[Code]{Code{code, expires}}, nil
 	})
-	huma.Register(h, huma.Operation{OperationID: "open-session", Method: http.MethodPost, Path: "/api/v1/sessions", DefaultStatus: http.StatusCreated,
-		Summary: "Trade a code for a session", Description: "The token is in the answer and nowhere else. No cookie is set."}, func(_ context.Context, in *struct {
-		Body struct {
-			Code string `json:"code" maxLength:"100"`
-		}
-	}) (*body[Secret], error) {
+	huma.Register(h, huma.Operation{Method: http.MethodPost, Path: "/api/v1/sessions", DefaultStatus: http.StatusCreated}, func(_ context.Context, in *openIn) (*body[Secret], error) {
 		if err := a.usable(); err != nil {
 			return nil, err
 		}
@@ -167,8 +165,9 @@ func (a *api) confirmations(h huma.API) {
 		}
 		return out, nil
 	})
-	huma.Register(h, huma.Operation{OperationID: "confirm", Method: http.MethodPost, Path: "/api/v1/confirmations/{id}", DefaultStatus: http.StatusCreated,
-		Summary: "Get the code with which a request may be repeated; over the socket only"}, func(_ context.Context, in *LoopPath) (*body[Code], error) {
+	huma.Register(h, huma.Operation{Method: http.MethodPost, Path: "/api/v1/confirmations/{id}", DefaultStatus: http.StatusCreated}, func(_ context.Context, in *struct {
+		ID string `path:"id" maxLength:"300" doc:"the challenge of a problem, or the id of what waits to be confirmed"`
+	}) (*body[Code], error) {
 		code, o, err := a.confirms.Allow(in.ID, access.OnTerminal)
 		if err != nil {
 			return nil, ofAccess(err)
@@ -219,7 +218,7 @@ type Passkeys struct {
 	Passkeys []Passkey `json:"passkeys"`
 }
 
-type passkeyIn struct {
+type addPasskeyIn struct {
 	Body struct {
 		Name   string          `json:"name" minLength:"1" maxLength:"64"`
 		Answer json.RawMessage `json:"answer" doc:"what the browser has made: RegistrationResponseJSON of WebAuthn"`
@@ -254,18 +253,15 @@ func (a *api) ofPasskeys(h huma.API) {
 		}
 		return out, nil
 	})
-	huma.Register(h, huma.Operation{OperationID: "make-passkey", Method: http.MethodPost, Path: "/api/v1/passkeys/options",
-		Summary: "Get what a browser needs to make a passkey"}, func(ctx context.Context, _ *struct{}) (*body[passkey.Creation], error) {
+	huma.Register(h, huma.Operation{Method: http.MethodPost, Path: "/api/v1/passkeys/options"}, func(ctx context.Context, _ *struct{}) (*body[passkey.Creation], error) {
 		c, err := a.atPage(ctx)
 		if err != nil {
 			return nil, err
 		}
 		return &body[passkey.Creation]{a.passkeys.Begin(c.party, c.cred.ID())}, nil
 	})
-	huma.Register(h, huma.Operation{OperationID: "add-passkey", Method: http.MethodPost, Path: "/api/v1/passkeys", DefaultStatus: http.StatusCreated,
-		Summary: "Let a passkey confirm requests from now on"}, a.addPasskey)
-	huma.Register(h, huma.Operation{OperationID: "revoke-passkey", Method: http.MethodDelete, Path: "/api/v1/passkeys/{name}", DefaultStatus: http.StatusNoContent,
-		Summary: "Forget a passkey"}, func(_ context.Context, in *named) (*struct{}, error) {
+	huma.Register(h, huma.Operation{Method: http.MethodPost, Path: "/api/v1/passkeys", DefaultStatus: http.StatusCreated}, a.addPasskey)
+	huma.Register(h, huma.Operation{Method: http.MethodDelete, Path: "/api/v1/passkeys/{name}", DefaultStatus: http.StatusNoContent}, func(_ context.Context, in *named) (*struct{}, error) {
 		if a.lost != nil {
 			return nil, problem(http.StatusServiceUnavailable, "unusable", "%v", a.lost)
 		}
@@ -274,8 +270,7 @@ func (a *api) ofPasskeys(h huma.API) {
 		}
 		return nil, nil
 	})
-	huma.Register(h, huma.Operation{OperationID: "confirm-by-passkey", Method: http.MethodPost, Path: "/api/v1/confirmations/{id}/passkey", DefaultStatus: http.StatusCreated,
-		Summary: "Confirm a request with a passkey, and get the code with which it may be repeated"}, a.confirmByPasskey)
+	huma.Register(h, huma.Operation{Method: http.MethodPost, Path: "/api/v1/confirmations/{id}/passkey", DefaultStatus: http.StatusCreated}, a.confirmByPasskey)
 }
 
 func passkeyOf(k passkey.Key) Passkey {
@@ -294,7 +289,7 @@ func (a *api) atPage(ctx context.Context) (*caller, error) {
 	return c, nil
 }
 
-func (a *api) addPasskey(ctx context.Context, in *passkeyIn) (*body[Passkey], error) {
+func (a *api) addPasskey(ctx context.Context, in *addPasskeyIn) (*body[Passkey], error) {
 	c, err := a.atPage(ctx)
 	if err != nil {
 		return nil, err
@@ -337,24 +332,4 @@ func (a *api) confirmByPasskey(ctx context.Context, in *confirmIn) (*body[Code],
 		return nil, ofAccess(err)
 	}
 	return &body[Code]{Code{code, o.Expires}}, nil
-}
-
-// described says in the OpenAPI document what problems hold, and returns what each route does, by its pattern.
-func described(h huma.API) map[string]string {
-	all := map[string]string{}
-	if s := h.OpenAPI().Components.Schemas.Map()["ErrorModel"]; s != nil {
-		s.Properties["exit_code"] = &huma.Schema{Type: huma.TypeInteger, Description: "what the verb of superloop that does the same exits with"}
-		s.Properties["next"] = &huma.Schema{Type: huma.TypeString, Description: "the command to type next"}
-		s.Properties["challenge"] = &huma.Schema{Type: huma.TypeString, Description: "what superloop confirm asks about, if the type is urn:superloop:step-up-required"}
-		s.Properties["what"] = &huma.Schema{Type: huma.TypeString, Description: "what has to be confirmed, in words"}
-		s.Properties["passkey"] = &huma.Schema{Type: huma.TypeObject, Description: "PublicKeyCredentialRequestOptionsJSON of WebAuthn, if a passkey may confirm it"}
-	}
-	for path, item := range h.OpenAPI().Paths {
-		for _, op := range []*huma.Operation{item.Post, item.Delete, item.Put, item.Patch} {
-			if op != nil {
-				all[op.Method+" "+path] = op.Summary
-			}
-		}
-	}
-	return all
 }

@@ -91,8 +91,7 @@ func New(o Options) (http.Handler, error) {
 	a.ofLoops(h)
 	a.ofAll(h)
 	a.everything(h)
-	describe(h.OpenAPI())
-	return &guard{api: a, mux: mux, page: page.Handler(), does: described(h)}, nil
+	return &guard{api: a, limits: usual, mux: mux, page: page.Handler(), does: describe(h)}, nil
 }
 
 // row returns what is known of a loop.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
@@ -41,15 +42,9 @@ type actIn struct {
 
 // changes registers the routes by which a person steers loops.
 func (a *api) changes(h huma.API) {
-	huma.Register(h, huma.Operation{OperationID: "start-loop", Method: http.MethodPost, Path: "/api/v1/loops", DefaultStatus: http.StatusAccepted, MaxBodyBytes: 4 << 20, // of a spec
-		Summary: "Let the daemon run a loop of a repository"}, a.start)
-	for action, summary := range map[string]string{
-		"start": "Let the daemon go on with a loop that was paused or stopped, or has ended", "stop": "End what runs, and do not go on",
-		control.IntentPause: "Let the running role end, and do not go on", control.IntentCancel: "End the loop",
-		"retry-now": "Wait no longer: the cause is mended", control.IntentNote: "Tell the roles something",
-	} {
-		huma.Register(h, huma.Operation{OperationID: action + "-one", Method: http.MethodPost, Path: "/api/v1/loops/{id}/" + action, DefaultStatus: http.StatusAccepted,
-			Summary: summary}, func(ctx context.Context, in *actIn) (*body[server.Row], error) { return a.act(ctx, action, in) })
+	huma.Register(h, huma.Operation{Method: http.MethodPost, Path: "/api/v1/loops", DefaultStatus: http.StatusAccepted, MaxBodyBytes: 4 << 20}, a.start) // of a spec
+	for _, action := range []string{"start", "stop", control.IntentPause, control.IntentCancel, "retry-now", control.IntentNote} {
+		huma.Register(h, huma.Operation{Method: http.MethodPost, Path: "/api/v1/loops/{id}/" + action, DefaultStatus: http.StatusAccepted}, func(ctx context.Context, in *actIn) (*body[server.Row], error) { return a.act(ctx, action, in) })
 	}
 }
 
@@ -143,4 +138,24 @@ func (a *api) act(ctx context.Context, action string, in *actIn) (*body[server.R
 		return nil, problem(http.StatusInsufficientStorage, "not-kept", "%v", err)
 	}
 	return a.row(e), nil
+}
+
+// Added is what superloop add --json prints, as far as it is read here.
+type Added struct {
+	Loop string `json:"loop"`
+}
+
+// add adds a loop for a spec to the configuration of a repository, and returns its id. The new loop has the rights of the
+// first one: the verb trusts nothing else of a file that has changed.
+func (a *api) add(ctx context.Context, by escalation.By, repo, id, spec string) (string, error) {
+	args := []string{"add", "--repo=" + repo, "--spec=-", "--json"}
+	if id != "" {
+		args = append(args, "--loop="+id)
+	}
+	out, err := say[Added](ctx, a, VerbCall{By: by, Stdin: []byte(spec), Args: args})
+	if err != nil {
+		return "", err
+	}
+	var is Added
+	return is.Loop, text.Decode(out.Body, &is)
 }

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/danielgtaylor/huma/v2"
 )
 
 var update = flag.Bool("update", false, "write docs/api.md anew")
@@ -18,6 +20,7 @@ var update = flag.Bool("update", false, "write docs/api.md anew")
 const docsFile = "../../docs/api.md"
 
 type docOperation struct {
+	Name       string   `json:"operationId"`
 	Summary    string   `json:"summary"`
 	Scope      string   `json:"x-scope"`
 	Problems   []string `json:"x-problems"`
@@ -65,8 +68,13 @@ func docsOf(t *testing.T, text []byte) string {
 	say("- A problem (RFC 9457) has a `type` `urn:superloop:TYPE` with one of the types below, a `detail` for people, the `exit_code` of the verb that does the same, and often a `next`")
 	say("  command to type. Of a request that does not have the described form (`invalid`) `errors` say where it is wrong.")
 	say("- Every route may answer with: `%s`.", strings.Join(routes()[everywhere].problems, "`, `"))
+	say("- A request that changes something may carry `Idempotency-Key` and `Superloop-Confirm` ([docs/daemon.md](daemon.md#for-programs)).")
+	say("- The name of a route is its `operationId`, of which generators make the names of functions. A client in Go, from a daemon that runs:\n")
+	say("  ```\n  curl --unix-socket ~/.local/state/superloop/daemon/sock http://x/api/v1/openapi.json >api.json")
+	say("  go run github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2 -generate types,client -package api -o api.go api.json\n  ```\n")
+	say("  The document is OpenAPI 3.1; `openapi-3.0.json` is the same for generators that read 3.0 only. [server/clienttest](../server/clienttest) is a whole program with such a client.")
 	say("- What is not known is `null` or missing, never 0.\n")
-	say("| route | scope | what for |\n|---|---|---|")
+	say("| route | name | scope | what for |\n|---|---|---|---|")
 	type one struct {
 		method, path string
 		docOperation
@@ -82,7 +90,7 @@ func docsOf(t *testing.T, text []byte) string {
 		if o.Scope == "" || o.Summary == "" {
 			t.Errorf("%s %s has no line in routes.txt", o.method, o.path)
 		}
-		say("| `%s %s` | %s | %s |", o.method, o.path, o.Scope, cell(o.Summary))
+		say("| `%s %s` | %s | %s | %s |", o.method, o.path, o.Name, o.Scope, cell(o.Summary))
 	}
 	for _, o := range all {
 		say("\n## %s %s\n\n%s.", o.method, o.path, strings.TrimSuffix(o.Summary, "."))
@@ -105,6 +113,9 @@ func docsOf(t *testing.T, text []byte) string {
 			rows = append(rows, fmt.Sprintf("| `%s` | %s | %s |", name, cell(strings.Join(facts, "; ")), cell(cmp.Or(about, s.Description))))
 		}
 		for _, p := range o.Parameters {
+			if slices.ContainsFunc(ofChanges, func(every *huma.Param) bool { return every.Name == p.Name }) {
+				continue
+			}
 			row(p.Name, p.In, p.Required, p.Schema, p.Description)
 		}
 		for _, c := range o.RequestBody.Content {

@@ -19,15 +19,13 @@ import (
 )
 
 // The times of a stream: between two looks at what has changed, between two looks at all loops and at the registry (a file
-// system may send no events), between two rows of a loop, until a quiet stream sends a comment, and for a client to take
-// a message.
+// system may send no events), between two rows of a loop, and until a quiet stream sends a comment.
 const (
-	lookEvery   = 50 * time.Millisecond
-	lookAtAll   = time.Second
-	lookAgain   = 10 * time.Second
-	rowEvery    = 200 * time.Millisecond
-	quietFor    = 15 * time.Second
-	takesWithin = 30 * time.Second
+	lookEvery = 50 * time.Millisecond
+	lookAtAll = time.Second
+	lookAgain = 10 * time.Second
+	rowEvery  = 200 * time.Millisecond
+	quietFor  = 15 * time.Second
 )
 
 // A message has at most batch events. A client that is more than behind events of a loop behind, and had all of them
@@ -51,6 +49,9 @@ type Gap struct {
 	To     int64  `json:"to"`
 }
 
+// Ready says that all that was known has been sent.
+type Ready struct{}
+
 // Named names a loop.
 type Named struct {
 	LoopID string `json:"loop_id"`
@@ -63,8 +64,8 @@ type everythingIn struct {
 
 // everything registers the stream of all loops.
 func (a *api) everything(h huma.API) {
-	huma.Register(h, huma.Operation{OperationID: "stream-everything", Method: http.MethodGet, Path: "/api/v1/stream", Responses: map[string]*huma.Response{
-		"200": {Description: "server-sent events: row, question, ready, events, gap, reset, gone, problem", Content: map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}}}},
+	huma.Register(h, huma.Operation{Method: http.MethodGet, Path: "/api/v1/stream", Responses: map[string]*huma.Response{
+		"200": {Description: "server-sent events", Content: map[string]*huma.MediaType{"text/event-stream": {}}},
 	}}, func(_ context.Context, in *everythingIn) (*huma.StreamResponse, error) {
 		at, err := parsePlaces(in.Last)
 		if err != nil {
@@ -125,7 +126,7 @@ func (s *watching) run(ctx context.Context) error {
 			return err
 		}
 		if first {
-			if err := s.out.send(s.places.String(), "ready", struct{}{}); err != nil {
+			if err := s.out.send(s.places.String(), "ready", Ready{}); err != nil {
 				return err
 			}
 			first, s.sent = false, time.Now()

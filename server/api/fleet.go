@@ -27,8 +27,8 @@ func (a *api) ofAll(h huma.API) {
 	huma.Get(h, "/api/v1/runners", a.runners)
 	huma.Get(h, "/api/v1/chains", a.chains)
 	huma.Get(h, "/api/v1/chains/{cid}", a.chain)
-	huma.Register(h, huma.Operation{OperationID: "policy-check", Method: http.MethodPost, Path: "/api/v1/policy/check"}, a.policyCheck)
-	huma.Register(h, huma.Operation{OperationID: "policy-lint", Method: http.MethodPost, Path: "/api/v1/policy/lint"}, a.policyLint)
+	huma.Register(h, huma.Operation{Method: http.MethodPost, Path: "/api/v1/policy/check"}, a.policyCheck)
+	huma.Register(h, huma.Operation{Method: http.MethodPost, Path: "/api/v1/policy/lint"}, a.policyLint)
 }
 
 // metrics answers as superloop run --metrics does, with the ids of this API in place of those of a configuration, which
@@ -250,14 +250,16 @@ type InRepo struct {
 	Repo string `json:"repo" minLength:"1" maxLength:"4096" doc:"a repository of which the daemon knows a loop"`
 }
 
-func (a *api) policyCheck(ctx context.Context, in *struct {
+type checkPolicyIn struct {
 	Body struct {
 		InRepo
 		Command    string `json:"command" maxLength:"65536" doc:"the command, byte for byte"`
 		Loop       string `json:"loop,omitempty" maxLength:"200" doc:"judge by the policy of this loop of the configuration"`
 		WorkingDir string `json:"working_dir,omitempty" maxLength:"4096" doc:"where it would run, inside the repository"`
 	}
-}) (*body[Says[Explained]], error) {
+}
+
+func (a *api) policyCheck(ctx context.Context, in *checkPolicyIn) (*body[Says[Explained]], error) {
 	repo, err := a.repo(in.Body.Repo)
 	if err != nil {
 		return nil, err

@@ -18,23 +18,24 @@ import (
 	"github.com/superloop/superloop/server/access"
 )
 
-// Bounds of a request: the length of its body in bytes, and how long it may take to come.
-const (
-	maxBody      = 1 << 20
-	bodyPatience = 10 * time.Second
-)
+// maxBody bounds the body of a request, in bytes.
+const maxBody = 1 << 20
 
 // guard stands before every route. It refuses what a web page, a stranger or an agent sends, carries a request with an
 // Idempotency-Key out once, and writes down what was changed and what was refused.
 type guard struct {
 	*api
-	mux  *http.ServeMux
-	page http.Handler
+	limits limits
+	mux    *http.ServeMux
+	page   http.Handler
 	// does says what a route does, by its pattern.
 	does map[string]string
 }
 
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if w = (paced{w, g.limits.take}); r.Body == http.NoBody {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // all of the request is here; a test has no connection
+	}
 	c := *connCaller(r.Context()) // a copy: a connection carries many requests
 	r = r.WithContext(context.WithValue(r.Context(), callerKey{}, &c))
 	w.Header().Set("Cache-Control", "no-store")
@@ -123,6 +124,14 @@ func (g *guard) admit(c *caller, r *http.Request, pattern string) *Problem {
 
 // look answers a request that changes nothing. A stream ends with its credential.
 func (g *guard) look(w http.ResponseWriter, r *http.Request, c *caller) {
+	if r.Method == http.MethodPost {
+		body, p := g.readBody(w, r)
+		if p != nil {
+			g.refuse(w, r, c, p)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+	}
 	if c.cred.Name != "" {
 		ctx, stop := context.WithDeadline(r.Context(), c.cred.Expires)
 		defer stop()
@@ -135,7 +144,7 @@ func (g *guard) look(w http.ResponseWriter, r *http.Request, c *caller) {
 
 // change answers a request that changes something.
 func (g *guard) change(w http.ResponseWriter, r *http.Request, c *caller, pattern string) {
-	body, p := readBody(w, r)
+	body, p := g.readBody(w, r)
 	if p == nil {
 		p = c.personal("/proc")
 	}
@@ -263,11 +272,13 @@ func (g *guard) write(r *http.Request, c *caller, line access.Line) {
 	}
 }
 
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *Problem) {
+func (g *guard) readBody(w http.ResponseWriter, r *http.Request) ([]byte, *Problem) {
 	rc := http.NewResponseController(w)
-	_ = rc.SetReadDeadline(time.Now().Add(bodyPatience)) // a test has no connection
+	_ = rc.SetReadDeadline(time.Now().Add(g.limits.body)) // a test has no connection
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	_ = rc.SetReadDeadline(time.Time{})
+	if err == nil { // else the deadline also bounds what the library reads to the end of the body
+		_ = rc.SetReadDeadline(time.Time{})
+	}
 	switch {
 	case errors.As(err, new(*http.MaxBytesError)):
 		return nil, problemOf(http.StatusRequestEntityTooLarge, "too-large", "a body has 1 MiB at most")

@@ -40,12 +40,12 @@ func (a *api) ofLoops(h huma.API) {
 		return say[LoopStats](ctx, a, VerbCall{Args: append(of(e, "stats"), "--run="+in.Run)})
 	})
 	huma.Get(h, "/api/v1/loops/{id}/diff", a.diff, isPlain)
-	huma.Register(h, huma.Operation{OperationID: "log", Method: http.MethodGet, Path: "/api/v1/loops/{id}/logs/{role}/{n}", Responses: map[string]*huma.Response{
+	huma.Register(h, huma.Operation{Method: http.MethodGet, Path: "/api/v1/loops/{id}/logs/{role}/{n}", Responses: map[string]*huma.Response{
 		"200": {Description: "the log, as the agent wrote it", Content: map[string]*huma.MediaType{"text/plain": {Schema: &huma.Schema{Type: huma.TypeString}}}},
-		"206": {Description: "the part of it that Range names"},
+		"206": {Description: "the part of it that Range names", Content: map[string]*huma.MediaType{"text/plain": {Schema: &huma.Schema{Type: huma.TypeString}}}},
 	}}, a.roleLog)
-	huma.Register(h, huma.Operation{OperationID: "undo", Method: http.MethodPost, Path: "/api/v1/loops/{id}/recoveries/{n}/undo"}, a.undo)
-	huma.Register(h, huma.Operation{OperationID: "approve-completion-one", Method: http.MethodPost, Path: "/api/v1/loops/{id}/approve-completion"}, a.approveCompletion)
+	huma.Register(h, huma.Operation{Method: http.MethodPost, Path: "/api/v1/loops/{id}/recoveries/{n}/undo"}, a.undo)
+	huma.Register(h, huma.Operation{Method: http.MethodPost, Path: "/api/v1/loops/{id}/approve-completion"}, a.approveCompletion)
 }
 
 // resultOf returns the result of the last run of a loop, and whether there is one.

@@ -52,6 +52,7 @@ func send(at, token, path string) int {
 type desk struct {
 	t       *testing.T
 	state   string
+	limits  limits
 	guard   *guard
 	at      []string // addresses, the one of IPv4 first
 	started func(registry.Entry) error
@@ -59,7 +60,13 @@ type desk struct {
 
 func newDesk(t *testing.T) *desk {
 	t.Helper()
-	d := &desk{t: t, state: filepath.Join(t.TempDir(), "state", "superloop"), started: func(registry.Entry) error { return nil }}
+	return newDeskOf(t, usual)
+}
+
+// newDeskOf has other limits.
+func newDeskOf(t *testing.T, of limits) *desk {
+	t.Helper()
+	d := &desk{t: t, state: filepath.Join(t.TempDir(), "state", "superloop"), limits: of, started: func(registry.Entry) error { return nil }}
 	d.open()
 	return d
 }
@@ -75,6 +82,7 @@ func (d *desk) open() {
 		d.t.Fatal(err)
 	}
 	d.guard = h.(*guard)
+	d.guard.limits = d.limits
 	at, err := ParseAddress("0")
 	if err != nil {
 		d.t.Fatal(err)

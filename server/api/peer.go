@@ -47,10 +47,18 @@ func Listen(disk durable.Disk, file string) (net.Listener, error) {
 // Serve answers requests of a listener of Listen or ListenTCP until ctx ends. On a socket it refuses the connections of
 // other users.
 func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
-	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+	lim := usual
+	if g, ok := h.(*guard); ok {
+		lim = g.limits
+	}
+	if _, ok := l.Addr().(*net.TCPAddr); ok {
+		l = &bounded{Listener: l, most: lim.connections}
+	}
+	// The guard lifts the read deadline when the whole request has come: a stream has none.
+	s := &http.Server{Handler: h, ReadHeaderTimeout: lim.header, ReadTimeout: lim.header + lim.body, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			if t, ok := c.(*net.TCPConn); ok {
+			if t, ok := c.(*boundedConn); ok {
 				return context.WithValue(ctx, callerKey{}, &caller{tcp: true, local: addressOf(t.LocalAddr()), remote: addressOf(t.RemoteAddr())})
 			}
 			p, err := peerOfConn(c)

@@ -45,7 +45,7 @@ type questionsIn struct {
 func (a *api) questions(h huma.API) {
 	huma.Get(h, "/api/v1/escalations", a.listQuestions)
 	huma.Get(h, "/api/v1/escalations/{eid}", func(_ context.Context, in *struct {
-		EID string `path:"eid" maxLength:"100"`
+		EID string `path:"eid" doc:"the id of a question" maxLength:"100"`
 	}) (*body[Question], error) {
 		q, err := a.question(in.EID)
 		if err != nil {
@@ -53,7 +53,7 @@ func (a *api) questions(h huma.API) {
 		}
 		return q.show()
 	})
-	huma.Register(h, huma.Operation{OperationID: "answer", Method: http.MethodPost, Path: "/api/v1/escalations/{eid}/answer"}, a.answer)
+	huma.Register(h, huma.Operation{Method: http.MethodPost, Path: "/api/v1/escalations/{eid}/answer"}, a.answer)
 }
 
 // asked is a question with its loop.

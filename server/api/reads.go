@@ -33,8 +33,9 @@ func (e *Event) UnmarshalJSON(line []byte) error {
 }
 
 // Schema says that an event is an object: docs/events.md describes each.
-func (Event) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true, Description: "an event of events.jsonl, see docs/events.md"}
+func (Event) Schema(r huma.Registry) *huma.Schema {
+	r.Map()["Event"] = &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true, Description: "an event of events.jsonl, see docs/events.md"}
+	return &huma.Schema{Ref: "#/components/schemas/Event"}
 }
 
 func eventOf(ev journal.Event) (Event, error) {
@@ -98,8 +99,7 @@ func (a *api) reads(h huma.API) {
 		}
 		return &body[Verified]{Verified{Whole: true, Events: rep.Events}}, nil
 	})
-	sse.Register(h, huma.Operation{OperationID: "stream-events", Method: http.MethodGet, Path: "/api/v1/loops/{id}/events/stream",
-		Summary: "Events of a loop as they come", Description: "The id of each message is the number of its event. A client that comes back with Last-Event-ID gets each later event once."},
+	sse.Register(h, huma.Operation{Method: http.MethodGet, Path: "/api/v1/loops/{id}/events/stream"},
 		map[string]any{"message": Event{}, "problem": Trouble{}}, a.stream)
 }
 
@@ -130,7 +130,7 @@ type loopsIn struct {
 
 // Loops is a page of loops.
 type Loops struct {
-	Loops      []server.Row `json:"loops"`
+	Loops      []server.Row `json:"loops" nullable:"false"`
 	NextCursor string       `json:"next_cursor,omitempty" doc:"missing on the last page"`
 }
 
@@ -160,7 +160,7 @@ func (a *api) listLoops(_ context.Context, in *loopsIn) (*body[Loops], error) {
 // Queue is who waits for a place.
 type Queue struct {
 	Limits slots.Limits `json:"limits" doc:"0 is no bound"`
-	Loops  []server.Row `json:"loops" doc:"in the order in which they are served if all need the same places"`
+	Loops  []server.Row `json:"loops" nullable:"false" doc:"in the order in which they are served if all need the same places"`
 }
 
 func (a *api) queue(context.Context, *struct{}) (*body[Queue], error) {
@@ -190,7 +190,7 @@ type eventsIn struct {
 
 // Events is a page of events.
 type Events struct {
-	Events []Event `json:"events"`
+	Events []Event `json:"events" nullable:"false"`
 	After  int64   `json:"after" doc:"the number to continue with"`
 }
 

@@ -2,15 +2,13 @@ package api
 
 import (
 	_ "embed"
-	"path"
-	"reflect"
 	"strings"
 	"sync"
 
-	"github.com/danielgtaylor/huma/v2"
+	"github.com/superloop/superloop/server/access"
 )
 
-// routesText says what each route is for, which scope a token needs for it, and which types of problems it answers with.
+// routesText says how each route is named, what it is for, which scope a token needs for it, and which types of problems it answers with.
 // The head of the file describes its syntax.
 //
 //go:embed routes.txt
@@ -18,8 +16,8 @@ var routesText string
 
 // route is what the description of the interface says of a route, besides its parameters.
 type route struct {
-	scope, summary string
-	problems       []string
+	name, scope, summary string
+	problems             []string
 }
 
 // everywhere is the line of the types of problems with which every route may answer.
@@ -31,46 +29,36 @@ var routes = sync.OnceValue(func() map[string]route {
 	_, text, _ := strings.Cut(routesText, "\n\n")
 	for line := range strings.Lines(text) {
 		part := strings.Split(strings.TrimSpace(line), " | ")
-		if len(part) == 4 {
-			out[part[0]] = route{part[1], part[3], strings.Fields(strings.TrimPrefix(part[2], "-"))}
+		if len(part) == 5 {
+			out[part[0]] = route{part[1], part[2], part[4], strings.Fields(strings.TrimPrefix(part[3], "-"))}
 		}
 	}
 	return out
 })
 
-// describe completes the description of the interface.
-func describe(doc *huma.OpenAPI) {
-	known := routes()
-	if doc.Extensions == nil {
-		doc.Extensions = map[string]any{}
-	}
-	doc.Extensions["x-problems"] = known[everywhere].problems
-	for path, item := range doc.Paths {
-		for method, op := range map[string]*huma.Operation{"GET": item.Get, "POST": item.Post, "DELETE": item.Delete, "PUT": item.Put} {
-			r, ok := known[method+" "+path]
-			if op == nil || !ok {
-				continue
-			}
-			op.Summary = r.summary
-			if op.Extensions == nil {
-				op.Extensions = map[string]any{}
-			}
-			op.Extensions["x-scope"], op.Extensions["x-problems"] = r.scope, r.problems
-		}
-	}
-}
+// Routes that are no matter of scopes.
+const (
+	health = "GET /healthz"
+	trade  = "POST /api/v1/sessions" // the code is what allows it
+	// Of a passkey: what it signs is the confirmation, and what it needs to be made changes nothing.
+	byPasskey   = "POST /api/v1/confirmations/{id}/passkey"
+	makePasskey = "POST /api/v1/passkeys/options"
+)
 
-// schemaName names the schema of a type. Types of other packages have the name of their package before their own, since
-// two packages may each have a Recovery.
-func schemaName(t reflect.Type, hint string) string {
-	name := huma.DefaultSchemaNamer(t, hint)
-	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
-		t = t.Elem()
+// unconfirmed are the routes for which the guard itself asks for no confirmation.
+var unconfirmed = []string{trade, byPasskey, makePasskey}
+
+// onlySocket are the routes of the verbs by which a person lets somebody in over TCP.
+var onlySocket = []string{"POST /api/v1/codes", "GET /api/v1/confirmations", "POST /api/v1/confirmations/{id}"}
+
+// secrets are the routes whose answers show a secret.
+var secrets = []string{trade, "POST /api/v1/tokens", "POST /api/v1/codes", "POST /api/v1/confirmations/{id}", byPasskey}
+
+// scopeOf returns the scope that a route needs, by its pattern ("POST /api/v1/loops/{id}/start"), as routes.txt has it. What
+// is not listed needs the strongest scope of tokens.
+func scopeOf(pattern string) access.Scope {
+	if r, ok := routes()[pattern]; ok && r.scope != "none" {
+		return access.Scope(r.scope)
 	}
-	switch at := path.Base(t.PkgPath()); at {
-	case ".", "api", "server", "v2":
-		return name
-	default:
-		return strings.ToUpper(at[:1]) + at[1:] + name
-	}
+	return access.Approve
 }
