@@ -112,8 +112,11 @@ const RuleStale = "stale"
 const RuleDrift = "drift"
 
 // RuleRan is the rule of a proposal whose command superloop has already run in this iteration. superloop asks a human
-// about it.
+// about it, with ReasonRan.
 const RuleRan = "already_ran"
+
+// ReasonRan is the reason of RuleRan.
+const ReasonRan = "superloop has run this very command in this iteration, and the tests fail all the same"
 
 // ProposalStale says that superloop set a proposal aside without judging it. Rule is RuleStale.
 type ProposalStale struct {

@@ -155,3 +155,38 @@ func TestSizesFindViolations(t *testing.T) {
 		}
 	}
 }
+
+// executes is what a replay may not reach by any import: what starts processes, and what leads to it.
+var executes = []string{"os/exec", module + "/internal/proc", module + "/recovery/execute", module + "/recovery/sandbox", module + "/loop/effects/...", module + "/loop/local"}
+
+// reaches returns the imports that lead from a package of ours to one that fits a pattern, or nil. imports holds what
+// each of our packages imports.
+func reaches(imports map[string][]string, from, pattern string) []string {
+	for _, p := range imports[from] {
+		if matches(p, pattern) {
+			return []string{from, p}
+		}
+	}
+	for _, p := range imports[from] {
+		if own, ok := strings.CutPrefix(p, module+"/"); ok {
+			if way := reaches(imports, own, pattern); way != nil {
+				return append([]string{from}, way...)
+			}
+		}
+	}
+	return nil
+}
+
+// TestReplayExecutesNothing: replaying a journal cannot execute anything, because nothing that executes is linked.
+func TestReplayExecutesNothing(t *testing.T) {
+	imports := map[string][]string{}
+	for rel, src := range sources(t) {
+		imports[path.Dir(rel)] = append(imports[path.Dir(rel)], importsOf(t, rel, src)...)
+	}
+	if way := reaches(imports, "recovery/execute", module+"/internal/proc"); way == nil {
+		t.Fatal("recovery/execute does not lead to internal/proc, so this test finds nothing")
+	}
+	if way := reaches(imports, "loop/replay", strings.Join(executes, ",")); way != nil {
+		t.Errorf("a replay can execute: %s", strings.Join(way, " -> "))
+	}
+}

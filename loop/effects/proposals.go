@@ -141,8 +141,7 @@ func (r *Recoveries) take(ctx context.Context, e loop.Effect, s loop.State) (loo
 		return nil, err
 	}
 	if j.Decision == action.Auto && slices.Contains(s.Recoveries.Ran, p.Recovery.Digest) {
-		j.Decision, j.Rule = action.Human, loop.RuleRan
-		j.Reason = "superloop has run this very command in this iteration, and the tests fail all the same"
+		j.Decision, j.Rule, j.Reason = action.Human, loop.RuleRan, loop.ReasonRan
 	}
 	if j.Decision == action.Invalid {
 		at := "/recovery/command"

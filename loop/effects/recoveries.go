@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -56,17 +55,7 @@ func (r *Recoveries) Perform(ctx context.Context, e loop.Effect, s loop.State) (
 
 // budget returns how much of the policy's budget the loop has used, for the judgement of a.
 func budget(s loop.State, a action.Action) recovery.Budget {
-	b := recovery.Budget{Used: s.Recoveries.Used, Last: s.Recoveries.Last, Rejected: s.Recoveries.Rejected[a.Digest]}
-	if r := s.Recovery; r != nil && r.N > 0 && s.Counted == r.N {
-		b.Used, b.Last = b.Used-1, time.Time{} // the fallback is part of the same recovery: it was counted with its first command
-	}
-	if r := s.Recovery; r != nil && r.Plan != nil {
-		b.Waits = true
-		if r.Plan.Attempts > 0 {
-			b.Last = time.Time{} // the steps of one plan are one recovery: each step counts, but none waits for another
-		}
-	}
-	return b
+	return recovery.Budget(s.Budget(a.Digest))
 }
 
 // judgeAttempt judges the present command again, or the fallback if the effect asks for it.
