@@ -46,6 +46,20 @@ func terminal(t testing.TB) (person, program *os.File) {
 // happens meanwhile, and types. What it showed comes back with its exit code.
 func (n *testEnv) onTerminal(typed string, meanwhile func(shown string), args ...string) (int, string) {
 	n.t.Helper()
+	return n.types([]typing{{"? [y/N] ", meanwhile, typed}}, args...)
+}
+
+// typing is what an operator types when the program has shown something new.
+type typing struct {
+	when      string
+	meanwhile func(shown string)
+	typed     string
+}
+
+// types starts the program with a terminal and types. What it showed comes back
+// with its exit code.
+func (n *testEnv) types(all []typing, args ...string) (int, string) {
+	n.t.Helper()
 	person, program := terminal(n.t)
 	cmd := exec.Command(n.path("bin/superloop"), args...)
 	cmd.Dir, cmd.Env = n.path("repo"), n.env
@@ -58,19 +72,21 @@ func (n *testEnv) onTerminal(typed string, meanwhile func(shown string), args ..
 	}
 	var shown bytes.Buffer
 	buf := make([]byte, 4096)
-	for !bytes.Contains(shown.Bytes(), []byte("? [y/N] ")) {
-		k, err := person.Read(buf)
-		shown.Write(buf[:k])
-		if err != nil {
-			_ = cmd.Wait() // its exit code does not matter any more
-			n.t.Fatalf("it ended without asking:\n%s", shown.String())
+	for _, t := range all {
+		for from := shown.Len(); !bytes.Contains(shown.Bytes()[from:], []byte(t.when)); {
+			k, err := person.Read(buf)
+			shown.Write(buf[:k])
+			if err != nil {
+				_ = cmd.Wait() // its exit code does not matter any more
+				n.t.Fatalf("it ended without showing %q:\n%s", t.when, shown.String())
+			}
 		}
-	}
-	if meanwhile != nil {
-		meanwhile(shown.String())
-	}
-	if _, err := person.WriteString(typed); err != nil {
-		n.t.Fatal(err)
+		if t.meanwhile != nil {
+			t.meanwhile(shown.String())
+		}
+		if _, err := person.WriteString(t.typed); err != nil {
+			n.t.Fatal(err)
+		}
 	}
 	for {
 		k, err := person.Read(buf)

@@ -58,7 +58,7 @@ func (a *app) commands() []*cli.Command {
 		"ui": a.byOperator(a.ui), "confirm": a.byOperator(a.confirmRequests),
 		"completion": a.completion, "help": a.help, "version": a.version,
 		"policy":       group,
-		"policy check": a.policyCheck, "policy lint": a.policyLint, "policy test": a.policyTest, "policy suggest": a.policySuggest,
+		"policy check": a.policyCheck, "policy lint": a.policyLint, "policy test": a.policyTest, "policy suggest": a.policySuggest, "replay": a.replay,
 		"chain":      group,
 		"chain list": a.chainList, "chain show": a.chainShow, "chain choose": a.byOperator(a.chainChoose),
 		"chain skip": a.byOperator(a.chainSkip), "chain retry": a.byOperator(a.chainRetry), "chain cancel": a.byOperator(a.chainCancel), "chain undo": a.byOperator(a.chainUndo),

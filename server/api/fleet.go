@@ -11,7 +11,6 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/failures"
 	"github.com/superloop/superloop/roles/agent/class"
 	"github.com/superloop/superloop/server"
@@ -29,6 +28,7 @@ func (a *api) ofAll(h huma.API) {
 	huma.Get(h, "/api/v1/chains/{cid}", a.chain)
 	huma.Register(h, huma.Operation{Method: http.MethodPost, Path: "/api/v1/policy/check"}, a.policyCheck)
 	huma.Register(h, huma.Operation{Method: http.MethodPost, Path: "/api/v1/policy/lint"}, a.policyLint)
+	huma.Register(h, huma.Operation{Method: http.MethodPost, Path: "/api/v1/policy/replay"}, a.policyReplay)
 }
 
 // metrics answers as superloop run --metrics does, with the ids of this API in place of those of a configuration, which
@@ -213,73 +213,9 @@ func (a *api) runners(ctx context.Context, in *struct {
 	return &body[Runners]{out}, nil
 }
 
-// Explained is what superloop policy check --json prints.
-type Explained struct {
-	recovery.Verdict
-	Command string `json:"command"`
-	// Display is the command as it is safe to show: on one line, with hidden characters as numbers.
-	Display    string         `json:"display"`
-	WorkingDir string         `json:"working_dir"`
-	Loop       string         `json:"loop,omitempty"`
-	EntryText  string         `json:"entry_text,omitempty"`
-	PatternIs  string         `json:"pattern_text,omitempty"`
-	Pointer    string         `json:"pointer,omitempty"` // to the rule, in the configuration
-	File       string         `json:"file"`
-	Line       int            `json:"line,omitempty"`
-	Column     int            `json:"column,omitempty"`
-	Nearest    *recovery.Near `json:"nearest,omitempty"`
-}
-
-// Placed is a finding of policy lint and its place in the file.
-type Placed struct {
-	recovery.Finding
-	Loop   string `json:"loop,omitempty"`
-	File   string `json:"file"`
-	Line   int    `json:"line"`
-	Column int    `json:"column"`
-}
-
-// Linted is what superloop policy lint --json prints.
-type Linted struct {
-	Findings []Placed          `json:"findings"`
-	Worst    recovery.Severity `json:"worst"`
-}
-
 // InRepo names a repository.
 type InRepo struct {
 	Repo string `json:"repo" minLength:"1" maxLength:"4096" doc:"a repository of which the daemon knows a loop"`
-}
-
-type checkPolicyIn struct {
-	Body struct {
-		InRepo
-		Command    string `json:"command" maxLength:"65536" doc:"the command, byte for byte"`
-		Loop       string `json:"loop,omitempty" maxLength:"200" doc:"judge by the policy of this loop of the configuration"`
-		WorkingDir string `json:"working_dir,omitempty" maxLength:"4096" doc:"where it would run, inside the repository"`
-	}
-}
-
-func (a *api) policyCheck(ctx context.Context, in *checkPolicyIn) (*body[Says[Explained]], error) {
-	repo, err := a.repo(in.Body.Repo)
-	if err != nil {
-		return nil, err
-	}
-	args := []string{"policy", "check", "--repo=" + repo, "--command=" + in.Body.Command, "--json"}
-	if in.Body.Loop != "" {
-		args = append(args, "--loop="+in.Body.Loop)
-	}
-	if in.Body.WorkingDir != "" {
-		args = append(args, "--working-dir="+in.Body.WorkingDir)
-	}
-	return say[Explained](ctx, a, VerbCall{Args: args})
-}
-
-func (a *api) policyLint(ctx context.Context, in *struct{ Body InRepo }) (*body[Says[Linted]], error) {
-	repo, err := a.repo(in.Body.Repo)
-	if err != nil {
-		return nil, err
-	}
-	return say[Linted](ctx, a, VerbCall{Args: []string{"policy", "lint", "--repo=" + repo, "--json"}})
 }
 
 // Chains are the remediation plans of superloop fix, or of a loop.
