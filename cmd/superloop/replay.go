@@ -189,6 +189,8 @@ func (a *app) judgedAgain(c *cli.Context, f *policyFile) (out api.Replayed, test
 func (a *app) replayPolicy(f *policyFile, s policySection) api.ReplayPolicy {
 	out := api.ReplayPolicy{Loop: s.loop, Digest: s.policy.Digest, File: f.path, Enabled: s.policy.Settings.Enabled, OnUnknown: s.policy.Settings.OnUnknown,
 		Loops: []string{}, Entries: []api.PolicyEntry{}, Findings: []api.Placed{}}
+	_ = text.Decode(s.policy.JSON(), &out.Settings) // it is what superloop has just written
+	delete(out.Settings, "enabled")                 // a section is enabled by being there
 	for list, all := range map[string][]string{"auto_approve": s.policy.Settings.AutoApprove, "require_human": s.policy.Settings.RequireHuman} {
 		for i, entry := range all {
 			e := api.PolicyEntry{List: list, Text: entry, Pointer: s.policy.Pointer(list, i)}

@@ -97,6 +97,7 @@ type ReplayPolicy struct {
 	Unlisted  int           `json:"unlisted" doc:"decisions about commands that no list names"`
 	Entries   []PolicyEntry `json:"entries" nullable:"false"`
 	Findings  []Placed      `json:"findings" nullable:"false" doc:"what is odd in it, as superloop policy lint"`
+	Settings  Object        `json:"settings" doc:"the recovery section with every default written out; it can be a candidate"`
 }
 
 // PolicyEntry is an entry of a policy.

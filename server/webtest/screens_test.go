@@ -44,7 +44,7 @@ func TestScreens(t *testing.T) {
 		{href + "#log", `document.querySelector('.items li')`}, {href + "#timeline", `document.querySelector('.timeline tbody tr')`}, {href + "#gates", `document.querySelector('#panel table')`},
 		{href + "#diff", `!/Reading/.test(document.querySelector('#panel').innerText)`}, {href + "#events", `document.querySelector('.events li')`},
 		{"/remediation", `document.querySelector('.recoveries li')`}, {"/agents", `document.querySelector('main table')`}, {"/cost", `document.querySelector('sl-chart svg')`},
-		{"/policy", `document.querySelector('main option')`}, {"/settings", `document.querySelectorAll('main table').length > 2`},
+		{"/policy", `document.querySelector('.past')`}, {"/settings", `document.querySelectorAll('main table').length > 2`},
 	} {
 		b.visit(s.path)
 		b.until(s.path+" is shown", s.ready)
