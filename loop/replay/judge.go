@@ -202,10 +202,10 @@ func looked(changed *string, guard string, was *recovery.Policy) bool {
 	if changed == nil || was == nil {
 		return false
 	}
-	switch seen := was.Settings.Guard; {
-	case seen == guard:
+	switch was.Settings.Guard {
+	case guard:
 		return true
-	case seen == recovery.GuardStrict:
+	case recovery.GuardStrict:
 		return *changed == ""
 	default:
 		return *changed != ""

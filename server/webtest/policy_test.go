@@ -1,11 +1,8 @@
 package webtest
 
 import (
-	"os"
 	"strings"
 	"testing"
-
-	"github.com/chromedp/chromedp"
 )
 
 // What another policy would have decided stands beside the policy in force, with what is odd in it, and no text of a
@@ -35,19 +32,4 @@ func TestReplay(t *testing.T) {
 	eval[bool](b, `(() => { document.querySelector('.candidate').value = '{"on_unknown": 7}'; return true; })()`)
 	b.click("button", "Judge the past")
 	b.until("the error is shown", `/on_unknown/.test(document.querySelector('.beside .bad')?.innerText)`)
-	if dir := os.Getenv("SUPERLOOP_SHOTS"); dir != "" {
-		eval[bool](b, `(() => { document.querySelector('.candidate').value = JSON.stringify({auto_approve: [%s], guard: 'off'}, null, 2); return true; })()`, hostile)
-		b.click("button", "Judge the past")
-		b.until("the decision differs", `document.querySelector('.past li')`)
-		for name, l := range map[string]int64{"light": 1280, "dark": 390} {
-			b.look(l, name)
-			png, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(90))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(dir+"/policy-"+name+".png", png, 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
 }

@@ -94,7 +94,7 @@ class PolicyScreen extends Screen {
   entries(v) {
     return v.policies.filter((/** @type {any} */ p) => p.loops.length || !p.loop).map((/** @type {any} */ p) => [p.loop && h('p', null, 'Of loop ', h('code', null, p.loop)), !p.enabled && h('p.ask', null, 'Recovery is off.'),
       h('div.scroll', {tabindex: '0', role: 'region', 'aria-label': 'Entries'}, h('table.plainrows.entries', null, h('thead', null, h('tr', null, h('th', null, 'List'), h('th', null, 'Entry'), h('th.num', null, 'Decisions'))), h('tbody', null,
-        p.entries.map((/** @type {any} */ e) => h('tr', null, h('td', null, e.list), h('td', null, h('pre.command', null, command(e.text))), h('td.num', null, String(e.hits)))),
+        p.entries.map((/** @type {any} */ e) => h('tr', null, h('td', null, e.list), h('td', null, h('code', null, command(e.text))), h('td.num', null, String(e.hits)))),
         h('tr', null, h('td', null, 'on_unknown'), h('td', null, p.on_unknown), h('td.num', null, String(p.unlisted))))))]);
   }
 
