@@ -396,14 +396,14 @@ func (c client) readsOfAll(l server.Row) {
 	var lint api.Linted
 	c.ask("POST", "/api/v1/policy/lint", fmt.Sprintf(`{"repo": %q}`, repo), 200, &lint)
 	c.ask("POST", "/api/v1/policy/lint", `{"repo": "/etc"}`, 404, nil)
-	var again api.Replayed
+	var again, candidate api.Replayed
 	c.ask("POST", "/api/v1/policy/replay", fmt.Sprintf(`{"repo": %q}`, repo), 200, &again)
 	if again.Judged == 0 || again.Differ != 0 || len(again.Policies) == 0 {
 		t.Errorf("%+v", again)
 	}
-	c.ask("POST", "/api/v1/policy/replay", fmt.Sprintf(`{"repo": %q, "days": 7, "policy": "{\"auto_approve\": []}"}`, repo), 200, &again)
-	if again.Differ == 0 || again.Decisions[0].Became.Runs == 0 {
-		t.Errorf("%+v", again)
+	c.ask("POST", "/api/v1/policy/replay", fmt.Sprintf(`{"repo": %q, "days": 7, "policy": "{\"auto_approve\": [], \"require_human\": [], \"on_unknown\": \"deny\"}"}`, repo), 200, &candidate)
+	if candidate.Differ == 0 || candidate.Decisions[0].Now.Verdict != "deny" || candidate.Decisions[0].LoopID == "" {
+		t.Errorf("%+v", candidate)
 	}
 	c.ask("POST", "/api/v1/policy/replay", fmt.Sprintf(`{"repo": %q, "policy": "{\"on_unknown\": 7}"}`, repo), 422, nil)
 	c.ask("POST", "/api/v1/policy/replay", fmt.Sprintf(`{"repo": %q, "loop": "none"}`, repo), 404, nil)
