@@ -97,17 +97,17 @@ func TestAnswers(t *testing.T) {
 
 var codeForm = regexp.MustCompile(`[0-9A-Z]{4}-[0-9A-Z]{4}`)
 
-// confirm types superloop confirm on a terminal, and yes.
+// confirm types superloop confirm on a terminal, and yes to all that it asks. It returns the code of the newest request.
 func (w *world) confirm(t *testing.T) string {
 	t.Helper()
 	c := exec.Command("script", "-qec", "'"+w.bin+"' confirm", os.DevNull)
-	c.Env, c.Dir, c.Stdin = w.env, w.root, strings.NewReader("y\n")
+	c.Env, c.Dir, c.Stdin = w.env, w.root, strings.NewReader(strings.Repeat("y\n", 20))
 	out, err := c.CombinedOutput()
-	code := codeForm.FindString(string(out))
-	if code == "" {
+	codes := codeForm.FindAllString(string(out), -1)
+	if len(codes) == 0 {
 		t.Fatalf("superloop confirm: %v\n%s", err, out)
 	}
-	return code
+	return codes[len(codes)-1]
 }
 
 // Of two people one is first; the other is told who it was. An answer to what was not shown does not count.

@@ -66,11 +66,22 @@ type tab struct {
 // open opens a tab. At the test's end it has had no error.
 func open(t *testing.T) *tab {
 	t.Helper()
+	return openWith(t)
+}
+
+// openAlone opens a tab of a browser of its own: it shares no session, and nothing that is stored.
+func openAlone(t *testing.T) *tab {
+	t.Helper()
+	return openWith(t, chromedp.WithNewBrowserContext())
+}
+
+func openWith(t *testing.T, opts ...chromedp.ContextOption) *tab {
+	t.Helper()
 	browser.once.Do(startBrowser)
 	if browser.err != nil {
 		t.Fatal(browser.err)
 	}
-	ctx, stop := chromedp.NewContext(browser.ctx)
+	ctx, stop := chromedp.NewContext(browser.ctx, opts...)
 	b := &tab{t: t, ctx: ctx}
 	if err := chromedp.Listen(ctx, b.hear); err != nil {
 		t.Fatal(err)
@@ -208,6 +219,8 @@ func (b *tab) keys(keys string) {
 const (
 	enterKey = kb.Enter
 	tabKey   = kb.Tab
+
+	escapeKey = kb.Escape
 )
 
 // look sets the width and the theme.

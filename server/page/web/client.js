@@ -159,7 +159,7 @@ export async function change(method, path, body) {
       return await call({method, path, body, headers});
     } catch (e) {
       if (!(e instanceof Refusal)) throw e;
-      if (e.kind === 'step-up-required') {
+      if (e.kind === 'step-up-required' || asked && e.kind === 'bad-confirmation') {
         const code = await confirmBy(e, asked);
         if (code === null) throw new Refusal(e.status, {detail: 'nothing was done: it was not confirmed', type: 'urn:superloop:not-confirmed'});
         delete headers['Superloop-Confirm'];

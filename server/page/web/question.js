@@ -32,8 +32,8 @@ class QuestionScreen extends Screen {
       if (note) this.say(note);
       if (was && was.state === q.state && was.digest === q.digest) return;
       this.q = q;
-      if (was?.state === 'pending' && q.state !== 'pending' && !this.mine && !note) note = q.by ? `It was answered meanwhile, by ${q.by}.` : 'It does not wait any more.';
-      this.say(note ?? '');
+      if (was?.state === 'pending' && q.state !== 'pending' && !this.mine && !note) note = q.by ? `It was answered meanwhile, by ${q.by}: ${(outcomes[q.state] ?? q.state).toLowerCase()}.` : 'It does not wait any more.';
+      if (note || this.mine) this.say(note ?? ''); // who was told keeps it, whatever becomes of the answer that counted
       this.draw(q);
     } catch (e) {
       if (this.alive) fill(this.box, h('h1', null, 'This question cannot be shown'), h('p', null, /** @type {Error} */ (e).message), h('p', null, h('a', {href: '/'}, 'To the overview')));
@@ -141,10 +141,13 @@ function near(listed, proposed) {
   return h('div.near', null, line('listed', listed, 'del'), line('proposed', proposed, 'ins'));
 }
 
+/** What became of a question. @type {Record<string, string>} */
+const outcomes = {approved: 'Approved', executing: 'Approved, and it runs now', done: 'Approved; it ran, and ended well', failed: 'Approved; it ran, and failed', interrupted: 'Interrupted', rejected: 'Rejected', resolved: 'Done by hand', expired: 'Expired', superseded: 'Another question took its place'};
+
 /** @param {any} q */
 function outcome(q) {
   const v = q.question ?? {};
-  return h('section.answer.over', {'aria-label': 'The answer'}, h('h2', null, {approved: 'Approved', executing: 'It runs now', done: 'It ran, and ended well', failed: 'It ran, and failed', interrupted: 'Interrupted', rejected: 'Rejected', resolved: 'Done by hand', expired: 'Expired', superseded: 'Another question took its place'}[/** @type {string} */ (q.state)] ?? q.state),
+  return h('section.answer.over', {'aria-label': 'The answer'}, h('h2', null, outcomes[q.state] ?? q.state),
     h('dl', null, q.by && [h('dt', null, 'By'), h('dd', null, q.by)], q.answered_at && [h('dt', null, 'At'), h('dd', null, moment(q.answered_at))], v.note && [h('dt', null, 'Note'), h('dd', null, v.note)],
       v.edited_command && [h('dt', null, 'Ran instead'), h('dd', null, h('code', null, v.edited_command))], v.exit_code !== undefined && [h('dt', null, 'Exit code'), h('dd', null, v.exit_code)], v.why && [h('dt', null, 'Because'), h('dd', null, v.why)]),
     h('p', null, nextQuestion(q.id), h('a.button', {href: '/', 'data-row': true}, 'To the overview')));
