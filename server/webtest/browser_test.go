@@ -43,7 +43,8 @@ func stopBrowser() {
 }
 
 func startBrowser() {
-	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium()), chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("force-color-profile", "srgb"))
+	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium()), chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("force-color-profile", "srgb"),
+		chromedp.Flag("host-resolver-rules", "MAP evil.example 127.0.0.1"))
 	if os.Getuid() == 0 {
 		opts = append(opts, chromedp.NoSandbox)
 	}
