@@ -17,7 +17,7 @@ import (
 )
 
 // patience bounds a wait for what has to happen.
-const patience = 15 * time.Second
+const patience = 60 * time.Second
 
 // world is a daemon with loops, for all tests of the run.
 type world struct {

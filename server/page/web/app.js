@@ -59,7 +59,8 @@ function route() {
   const path = location.pathname, parts = path.split('/').filter(Boolean);
   const here = screens.find(([p]) => p === path);
   const tag = parts[0] === 'loops' && parts[1] ? 'sl-loop' : parts[0] === 'questions' && parts[1] ? 'sl-question' : here?.[2] ?? 'sl-overview';
-  const key = tag + ' ' + (parts[1] ?? '');
+  const of = decoded(parts[1] ?? '');
+  const key = tag + ' ' + of;
   for (const [i, a] of links.entries()) {
     const current = there[i][2] === tag || i === 0 && ['sl-loop', 'sl-question'].includes(tag);
     if (current) a.setAttribute('aria-current', 'page');
@@ -72,11 +73,20 @@ function route() {
   const first = shown === '';
   shown = key;
   const screen = document.createElement(tag);
-  if (parts[1]) /** @type {any} */ (screen).of = decodeURIComponent(parts[1]);
+  if (of) /** @type {any} */ (screen).of = of;
   fill(main, screen);
   document.title = here ? `${here[1]} – superloop` : 'superloop';
   scrollTo(0, 0);
   if (!first) main.focus({preventScroll: true});
+}
+
+/** A part of the address; as it stands, if it is no encoding of anything. @param {string} part */
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
 }
 
 /** Says how to open a session. */
