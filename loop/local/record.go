@@ -116,14 +116,20 @@ const viewInterval = 100 * time.Millisecond
 
 const maxView = 4 << 20 // bounds a state.json, in bytes
 
-// ReadView reads state.json. If that file is gone, damaged or older than the journal's end, ReadView computes the view
-// from the journal. For a loop that never ran, the error is fs.ErrNotExist.
-func ReadView(p layout.Paths) (loop.View, error) {
-	var v loop.View
+// LastView reads state.json as it was written last, and not the journal: while a supervisor holds the loop it is at most
+// viewInterval older than the journal. It is for those who look again when the file changes.
+func LastView(p layout.Paths) (v loop.View, err error) {
 	data, err := door.ReadJSON(p.File("state.json"), maxView)
 	if err == nil {
 		err = text.Decode(data, &v)
 	}
+	return v, err
+}
+
+// ReadView reads state.json. If that file is gone, damaged or older than the journal's end, ReadView computes the view
+// from the journal. For a loop that never ran, the error is fs.ErrNotExist.
+func ReadView(p layout.Paths) (loop.View, error) {
+	v, err := LastView(p)
 	if !exists(p.Events()) {
 		return v, err
 	}

@@ -3,5 +3,6 @@
 // played, and the tests say so.
 //
 // SUPERLOOP_WEBTEST=all plays every screen in both themes and all widths, and every hostile text; else a sample.
-// -update writes the pictures of the docs.
+// SUPERLOOP_WEBTEST_PICTURES=DIR keeps a picture of each screen. SUPERLOOP_WEBTEST_LOAD=10m measures the page under load
+// (TestLoad). -update writes the pictures of the docs.
 package webtest

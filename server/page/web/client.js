@@ -126,9 +126,9 @@ async function call(m) {
   return r.data;
 }
 
-/** @param {string} path @returns {Promise<any>} */
-export function get(path) {
-  return call({path});
+/** @param {string} path @param {Record<string, string>} [headers] @returns {Promise<any>} */
+export function get(path, headers) {
+  return call({path, headers});
 }
 
 /** @param {string} code */

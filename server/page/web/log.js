@@ -6,6 +6,9 @@ import {bytes, count, duration, money, timeOfDay} from './time.js';
 // How many items of a log stay on the page. A log of gigabytes costs no more than this.
 const most = 2000;
 
+// How many bytes of a log are shown as it was recorded: its end.
+const mostRaw = 400_000;
+
 /** What an agent does, one line for each thing, while it does it. */
 export class LogView {
   choicesKey = '';
@@ -98,10 +101,14 @@ export class LogView {
   /** The log as the agent's program has written it. */
   async recorded() {
     const role = this.role;
-    const text = await get(this.path).catch((e) => e.message);
+    // The end of it is enough to look at: a log of gigabytes costs the tab no more than this.
+    /** @type {string} */
+    let text = await get(this.path, {Range: `bytes=-${mostRaw}`}).catch((e) => e.message);
     if (this.signal.aborted || role !== this.role || !this.raw.checked) return;
-    fill(this.end, h('pre.out.tall', {tabindex: '0', 'aria-label': 'The log'}, output(text.length > 400_000 ? text.slice(-400_000) : text)));
-    say(this.about, text.length > 400_000 ? `the last 400 kB of ${bytes(text.length)}` : bytes(text.length));
+    const cut = text.length > mostRaw / 2 && new TextEncoder().encode(text).length >= mostRaw;
+    if (cut) text = text.slice(text.indexOf('\n') + 1);
+    fill(this.end, h('pre.out.tall', {tabindex: '0', 'aria-label': 'The log'}, output(text)));
+    say(this.about, cut ? `the last ${bytes(text.length)} of it` : bytes(text.length));
   }
 
   async news() {
