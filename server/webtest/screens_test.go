@@ -2,6 +2,7 @@ package webtest
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,7 +24,7 @@ func TestScreens(t *testing.T) {
 		t.Fatal(err)
 	}
 	source := string(data)
-	if *update {
+	if *update || os.Getenv("SUPERLOOP_WEBTEST_PICTURES") != "" {
 		w.crowd(t)
 	}
 	repo := w.loop(t, spec{repo: "shop", id: "checkout", proposal: proposes("rm -rf node_modules && npm ci")})
@@ -39,12 +40,12 @@ func TestScreens(t *testing.T) {
 	if all() {
 		looks = []look{{390, "light"}, {390, "dark"}, {1280, "light"}, {1280, "dark"}, {1920, "light"}, {1920, "dark"}}
 	}
-	for _, s := range []struct{ path, ready string }{
-		{"/", `document.querySelector('.loops tbody tr')`}, {"/questions/" + q.ID, `document.querySelector('.answer')`},
-		{href + "#log", `document.querySelector('.items li')`}, {href + "#timeline", `document.querySelector('.timeline tbody tr')`}, {href + "#gates", `document.querySelector('#panel table')`},
-		{href + "#diff", `!/Reading/.test(document.querySelector('#panel').innerText)`}, {href + "#events", `document.querySelector('.events li')`},
-		{"/remediation", `document.querySelector('.recoveries li')`}, {"/agents", `document.querySelector('main table')`}, {"/cost", `document.querySelector('sl-chart svg')`},
-		{"/policy", `document.querySelector('.past')`}, {"/settings", `document.querySelectorAll('main table').length > 2`},
+	for _, s := range []struct{ name, path, ready string }{
+		{"overview", "/", `document.querySelector('.loops tbody tr')`}, {"question", "/questions/" + q.ID, `document.querySelector('.answer')`},
+		{"log", href + "#log", `document.querySelector('.items li')`}, {"timeline", href + "#timeline", `document.querySelector('.timeline tbody tr')`}, {"gates", href + "#gates", `document.querySelector('#panel table')`},
+		{"diff", href + "#diff", `!/Reading/.test(document.querySelector('#panel').innerText)`}, {"events", href + "#events", `document.querySelector('.events li')`},
+		{"remediation", "/remediation", `document.querySelector('.recoveries li')`}, {"agents", "/agents", `document.querySelector('main table')`}, {"cost", "/cost", `document.querySelector('sl-chart svg')`},
+		{"policy", "/policy", `document.querySelector('.past')`}, {"settings", "/settings", `document.querySelectorAll('main table').length > 2`},
 	} {
 		b.visit(s.path)
 		b.until(s.path+" is shown", s.ready)
@@ -55,6 +56,9 @@ func TestScreens(t *testing.T) {
 			}
 			if wide := eval[int](b, `document.documentElement.scrollWidth - innerWidth`); wide > 0 {
 				t.Errorf("%s at %d, %s is %d pixels too wide", s.path, l.width, l.theme, wide)
+			}
+			if dir := os.Getenv("SUPERLOOP_WEBTEST_PICTURES"); dir != "" {
+				b.save(filepath.Join(dir, fmt.Sprintf("%s-%d-%s.png", s.name, l.width, l.theme)))
 			}
 		}
 		if text := eval[string](b, `document.documentElement.outerHTML`); strings.Contains(text, "sls_") {
@@ -104,13 +108,19 @@ func (b *tab) picture(t *testing.T, w *world, href string, q question) {
 		eval[bool](b, `new Promise((ok) => setTimeout(() => ok(true), 400))`)
 		// The directory of the test is no place that readers know.
 		eval[bool](b, `(() => { const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT); for (let n = walk.nextNode(); n; n = walk.nextNode()) n.data = n.data.replaceAll(%s, '/home/ann/work'); return true; })()`, w.root)
-		png, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join("..", "..", "docs", p.name+".png"), png, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		b.save(filepath.Join("..", "..", "docs", p.name+".png"))
+	}
+}
+
+// save writes a picture of what the window shows.
+func (b *tab) save(file string) {
+	b.t.Helper()
+	png, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+	if err == nil {
+		err = os.WriteFile(file, png, 0o644)
+	}
+	if err != nil {
+		b.t.Fatal(err)
 	}
 }
 

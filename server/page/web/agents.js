@@ -1,13 +1,43 @@
-import {get} from './client.js';
+import {get, on, world} from './client.js';
 import {fill, h, Screen} from './dom.js';
-import {base} from './states.js';
-import {ago, count, money, until} from './time.js';
+import {base, where} from './states.js';
+import {ago, count, moment, money, until} from './time.js';
 
 class AgentsScreen extends Screen {
+  asked = false;
+
   begin() {
     this.box = h('div', null, h('p.faint', null, 'Reading …'));
-    this.append(h('h1', null, 'Agents'), this.box);
+    this.handed = h('section', {'aria-label': 'Handovers'});
+    this.append(h('h1', null, 'Agents'), this.box, this.handed);
     void this.load();
+    const once = () => {
+      if (this.asked || !world.told) return;
+      this.asked = true;
+      void this.handovers();
+    };
+    on('state', once, this.life.signal);
+    once();
+  }
+
+  /** Where a role went to another runner, and why, in the last runs of all loops. */
+  async handovers() {
+    /** @type {any[]} */
+    const found = [];
+    const rows = [...world.rows.values()].filter((r) => r.run_id);
+    // A few at a time: each answer reads a journal.
+    await Promise.all(Array.from({length: 4}, async () => {
+      for (let r = rows.pop(); r && this.alive; r = rows.pop()) {
+        const row = r, page = await get(`/api/v1/loops/${encodeURIComponent(row.id)}/events?event=runner_reassigned&limit=1000`).catch(() => ({events: []}));
+        found.push(...page.events.map((/** @type {any} */ e) => ({...e, row})));
+      }
+    }));
+    if (!this.alive) return;
+    found.sort((a, b) => a.timestamp < b.timestamp ? 1 : -1);
+    fill(this.handed, h('h2', null, 'Handovers ', h('span.faint', null, found.length || '')), found.length === 0 ? h('p.faint', null, 'No role went to another runner.') :
+      h('div.scroll', {tabindex: '0', role: 'region', 'aria-label': 'Handovers'}, h('table.plainrows', null, h('thead', null, h('tr', null, ['When', 'Loop', 'Role', 'From', 'To', 'Why'].map((x) => h('th', null, x)))),
+        h('tbody', null, found.slice(0, 200).map((e) => h('tr', null, h('td', null, moment(e.timestamp)), h('td', null, h('a', {href: `/loops/${encodeURIComponent(e.row.id)}#events`}, e.row.loop), h('span.faint', null, ' ', where(e.row), ', iteration ', e.iteration)), h('td', null, e.role), h('td', null, e.from), h('td', null, h('b', null, e.to)),
+          h('td', null, e.reason, e.error ? h('div.faint', null, e.error) : '')))))));
   }
 
   async load() {

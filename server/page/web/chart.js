@@ -110,6 +110,14 @@ class Chart extends Screen {
   }
 }
 
+/** A line of bars without axes, as large as a word. @param {number[]} values @param {string} says */
+export function spark(values, says) {
+  const w = 72, hgt = 16, high = Math.max(...values, 1e-12), step = w / values.length;
+  const svg = s('svg', {width: w, height: hgt, viewBox: `0 0 ${w} ${hgt}`, role: 'img', 'aria-label': says, class: 'sparkline'});
+  svg.append(...values.map((v, i) => v > 0 ? s('rect', {x: i * step, width: Math.max(1, step - 1), y: hgt - Math.max(1.5, hgt * v / high), height: Math.max(1.5, hgt * v / high)}) : s('rect', {x: i * step, width: Math.max(1, step - 1), y: hgt - 1, height: 1, class: 'none'})));
+  return svg;
+}
+
 /** The least round number that is not below v. @param {number} v */
 function ceiling(v) {
   if (v <= 0) return 1;

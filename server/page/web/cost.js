@@ -1,8 +1,8 @@
 import './chart.js';
 import {get, world} from './client.js';
 import {fill, h, Screen} from './dom.js';
-import {base} from './states.js';
-import {count, money, some} from './time.js';
+import {base, ended} from './states.js';
+import {calm, count, money, some} from './time.js';
 
 /** Name, length in hours, step. @type {Record<string, [string, number, string, number]>} */
 const spans = {h: ['the last 6 hours', 6, '15m', .25], d: ['the last day', 24, '1h', 1], w: ['the last week', 168, '6h', 6], m: ['the last 30 days', 720, '24h', 24]};
@@ -86,15 +86,15 @@ class CostScreen extends Screen {
     }
     const total = c.total.cost_usd, hours = (to - from) / 3600e3;
     const chart = /** @type {any} */ (document.createElement('sl-chart'));
-    fill(this.box, h('dl.wide', null, h('dt', null, 'Known'), h('dd', null, h('b', null, money(total.known))), h('dt', null, 'Not known'), h('dd', null, total.unknown_runs ? `of ${some(total.unknown_runs, 'run')} of ${c.total.runs}` : 'nothing'),
-      h('dt', null, 'Burn rate'), h('dd', null, total.known === null ? 'unknown' : `${total.unknown_runs ? '≥ ' : ''}${money(total.known / hours)} an hour`), h('dt', null, 'Tokens'), h('dd', null, (c.total.tokens.unknown_runs ? '≥ ' : '') + count(c.total.tokens.known))),
+    fill(this.box, h('dl.wide', null, h('dt', null, 'Cost'), h('dd', null, h('b', null, total.unknown_runs && total.known !== null ? '≥ ' : '', money(total.known))), h('dt', null, 'Not known'), h('dd', null, total.unknown_runs ? `of ${some(total.unknown_runs, 'run')} of ${c.total.runs}` : 'nothing'),
+      h('dt', null, 'Burn rate'), h('dd', null, total.known === null ? 'unknown' : `${total.unknown_runs ? '≥ ' : ''}${money(total.known / hours)} an hour`), h('dt', null, 'Tokens'), h('dd', null, (c.total.tokens.unknown_runs && c.total.tokens.known !== null ? '≥ ' : '') + count(c.total.tokens.known))),
       chart,
       c.unread?.length ? h('p.ask', null, `The journals of ${some(c.unread.length, 'loop')} could not be read; what they cost is missing here.`) : '',
-      h('div.scroll', {tabindex: '0', role: 'region', 'aria-label': 'Cost by name'}, h('table.plainrows', null, h('thead', null, h('tr', null, h('th', null, kinds[this.by]), h('th.num', null, 'Runs'), h('th.num', null, 'Cost'), h('th.num', null, 'Not known of'), h('th.num', null, 'Tokens'), h('th.num', null, 'A run'))),
+      h('div.scroll', {tabindex: '0', role: 'region', 'aria-label': 'Cost by name'}, h('table.plainrows', null, h('thead', null, h('tr', null, h('th', null, kinds[this.by]), h('th.num', null, 'Runs'), h('th.num', null, 'Cost'), h('th.num', null, 'Not known of'), h('th.num', null, 'Tokens'), h('th.num', null, 'A run'), this.by === 'loop' ? h('th', null, 'At this rate') : '')),
         h('tbody', null, c.series.map((/** @type {any} */ s) => {
           const priced = s.total.runs - s.total.cost_usd.unknown_runs;
           return h('tr', null, h('td', null, this.by === 'loop' ? h('a', {href: `/loops/${encodeURIComponent(s.name)}#events`}, this.named(s.name)) : h('a', {href: `/?q=${encodeURIComponent(this.by === 'repo' ? s.name : s.name)}`}, this.named(s.name))), h('td.num', null, s.total.runs), h('td.num', null, (s.total.cost_usd.unknown_runs && s.total.cost_usd.known !== null ? '≥ ' : '') + money(s.total.cost_usd.known)),
-            h('td.num', null, s.total.cost_usd.unknown_runs ? some(s.total.cost_usd.unknown_runs, 'run') : '–'), h('td.num', null, (s.total.tokens.unknown_runs && s.total.tokens.known !== null ? '≥ ' : '') + count(s.total.tokens.known)), h('td.num', null, priced > 0 && s.total.cost_usd.known !== null ? money(s.total.cost_usd.known / priced) : 'unknown'));
+            h('td.num', null, s.total.cost_usd.unknown_runs ? some(s.total.cost_usd.unknown_runs, 'run') : '–'), h('td.num', null, (s.total.tokens.unknown_runs && s.total.tokens.known !== null ? '≥ ' : '') + count(s.total.tokens.known)), h('td.num', null, priced > 0 && s.total.cost_usd.known !== null ? money(s.total.cost_usd.known / priced) : 'unknown'), this.by === 'loop' ? h('td', null, forecast(world.rows.get(s.name), s.total.cost_usd, hours)) : '');
         })))));
     chart.data = {kind: this.sum ? 'areas' : 'bars', title: `Cost by ${kinds[this.by]}`, x: times.map(label), series, say: (/** @type {number|null} */ v) => money(v)};
   }
@@ -108,6 +108,19 @@ class CostScreen extends Screen {
     h('a', {href: url, download: `superloop-cost-${this.by}.csv`}).click();
     setTimeout(() => URL.revokeObjectURL(url), 10_000);
   }
+}
+
+/**
+ * When the budget of a loop is spent, if it goes on as in the time that is shown. The budget is told while a role runs.
+ * @param {any} r @param {{known: number|null, unknown_runs: number}} cost @param {number} hours
+ */
+function forecast(r, cost, hours) {
+  if (!r) return '–';
+  if (!r.budget_usd) return h('span.faint', null, ended(r) ? 'it has ended' : 'no budget is told');
+  const left = Math.max(0, r.budget_usd - (r.cost_usd ?? 0)), rate = (cost.known ?? 0) / hours;
+  if (left === 0) return h('span.bad', null, `${money(r.budget_usd)} are spent`);
+  if (cost.unknown_runs || r.unknown_cost) return h('span.faint', null, `not known: ${some(r.unknown_cost || cost.unknown_runs, 'run')} without a cost; ${money(left)} left at most`);
+  return rate === 0 ? h('span.faint', null, `${money(left)} left`) : [h('b', null, `${calm(left / rate * 3600e3)}`), h('span.faint', null, ` until ${money(r.budget_usd)} are spent`)];
 }
 
 customElements.define('sl-cost', CostScreen);

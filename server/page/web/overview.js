@@ -1,4 +1,4 @@
-import {change, on, world} from './client.js';
+import {change, get, on, world} from './client.js';
 import {dialog, tell} from './dialogs.js';
 import {arrange, fill, h, say, Screen, visible} from './dom.js';
 import {LoopRow} from './rows.js';
@@ -16,9 +16,11 @@ class Overview extends Screen {
   /** @type {Set<string>} */ chosen = new Set();
   filter = 'all';
   endsKey = '';
+  needKey = '';
   limitsKey = '';
   chipsKey = '';
   bulkN = 0;
+  asking = false;
 
   begin() {
     if (!localStorage.getItem(seenKey)) localStorage.setItem(seenKey, new Date().toISOString());
@@ -39,7 +41,7 @@ class Overview extends Screen {
     this.body = h('tbody');
     this.empty = h('p.faint.empty');
     this.table = h('table.loops', null,
-      h('thead', null, h('tr', null, h('th.check', null, this.all), h('th', null, 'Loop'), h('th', null, 'Repository'), h('th', null, 'Status'), h('th.num', null, 'Iteration'), h('th', null, 'Doing'), h('th', null, 'Gates'), h('th.num', null, 'Spent'))),
+      h('thead', null, h('tr', null, h('th.check', null, this.all), h('th', null, 'Loop'), h('th', null, 'Repository'), h('th', null, 'Status'), h('th.num', null, 'Iteration'), h('th', null, 'Doing'), h('th', null, 'Gates'), h('th.spark', null, 'Last day'), h('th.num', null, 'Spent'))),
       this.body);
     this.loopsHead = h('h2', null, 'Loops');
     this.append(h('h1.sr', null, 'Overview'),
@@ -49,6 +51,25 @@ class Overview extends Screen {
     on('rows', () => this.draw(), this.life.signal);
     on('questions', () => this.draw(), this.life.signal);
     on('state', () => this.draw(), this.life.signal);
+    const timer = setInterval(() => void this.spent(), 300_000);
+    this.life.signal.addEventListener('abort', () => clearInterval(timer));
+    this.draw();
+  }
+
+  /** What each loop has cost in each hour of the last day: for the lines of the rows. */
+  async spent() {
+    if (document.hidden && this.day) return;
+    const hour = 3600e3, to = Math.ceil(Date.now() / hour) * hour, from = to - 24 * hour;
+    const c = await get(`/api/v1/cost?by=loop&step=1h&from=${new Date(from).toISOString().replace(/\.\d+/, '')}`).catch(() => null);
+    if (!c || !this.alive) return;
+    this.day = new Map(c.series.map((/** @type {any} */ s) => {
+      const hours = Array.from({length: 24}, () => ({runs: 0, usd: 0, unknown: 0}));
+      for (const p of s.points) {
+        const x = hours[Math.round((Date.parse(p.at) - from) / hour)];
+        if (x) Object.assign(x, {runs: p.runs, usd: p.cost_usd.known ?? 0, unknown: p.cost_usd.unknown_runs});
+      }
+      return [s.name, hours];
+    }));
     this.draw();
   }
 
@@ -75,6 +96,10 @@ class Overview extends Screen {
 
   draw() {
     if (!this.alive) return;
+    if (world.told && !this.asking) {
+      this.asking = true;
+      void this.spent();
+    }
     const rows = [...world.rows.values()];
     this.drawNeeds();
     this.drawEnds(rows);
@@ -93,7 +118,7 @@ class Overview extends Screen {
       row.check(this.chosen.has(id));
       return {el: row.el, row};
     });
-    for (const r of list) this.have.get(r.id).row.set(r);
+    for (const r of list) this.have.get(r.id).row.set(r, this.day?.get(r.id));
     for (const id of this.chosen) if (!world.rows.has(id)) this.chosen.delete(id);
     this.listed = list.map((r) => r.id);
     this.drawBulk();
@@ -113,12 +138,18 @@ class Overview extends Screen {
     const shown = this.every ? list : list.slice(0, mostNeeds);
     visible(this.more, list.length > mostNeeds);
     say(this.more, this.every ? 'only the oldest' : `and ${list.length - shown.length} more`);
-    say(this.needHead, some(list.length, 'question') + (list.length === 1 ? ' waits' : ' wait') + ' for you');
-    arrange(this.need, this.asked, shown.map((q) => q.id + ' ' + q.digest), (key) => {
+    const blocked = new Set(list.map((q) => q.loop_id)).size;
+    const key = [list.length, blocked, list[0]?.created_at].join();
+    if (key !== this.needKey) {
+      this.needKey = key;
+      fill(this.needHead, some(list.length, 'question') + (list.length === 1 ? ' waits' : ' wait') + ' for you', h('span.faint', null, `: ${some(blocked, 'loop')} ${blocked === 1 ? 'stands' : 'stand'} still, `, list[0] ? ['for ', h('b.ask', null, ago(list[0].created_at))] : '', blocked > 1 ? ' at the longest' : ''));
+    }
+    arrange(this.need, this.asked, shown.map((q) => [q.id, q.digest, list.filter((x) => alike(x, q)).length].join(' ')), (key) => {
       const q = world.questions.get(key.split(' ')[0]), r = world.rows.get(q.loop_id);
+      const same = list.filter((x) => x.id !== q.id && alike(x, q)).length;
       const what = q.command ? h('code.cut', null, q.command.text) : h('span.cut.faint', null, q.question?.reason);
       return {row: null, el: h('li', {'data-of': q.id}, h('a', {href: '/questions/' + encodeURIComponent(q.id), 'data-row': true},
-        h('span.age', null, ago(q.created_at)), h('span.ask', {title: q.title}, brief(q)), h('span.who', null, q.question?.loop_id, r ? h('span.faint', null, ' ', where(r)) : ''), what,
+        h('span.age', null, ago(q.created_at)), h('span.ask', {title: q.title}, brief(q), same ? h('span.tag', {title: 'as many loops ask the same; each is answered by itself'}, `${same + 1} loops`) : ''), h('span.who', null, q.question?.loop_id, r ? h('span.faint', null, ' ', where(r)) : ''), what,
         h('span.faint.exp', null, 'expires ', until(q.expires_at, 'now'))))};
     });
   }
@@ -214,6 +245,11 @@ class Overview extends Screen {
     this.bulkN = -1;
     this.drawBulk();
   }
+}
+
+/** Whether two questions ask the same, of different loops. @param {any} a @param {any} b */
+function alike(a, b) {
+  return a.question?.type === b.question?.type && (a.command ? a.command.sha256 === b.command?.sha256 : !b.command && a.question?.reason === b.question?.reason);
 }
 
 /** What needs somebody first, then what works, then what waits, then what has ended, the newest first. @param {any} a @param {any} b */

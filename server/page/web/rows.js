@@ -1,10 +1,13 @@
 import {world} from './client.js';
 import {h, say} from './dom.js';
 import {brief, doing, dots, ended, silent, status, where} from './states.js';
-import {ago, calm, clock, money} from './time.js';
+import {spark} from './chart.js';
+import {ago, calm, clock, money, some} from './time.js';
 
 /** A row of the table of loops. It changes only what has changed. */
 export class LoopRow {
+  /** What it has cost in each hour of the last day. @type {{runs: number, usd: number, unknown: number}[]|undefined} */ day;
+
   /** @param {any} r @param {(on: boolean) => void} choose */
   constructor(r, choose) {
     const href = '/loops/' + encodeURIComponent(r.id);
@@ -18,9 +21,10 @@ export class LoopRow {
     this.doing = h('span');
     this.elapsed = clock((now) => this.age(now), 'span', {class: 'faint'});
     this.gates = h('td.gates');
+    this.line = h('td.spark');
     this.spent = h('a', {href: href + '#timeline'});
     this.el = h('tr', {'data-of': r.id}, h('td.check', null, this.box), h('td.name', null, this.name), this.where, h('td.status', null, this.word, ' ', this.since),
-      h('td.num.iter', null, this.iter), h('td.doing', null, this.doing, ' ', this.elapsed), this.gates, h('td.num.spent', null, this.spent));
+      h('td.num.iter', null, this.iter), h('td.doing', null, this.doing, ' ', this.elapsed), this.gates, this.line, h('td.num.spent', null, this.spent));
   }
 
   /** @param {boolean} on */
@@ -36,8 +40,14 @@ export class LoopRow {
     return quiet ? `silent ${calm(quiet)}` : r.updated_at ? calm(now - Date.parse(r.updated_at)) : '';
   }
 
-  /** @param {any} r */
-  set(r) {
+  /** @param {any} r @param {{runs: number, usd: number, unknown: number}[]|undefined} day */
+  set(r, day) {
+    if (day !== this.day) {
+      this.day = day;
+      const priced = day?.some((x) => x.usd > 0), runs = day?.reduce((n, x) => n + x.runs, 0) ?? 0, unknown = day?.reduce((n, x) => n + x.unknown, 0) ?? 0;
+      const says = `${some(runs, 'run')} of roles in the last day${priced ? `, ${unknown ? '≥ ' : ''}${money(day?.reduce((n, x) => n + x.usd, 0))}` : ''}`;
+      this.line.replaceChildren(...runs && day ? [h('a', {href: this.name.getAttribute('href') + '#timeline', title: says}, spark(day.map((x) => priced ? x.usd : x.runs), says))] : []);
+    }
     const was = this.was, q = world.questions.get(r.question);
     if (was === r && this.q === q) return;
     this.q = q;
