@@ -70,16 +70,21 @@ func TestScreens(t *testing.T) {
 	}
 }
 
-// crowd makes some more loops, for the pictures.
+// crowd makes some more loops, for the pictures: some work, some have ended, some ask; three models, and what they cost.
 func (w *world) crowd(t *testing.T) {
 	t.Helper()
 	for i, id := range []string{"search", "billing", "login", "export", "mailer", "webhooks", "audit-log"} {
-		s := spec{repo: []string{"shop", "api", "infra"}[i%3] + "-" + id, id: id, proposal: proposes("npm ci"), roles: `["implementer", "reviewer"]`}
+		s := spec{repo: []string{"shop", "api", "infra"}[i%3] + "-" + id, id: id, proposal: proposes("npm ci"), iterations: 6, priced: true}
+		model := []string{"claude-opus-4-5", "claude-sonnet-4-5", "claude-haiku-4-5"}[i%3]
+		s.roles = fmt.Sprintf(`{"implementer": {"runner": "claude", "model": %q}, "reviewer": {"runner": "claude", "model": "claude-haiku-4-5"}}`, model)
+		s.more = `"max_cost_usd": 20, `
 		switch i % 3 {
 		case 0:
-			s.more = `"tests": {"commands": ["true"]}`
+			s.more += `"tests": {"commands": ["true"]}`
 		case 1:
-			s.more = `"tests": {"commands": ["sleep 600"]}`
+			s.more += `"tests": {"commands": ["sleep 600"]}`
+		case 2:
+			s.more += `"tests": {"commands": ["./check"]}`
 		}
 		w.loop(t, s)
 	}

@@ -156,6 +156,7 @@ type spec struct {
 	says             string // what the roles print
 	iterations       int
 	idle             bool // it is not started
+	priced           bool // its agents tell what they cost, as claude does
 }
 
 // loop makes a repository with one loop, and starts it. Its tests fail until a file "ok" is there.
@@ -170,6 +171,10 @@ func (w *world) loop(t *testing.T, s spec) (repo string) {
 	}
 	if s.more == "" {
 		s.more = `"tests": {"commands": ["./check"]}`
+	}
+	runner, adapter := "sh", ""
+	if s.priced {
+		runner, adapter = "claude", `, "adapter": "claude"`
 	}
 	proposal, err := json.Marshal(s.proposal)
 	if err != nil {
@@ -188,8 +193,8 @@ func (w *world) loop(t *testing.T, s spec) (repo string) {
 	write("proposal.json", string(proposal), 0o600)
 	write("says", cmp.Or(s.says, "I look at the index.")+"\n", 0o600)
 	write(".gitignore", "ok\ntheirs\n", 0o600)
-	write(".superloop/config.json", fmt.Sprintf(`{"runners": {"sh": {"command": ["sh", %q]}}, "recovery": {"auto_approve": ["true", "touch okay"], "require_human": ["rm *"]},
-		"loops": [{"id": %q, "spec_file": "spec.md", "completion_promise": "DONE", "max_iterations": %d, "roles": %s, %s}]}`, w.root+"/agent.sh", s.id, s.iterations, s.roles, s.more), 0o600)
+	write(".superloop/config.json", fmt.Sprintf(`{"runners": {%q: {"command": ["sh", %q]%s}}, "recovery": {"auto_approve": ["true", "touch okay"], "require_human": ["rm *"]},
+		"loops": [{"id": %q, "spec_file": "spec.md", "completion_promise": "DONE", "max_iterations": %d, "roles": %s, %s}]}`, runner, w.root+"/agent.sh", adapter, s.id, s.iterations, s.roles, s.more), 0o600)
 	branch := s.branch
 	if branch == "" {
 		branch = "main"
@@ -223,7 +228,16 @@ grep -qs "$SUPERLOOP_RUN_ID" work.txt || echo "$SUPERLOOP_RUN_ID" >> work.txt
 if [ "$SUPERLOOP_ROLE" = tester ] && ! [ -f ok ]; then
 	sed "s/^{/{\"timestamp\": \"$(date -u +%Y-%m-%dT%H:%M:%SZ)\", /" proposal.json > "$SUPERLOOP_LOOP_DIR/recovery.json"
 fi
-[ "$SUPERLOOP_ROLE" != reviewer ] || ! [ -f ok ] || echo '<promise>DONE</promise>'
+said=
+[ "$SUPERLOOP_ROLE" != reviewer ] || ! [ -f ok ] || said='<promise>DONE</promise>'
+case "$*" in
+*stream-json*) # as claude speaks: it tells what it has cost
+	cost=0.$(( $(date +%N | cut -c1-2 | sed 's/^0//') + 11 ))
+	echo '{"type":"system","subtype":"init","session_id":"s1","model":"'"$MODEL"'"}'
+	echo '{"type":"assistant","message":{"role":"assistant","content":[{"type":"text","text":"I look at the index, and at what reads it."}]},"session_id":"s1"}'
+	echo '{"type":"result","subtype":"success","is_error":false,"result":"done '"$said"'","session_id":"s1","total_cost_usd":'$cost',"usage":{"input_tokens":21000,"output_tokens":3400}}' ;;
+*) [ -z "$said" ] || echo "$said" ;;
+esac
 `
 
 // staleIndex is a rule of the user: what fails so can be mended by ./refresh.
