@@ -44,6 +44,8 @@ var forms = []form{
 	// concurrently, npm-run-all, go-task, wireit.
 	{re: pattern.Lazy(`^(\[[\w@./:#-]+\])(?: |$)`), least: 0.9, lines: 3, has: ']',
 		not: pattern.Lazy(`^\[(?i:info|error|err|warn|warning|debug|trace|fatal|notice|ok|pass|fail|failed|skip|passed|success)\]|^\[\d+/\d+\]`)},
+	// The same with the name of a usual task, which needs no further line to be known.
+	{re: pattern.Lazy(`^(\[(?:[\w@./-]+[:#])?(?:pre|post)?(?:test|build|lint|check|start|dev|install|typecheck|ci|e2e|unit|compile|prepare|generate)(?::[\w:-]+)?\])(?: |$)`), least: 0.9, lines: 1, has: ']'},
 	// GNU parallel --tag: the argument and a tab; --tagstring '[{}]'.
 	{re: pattern.Lazy(`^(\[[\w@./:#-]+\])\t`), least: 0.9, lines: 1, has: '\t'},
 	{re: pattern.Lazy(`^([^\s\t][^\t]{0,60})\t`), least: 1, lines: 3, not: pattern.Lazy(`^(?:ok|FAIL|---|\?|\d+|[0-9a-f]{7,}) *\t`), has: '\t'},

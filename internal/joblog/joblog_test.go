@@ -39,6 +39,7 @@ func TestPrefixes(t *testing.T) {
 		{"concurrently", "[0] a\n[1] b\n[0] c\n[1] d\n", "a\nc\nb\nd\n"},
 		{"parallel --tag", "one two\ta\none two\tb\nthree\tc\nthree\td\n", "a\nb\nc\nd\n"},
 		{"journal", "Nov 23 10:00:00 a\nNov 23 10:00:01 b\n", "a\nb\n"},
+		{"one line of a task", "[build] tar: vendor.tar: Cannot open: No such file or directory", "tar: vendor.tar: Cannot open: No such file or directory"},
 		{"empty lines of a job", "[build] | a\n[build] |\n[build] | b\n", "a\n\nb\n"},
 	} {
 		if got, _ := read(t, tc.in); got != tc.want {
@@ -51,18 +52,19 @@ func TestPrefixes(t *testing.T) {
 func TestNoPrefix(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
-		"a compiler":       "main.go:3:1: undefined: x\nmain.go:4:1: undefined: y\n",
-		"rustc":            "error[E0425]: cannot find value\n --> src/main.rs:1:2\n  |\n1 | fn main() { x }\n  |             ^ not found\n",
-		"Maven":            "[INFO] Scanning\n[ERROR] Failed to execute goal\n[ERROR] -> [Help 1]\n",
-		"go test":          "ok  \texample.com/a\t0.1s\nok  \texample.com/b\t0.1s\nFAIL\texample.com/c\t0.2s\n",
-		"npm":              "npm error code ENOENT\nnpm error syscall open\nnpm error path /repo/package.json\n",
-		"a shell":          "sh: 1: jq: not found\n",
-		"make":             "make: *** [Makefile:2: all] Error 1\nmake: Leaving directory '/repo'\n",
-		"cmake's progress": "[1/3] Building\n[2/3] Building\n[3/3] Linking\n",
-		"a table":          "id | name | age\n1 | a | b\n",
-		"git":              "fatal: not a git repository\n",
-		"du":               "12\ta\n13\tb\n14\tc\n",
-		"C++":              "ld: a.o: undefined reference\ncollect2: error: ld returned 1\n",
+		"a compiler":         "main.go:3:1: undefined: x\nmain.go:4:1: undefined: y\n",
+		"rustc":              "error[E0425]: cannot find value\n --> src/main.rs:1:2\n  |\n1 | fn main() { x }\n  |             ^ not found\n",
+		"Maven":              "[INFO] Scanning\n[ERROR] Failed to execute goal\n[ERROR] -> [Help 1]\n",
+		"go test":            "ok  \texample.com/a\t0.1s\nok  \texample.com/b\t0.1s\nFAIL\texample.com/c\t0.2s\n",
+		"npm":                "npm error code ENOENT\nnpm error syscall open\nnpm error path /repo/package.json\n",
+		"a shell":            "sh: 1: jq: not found\n",
+		"a word in brackets": "[deprecated] use --all\n",
+		"make":               "make: *** [Makefile:2: all] Error 1\nmake: Leaving directory '/repo'\n",
+		"cmake's progress":   "[1/3] Building\n[2/3] Building\n[3/3] Linking\n",
+		"a table":            "id | name | age\n1 | a | b\n",
+		"git":                "fatal: not a git repository\n",
+		"du":                 "12\ta\n13\tb\n14\tc\n",
+		"C++":                "ld: a.o: undefined reference\ncollect2: error: ld returned 1\n",
 	} {
 		if got, r := read(t, text); got != text || r.Line(2) != 2 {
 			t.Errorf("%s: %q, want it unchanged", name, got)

@@ -89,7 +89,7 @@ var goPanic = format{
 	closes: func(l []string, _, i int) bool { return strings.HasPrefix(l[i], "FAIL\t") },
 	read: func(f *Failure, lines []string) {
 		text := strings.TrimPrefix(lines[0], "panic: ")
-		f.Asserted = !goSystem().MatchString(text) || goCompare().MatchString(text)
+		f.Asserted = !goSystem().MatchString(text) && !goPrints().MatchString(text) || goCompare().MatchString(text)
 		f.say(0, text)
 	},
 }
@@ -215,7 +215,7 @@ var gradle = format{
 
 // formats holds the formats in the order in which they are tried.
 var formats = sync.OnceValue(func() []format {
-	return []format{exunit, busted, tcltest, eunit, nim, mesonTest, pytest, pytestLine, unittest, jest, vitest, nodeSpec, tap, goVerbose, goTest, goPanic, jasmine, uvu, deno, bun, cargo, junit, gradle, minitest, rspec, phpunit, mocha, dotnet, gtest, testdox, ctest, nodeLoad}
+	return []format{exunit, busted, tcltest, eunit, nim, mesonTest, pytest, pytestLine, unittest, jest, vitest, nodeSpec, tap, goVerbose, goTest, goPanic, jasmine, uvu, deno, bun, cargo, junit, gradle, minitest, rspec, phpunit, mocha, playwright, dotnet, gtest, testdox, ctest, nodeLoad}
 })
 
 var (

@@ -69,6 +69,28 @@ var mocha = format{
 	},
 }
 
+var playwrightOpens = pattern.Lazy(`^  \d+\) (?:\[[^\]]+\] › )?\S+\.\w+:\d+:\d+ › \S`)
+
+// playwright is the list of failures of Playwright's test runner. It writes "Error: " before the message of a check, too.
+var playwright = format{
+	runner: "playwright",
+	opens:  func(l []string, i int) bool { return playwrightOpens().MatchString(l[i]) },
+	closes: func(l []string, _, i int) bool { return playwrightCounts().MatchString(l[i]) },
+	read: func(f *Failure, lines []string) {
+		for i, l := range lines[1:] {
+			t := strings.TrimSpace(l)
+			if strings.HasPrefix(t, "Test timeout of ") || strings.Contains(t, "expect(") && jsError().MatchString(t) {
+				f.Asserted = true
+			}
+			if t != "" && !prefixAny(t, "attachment #", "Retry #", "Error Context: ") && len(f.Says) == 0 {
+				f.say(i+1, t)
+			}
+		}
+	},
+}
+
+var playwrightCounts = pattern.Lazy(`^  \d+ (?:failed|flaky|passed|skipped|did not run|interrupted)\b`)
+
 var nodeSpec = format{
 	runner: "node:test",
 	opens: func(l []string, i int) bool {

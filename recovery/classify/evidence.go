@@ -106,9 +106,12 @@ func quotes(l string) bool {
 // codeName matches the end of a path that can be a file of code.
 var codeName = pattern.Lazy(`\w\.[A-Za-z][^./\\]{0,7}$|(?:^|[/\\])(?:Rake|Make|Gem|Docker|Jenkins|Vagrant|Just)file$`)
 
+// hostName matches the name of a host, which a port follows as a line number follows the name of a file.
+var hostName = pattern.Lazy(`^[^/\\]+\.(?:internal|intranet|local|localdomain|lan|corp|example|invalid|com|org|net|io|cloud|svc)$`)
+
 // codeFile reports whether a path and a line number can be a place in the code of the repository.
 func codeFile(path string, line int) bool {
-	return line > 0 && line <= 10_000_000 && codeName().MatchString(path) && !foreign(path)
+	return line > 0 && line <= 10_000_000 && codeName().MatchString(path) && !hostName().MatchString(path) && !foreign(path)
 }
 
 // The bytes of a word, and the bytes of a path that needs no quotes.

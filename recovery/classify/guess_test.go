@@ -49,9 +49,10 @@ func TestGuess(t *testing.T) {
 		categories []string
 		says       string
 	}{
-		"a lock":    {realCase{Command: "./deploy", Stderr: "deploy: another rollout holds the lease since 12:04 (ci-7), not starting a second one\n"}, false, []string{"lock_held"}, "another rollout holds the lease"},
-		"in French": {realCase{Command: "outil", Stderr: "outil : connexion impossible au serveur de licences : délai dépassé\n"}, false, []string{"network_error", "timeout", "auth"}, "connexion impossible"},
-		"a checker": {realCase{Command: "zqxlint src", Stdout: "src/a.zqx:12:3 warning unused variable total\nsrc/a.zqx:14:1 error expected expression, found '}'\n2 problems\n"}, true, nil, "expected expression"},
+		"a lock":                      {realCase{Command: "./deploy", Stderr: "deploy: another rollout holds the lease since 12:04 (ci-7), not starting a second one\n"}, false, []string{"lock_held"}, "another rollout holds the lease"},
+		"in French":                   {realCase{Command: "outil", Stderr: "outil : connexion impossible au serveur de licences : délai dépassé\n"}, false, []string{"network_error", "timeout", "auth"}, "connexion impossible"},
+		"what was built, of a server": {realCase{Command: "go run ./cmd/sync", Stderr: "2026/02/01 10:00:00 the license server cannot be reached, is it started?\nexit status 1\n"}, false, []string{"network_error", "environment", "auth"}, "license server"},
+		"a checker":                   {realCase{Command: "zqxlint src", Stdout: "src/a.zqx:12:3 warning unused variable total\nsrc/a.zqx:14:1 error expected expression, found '}'\n2 problems\n"}, true, nil, "expected expression"},
 		"what ended a test": {realCase{Command: "npx jest", Stdout: "FAIL ./a.test.js\n  ✕ boots (51 ms)\n\n  ● boots\n\n    ZqxError: the license server cannot be reached, is it started?\n\n      at Object.run (lib/run.js:20:37)\n\nTests:       1 failed, 1 total\n"},
 			false, []string{"network_error", "environment", "auth", "dependency"}, "license server"},
 	} {

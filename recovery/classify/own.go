@@ -29,7 +29,7 @@ var (
 	systemCode = pattern.Lazy(`^\s+code: '(?:E[A-Z0-9]+|ERR_DLOPEN_FAILED|MODULE_NOT_FOUND|ERR_MODULE_NOT_FOUND|ERR_SOCKET\w*|ERR_TLS\w*|UND_ERR\w*|[A-Z_]*CERT\w*)'`)
 	nodeEnd    = pattern.Lazy(`^(?:Node\.js|Bun) v\d`)
 	frame      = pattern.Lazy(`^\s+at \S|^[ |]*File "|^\tfrom |^#\d+ |^\s+\d+: `)
-	ownUsage   = pattern.Lazy(`(?i)^\s*usage:|\b(?:unknown|unrecogni[sz]ed|invalid|unexpected|missing)(?: required)? (?:command|subcommand|option|argument|flag|parameter|action|target|mode)s?\b`)
+	ownUsage   = pattern.Lazy(`(?i)^\s*usage(?: of \S+)?:|\b(?:unknown|unrecogni[sz]ed|invalid|unexpected|missing)(?: required)? (?:command|subcommand|option|argument|flag|parameter|action|target|mode)s?\b`)
 	ownPlace   = pattern.Lazy(`^(?:--> |CMake Error at |[\w \[\]-]{0,40}[:\]] ?)?\.{0,2}/?[\w@][\w@./-]*\.[A-Za-z]\w{0,5}:\d+\b`)
 	// anywhere matches words that a check uses for the machine as often as for the code.
 	anywhere = pattern.Lazy(`(?i)\b(?:requires?|toolchain|architecture|corrupt\w*|segmentation|exec format|https?|urls?|fetch\w*|download\w*|registry|remote|caches?|packages?|install\w*|servers?|hosts?|databases?|network|sockets?|browsers?|drivers?|command not found|cannot execute|symbol lookup|mount\w*|kernel|containers?|docker|root|sudo|tty|terminal|locale|clock|env\w*|tokens?|secrets?|passwords?|disk)\b`)
@@ -42,7 +42,7 @@ var (
 	// died matches the line that a shell prints about any program that a signal has ended.
 	died = pattern.Lazy(`^\S+: line \d+: +\d+ (?:Killed|Terminated|Segmentation fault|Aborted|Bus error|Illegal instruction|Floating point exception|Hangup)\b`)
 	// diagnosed matches a place in a file, as compilers, interpreters and checkers write it before or after a message.
-	diagnosed = pattern.Lazy(`^(?:\[\w+\] +)?([\w@./-]+\.\w+)(?::\d+(?:[.:-]\d+)*:|\(\d+(?:, ?\d+)?\):?) |^([\w@./-]+\.\w+):\d+:\d+:$|^File "([^"]+)", line \d+|^At line \d+ of file (\S+)$|^(?:[Ee]rror: )?([\w@./-]+\.\w+): syntax error in line \d+| in ([\w@./-]+\.\w+):\d+$|^\d{10,} (?:ERROR|WARNING) "([^"]+)" \d+:\d+ `)
+	diagnosed = pattern.Lazy(`^(?:\[\w+\] +)?([\w@./-]+\.\w+)(?::\d+(?:[.:-]\d+)*:|\(\d+(?:, ?\d+)?\):?) |^([\w@./-]+\.\w+):\d+:\d+:$|^File "([^"]+)", line \d+|^At line \d+ of file (\S+)$|^(?:[Ee]rror: )?([\w@./-]+\.\w+): syntax error in line \d+| in ([\w@./-]+\.\w+):\d+$|^\d{10,} (?:ERROR|WARNING) "([^"]+)" \d+:\d+ |^The error appears to (?:be|have been) in '([^']+)': line \d+|\(\.?/?([\w@./-]+\.\w+)\) \[Line \d+, Column \d+\]`)
 	// literal matches a string of the code that a message quotes.
 	literal = pattern.Lazy(`"[^"]*"|'[^']*'|‘[^’]*’|` + "`[^`]*`")
 	// faulty matches the words with which such a message says that the code is wrong.
@@ -138,6 +138,9 @@ func blamed(o *output) *fault {
 			continue
 		}
 		message := l[:at[0]] + l[at[1]:]
+		if strings.HasPrefix(l, "The error appears ") { // the error itself stands before it
+			message = strings.Join(o.tail[max(0, i-4):i], "\n")
+		}
 		for k := i + 1; k < min(len(o.tail), i+7) && !diagnosed().MatchString(o.tail[k]); k++ {
 			if t := strings.TrimSpace(o.tail[k]); t != "" && !quotes(o.tail[k]) && !strings.HasPrefix(t, "^") {
 				message += "\n" + t
@@ -258,7 +261,7 @@ func ownFile(line string) bool {
 // the code, a usage message, the verdict of a check, and any message on stderr of a program that the command has just
 // built.
 func (j *judgement) said(o *output) *fault {
-	built, _ := j.calls.matches([]string{"cargo run", "go run", "dotnet run"})
+	built := j.builds()
 	if !built && !j.judges() && !j.calls.own {
 		return nil
 	}
@@ -274,7 +277,7 @@ func (j *judgement) said(o *output) *fault {
 		seen++
 		switch {
 		case frame().MatchString(o.tail[i]):
-		case j.calls.own && ownUsage().MatchString(l):
+		case (j.calls.own || built) && ownUsage().MatchString(l):
 			return &fault{hit: o.at(i), why: "a program of the project says how it wants to be called", message: foreignUsage(o.tail[max(0, i-8) : i+1])}
 		case ownPlace().MatchString(l), j.calls.own && seen <= 3:
 			if f, _ := placeIn(l); f != "" {
@@ -288,13 +291,19 @@ func (j *judgement) said(o *output) *fault {
 	if last >= 0 && j.calls.script && seen <= maxMessage && len(strings.Fields(o.tail[last])) >= minWords && !anywhere().MatchString(o.tail[last]) {
 		return &fault{hit: o.at(last), why: "a program of the project ended with this message", message: true}
 	}
-	if decided && j.calls.script && !anywhere().MatchString(o.tail[last]) {
+	if decided && (j.calls.script || j.judges()) && !anywhere().MatchString(o.tail[last]) {
 		return &fault{hit: o.at(last), why: "a program of the project says what is wrong", message: true}
 	}
 	if built && last >= 0 && o.name == onStderr {
-		return &fault{hit: o.at(last), why: "the program that was built says so itself"}
+		return &fault{hit: o.at(last), why: "the program that was built says so itself", message: true}
 	}
 	return nil
+}
+
+// builds reports whether the command builds a program of the project and runs it.
+func (j *judgement) builds() bool {
+	yes, _ := j.calls.matches([]string{"cargo run", "go run", "dotnet run"})
+	return yes
 }
 
 const (
@@ -329,6 +338,7 @@ var judges = []string{
 	"size-limit", "bundlesize", "xo", "standard", "tslint", "jshint", "htmlhint", "html-validate", "djlint", "spectral", "redocly", "ajv", "taplo", "dprint", "shfmt",
 	"pydocstyle", "pycodestyle", "vulture", "deptry", "lint-imports", "interrogate", "pytype", "pyre", "cppcheck", "cpplint", "checkstyle", "ktlint", "detekt",
 	"scalafmt", "scalafix", "swiftlint", "swiftformat", "credo", "standardrb", "reek", "brakeman", "erblint", "haml-lint", "perlcritic", "perltidy", "ansible-lint",
+	"checkov", "tfsec", "terrascan", "semgrep", "sam validate", "cdk synth", "pulumi preview", "forge", "solhint", "slither", "elm", "crystal", "gleam", "rebar3", "dune", "stack build", "stack test", "cabal build", "cabal test", "dbt",
 	"kubeconform", "kube-linter", "conftest", "cfn-lint", "statix", "nixfmt", "xmllint", "msgfmt",
 }
 

@@ -42,6 +42,11 @@ func TestOwnFault(t *testing.T) {
 		{"a place, then the error", "fancyc main.fc", Exit{Code: 1}, "", "File \"main.fc\", line 2, characters 35-46:\n2 | let a = b\nError: This expression has type int\n", true},
 		{"a place in an installed library", "fancyc main.fc", Exit{Code: 1}, "", "/usr/lib/fancy/net.fc(5, 27) Error: undeclared field: 'price'\n", false},
 		{"a place, and the network", "fancyc main.fc", Exit{Code: 1}, "", "main.fc(5, 27) Error: connection refused by 127.0.0.1\n", false},
+		{"what was built says so itself", "go run ./cmd/sync", Exit{Code: 1}, "", "order 14 has no price and is no draft\nexit status 1\n", true},
+		{"what was built refuses an option", "go run ./cmd/load --dry", Exit{Code: 1}, "", "flag provided but not defined: -dry\nUsage of load:\n  -file string\n    \tthe file to load\nexit status 2\n", true},
+		{"a host and a port are no place in the code", "python3 jobs.py", Exit{Code: 1}, "waiting for database at db.internal:5432 ...\n", "gave up: the database is not reachable\n", false},
+		{"a place in words", "zqxplay site.yml", Exit{Code: 4}, "", "ERROR! conflicting action statements: copy, bad\n\nThe error appears to be in '/repo/site.yml': line 5, column 6, but may\nbe elsewhere in the file depending on the exact syntax problem.\n", true},
+		{"a place in words, and a part that is missing", "zqxplay site.yml", Exit{Code: 1}, "", "ERROR! the role 'acme.nginx' was not found in /repo/roles\n\nThe error appears to be in '/repo/site.yml': line 3, column 11, but may\nbe elsewhere in the file depending on the exact syntax problem.\n", false},
 		{"superloop's own limit", "python3 app.py", Exit{Code: 1, TimedOut: true}, "", "Traceback (most recent call last):\n  File \"/repo/app.py\", line 4, in <module>\n    take(3)\nStockError: not enough of 3\n", false},
 	} {
 		f, err := c.Classify(context.Background(), Input{Command: tc.command, Exit: tc.exit, Stdout: strings.NewReader(tc.stdout), Stderr: strings.NewReader(tc.stderr)})

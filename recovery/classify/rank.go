@@ -90,7 +90,7 @@ func (j *judgement) inReport(h hit) bool {
 // ownUse reports whether a match is about wrong arguments of a program of the project. The code is to blame for them.
 func (j *judgement) ownUse(m *match) bool {
 	h := m.rule.h
-	if !j.calls.script || m.hit == nil || h.Category != "invalid_arguments" || h.Confidence == 0 || h.Confidence > maxGeneral {
+	if !j.calls.script && !j.builds() || m.hit == nil || h.Category != "invalid_arguments" || h.Confidence == 0 || h.Confidence > maxGeneral {
 		return false
 	}
 	return !slices.ContainsFunc(j.calls.words, func(call []string) bool { return strings.HasPrefix(m.hit.text, call[0]+": ") }) && !j.namesProgram(m.hit)

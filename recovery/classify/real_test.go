@@ -50,9 +50,12 @@ type realCase struct {
 // half of blind that nobody had looked at was at 91, 90 and 88 % the first time. It
 // was looked at afterwards. dawn, by other authors who did not know the rules, was
 // at 90, 85 and 86 % the first time, and was looked at afterwards, too; the
-// model has not learned from it.
+// model has not learned from it. dusk and duskheld are two halves of one corpus, a
+// half of it really run and a half in the known wording of its tools; duskheld was
+// judged first when dusk had been tuned for: 95.5, 93.5 and some 94 % (95, 93
+// and 94 % before), and was looked at afterwards. The model has learned from neither.
 var bars = map[string][3]float64{"dev": {0.99, 0.98, 0.98}, "held": {0.98, 0.94, 0.96}, "fresh": {0.97, 0.92, 0.88}, "last": {0.97, 0.92, 0.88},
-	"wide": {0.98, 0.96, 0.97}, "final": {0.98, 0.97, 0.97}, "blind": {0.97, 0.94, 0.95}, "dawn": {0.98, 0.97, 0.98}}
+	"wide": {0.98, 0.96, 0.97}, "final": {0.98, 0.97, 0.97}, "blind": {0.97, 0.94, 0.95}, "dawn": {0.98, 0.97, 0.98}, "dusk": {0.97, 0.95, 0.97}, "duskheld": {0.97, 0.94, 0.95}}
 
 // score counts what was judged rightly.
 type score struct{ cases, code, side, category, cure, dangerous int }
@@ -94,7 +97,7 @@ func TestRealFailures(t *testing.T) {
 	cat, c := embedded(t)
 	policy := suggestedPolicy(t)
 	profile := remedy.Presets()["debian12"]
-	for _, name := range []string{"dev", "held", "fresh", "last", "wide", "final", "blind", "dawn"} {
+	for _, name := range []string{"dev", "held", "fresh", "last", "wide", "final", "blind", "dawn", "dusk", "duskheld"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var total score

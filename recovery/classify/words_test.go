@@ -16,8 +16,8 @@ import (
 	"github.com/superloop/superloop/internal/wordmodel"
 )
 
-// learned names the corpora that the model of words learns from. It never sees held.jsonl, blind.jsonl and
-// dawn.jsonl, which measure.
+// learned names the corpora that the model of words learns from. It never sees held.jsonl, blind.jsonl,
+// dawn.jsonl, dusk.jsonl and duskheld.jsonl, which measure.
 var learned = []string{"dev", "fresh", "last", "wide", "final"}
 
 // labelled is a failure with what is known of it.
