@@ -9,9 +9,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/descope/virtualwebauthn"
 
 	"github.com/superloop/superloop/server/clienttest/testdata/api/ogen"
 )
@@ -31,7 +34,7 @@ func TestRoutes(t *testing.T) {
 	w.until("the daemon answers", func() bool {
 		m, err := socket.ListMachines(t.Context())
 		if err == nil && len(m.Machines) == 1 {
-			at = fmt.Sprintf("127.0.0.1:%d", m.Machines[0].Port.Value)
+			at = fmt.Sprintf("localhost:%d", m.Machines[0].Port.Value)
 		}
 		return at != ""
 	})
@@ -47,6 +50,7 @@ func TestRoutes(t *testing.T) {
 	session := good(nobody.OpenSession(ctx, &ogen.OpenRequest{Code: good(socket.CreateCode(ctx, ogen.CreateCodeParams{})).Code}, ogen.OpenSessionParams{}))
 	script, person := w.client("tcp", at, made.Token, ""), w.client("tcp", at, session.Token, "")
 
+	w.at = at
 	(&play{t, w, socket, socket, socket, w.repo("over the socket ü")}).all()
 	(&play{t, w, script, person, socket, w.repo("over tcp")}).all()
 	bad("scope")(script.ListTokens(ctx))
@@ -60,7 +64,7 @@ func TestRoutes(t *testing.T) {
 	for path, ops := range w.paths {
 		for method, op := range ops {
 			for _, channel := range []string{"socket", "tcp"} {
-				closed := channel == "tcp" && strings.Contains(op.Summary, "over the socket only")
+				closed := channel == "tcp" && strings.Contains(op.Summary, "over the socket only") || channel == "socket" && slices.Contains(op.Problems, "no-passkey-here")
 				for _, well := range []bool{true, false} {
 					if is := fmt.Sprintf("%s %s %s %v", channel, strings.ToUpper(method), path, well); !w.met[is] && (!closed || !well) {
 						t.Errorf("not met: %s", is)
@@ -82,6 +86,8 @@ func refuseAll(ctx context.Context, c *client) {
 	bad(c.ListMachines(ctx))
 	bad(c.ListTokens(ctx))
 	bad(c.ListSessions(ctx))
+	bad(c.ListPasskeys(ctx))
+	bad(c.PasskeyOptions(ctx, ogen.PasskeyOptionsParams{}))
 	bad(c.ListConfirmations(ctx))
 	bad(c.CreateCode(ctx, ogen.CreateCodeParams{}))
 	bad(c.OpenSession(ctx, &ogen.OpenRequest{Code: "none"}, ogen.OpenSessionParams{}))
@@ -109,6 +115,7 @@ func (p *play) all() {
 	p.steer()
 	p.ofAll()
 	p.access()
+	p.passkeys()
 }
 
 // run begins a loop.
@@ -375,6 +382,10 @@ func (p *play) ofAll() {
 	bad("not-found")(c.CheckPolicy(ctx, &ogen.CheckPolicyRequest{Repo: "/etc", Command: "true"}))
 	good(c.LintPolicy(ctx, &ogen.InRepo{Repo: p.repo}))
 	bad("not-found")(c.LintPolicy(ctx, &ogen.InRepo{Repo: "/etc"}))
+	if r := good(c.ReplayPolicy(ctx, &ogen.ReplayPolicyRequest{Repo: p.repo, Policy: text(`{"auto_approve": ["touch theirs"]}`)})); r.Differ == 0 || len(r.Decisions) == 0 {
+		t.Errorf("%+v", r)
+	}
+	bad("not-found")(c.ReplayPolicy(ctx, &ogen.ReplayPolicyRequest{Repo: "/etc"}))
 	said := p.w.verb(p.repo, "fix", "--yes", "--", "./check", "zz")
 	var id string
 	for _, r := range good(c.ListChains(ctx, ogen.ListChainsParams{})).Repos {
@@ -421,4 +432,47 @@ func (p *play) access() {
 		t.Errorf("%+v", log)
 	}
 	bad("invalid")(p.c.ListAudit(ctx, ogen.ListAuditParams{Limit: ogen.NewOptInt64(0)}))
+}
+
+// passkeys plays an authenticator that confirms a request. It counts at the page alone, which has a name and a port.
+func (p *play) passkeys() {
+	p.t.Helper()
+	ctx, c, t := p.t.Context(), p.person, p.t
+	if p.c.channel == "socket" {
+		bad("no-passkey-here")(c.PasskeyOptions(ctx, ogen.PasskeyOptionsParams{}))
+		bad("no-passkey-here")(c.AddPasskey(ctx, &ogen.AddPasskeyRequest{Name: "x", Answer: []byte("{}")}, ogen.AddPasskeyParams{}))
+		bad("no-passkey-here")(c.ConfirmByPasskey(ctx, &ogen.ConfirmRequest{Answer: []byte("{}")}, ogen.ConfirmByPasskeyParams{ID: "x"}))
+		good(c.ListPasskeys(ctx))
+		refused("no-such-name", c.RevokePasskey(ctx, ogen.RevokePasskeyParams{Name: "x"}))
+		return
+	}
+	page := virtualwebauthn.RelyingParty{ID: "localhost", Origin: "http://" + p.w.at}
+	device, key := virtualwebauthn.NewAuthenticator(), virtualwebauthn.NewCredential(virtualwebauthn.KeyTypeEC2)
+	bad("bad-passkey")(c.AddPasskey(ctx, &ogen.AddPasskeyRequest{Name: "mine", Answer: []byte("{}")}, ogen.AddPasskeyParams{}))
+	for name, made := range map[string]virtualwebauthn.Credential{"mine": key, "other": virtualwebauthn.NewCredential(virtualwebauthn.KeyTypeEC2)} {
+		creation := good(virtualwebauthn.ParseAttestationOptions(string(good(json.Marshal(good(c.PasskeyOptions(ctx, ogen.PasskeyOptionsParams{})))))))
+		wish := &ogen.AddPasskeyRequest{Name: name, Answer: []byte(virtualwebauthn.CreateAttestationResponse(page, device, made, *creation))}
+		var how ogen.AddPasskeyParams
+		how.SuperloopConfirm = p.confirmed(func() error { _, err := c.AddPasskey(ctx, wish, how); return err })
+		if k := good(c.AddPasskey(ctx, wish, how)); k.Name != name || k.Host != "localhost" {
+			t.Errorf("%+v", k)
+		}
+	}
+	if all := good(c.ListPasskeys(ctx)).Passkeys; len(all) != 2 {
+		t.Errorf("%+v", all)
+	}
+
+	token, by := &ogen.TokenRequest{Name: "by-passkey", ExpiresIn: 60, Scopes: []ogen.TokenRequestScopesItem{ogen.TokenRequestScopesItemRead}}, ogen.CreateTokenParams{}
+	_, err := c.CreateToken(ctx, token, by)
+	problem := refused("step-up-required", err)
+	ask := good(virtualwebauthn.ParseAssertionOptions(string(good(json.Marshal(&problem.Passkey.Value)))))
+	key.Counter++
+	answer := &ogen.ConfirmRequest{Answer: []byte(virtualwebauthn.CreateAssertionResponse(page, device, key, *ask))}
+	code := good(c.ConfirmByPasskey(ctx, answer, ogen.ConfirmByPasskeyParams{ID: problem.Challenge.Value}))
+	bad("no-such-challenge")(c.ConfirmByPasskey(ctx, answer, ogen.ConfirmByPasskeyParams{ID: problem.Challenge.Value}))
+	by.SuperloopConfirm = text(code.Code)
+	good(c.CreateToken(ctx, token, by))
+	good(0, c.RevokePasskey(ctx, ogen.RevokePasskeyParams{Name: "mine"}))
+	refused("no-such-name", c.RevokePasskey(ctx, ogen.RevokePasskeyParams{Name: "mine"}))
+	good(0, p.socket.RevokePasskey(ctx, ogen.RevokePasskeyParams{Name: "other"}))
 }

@@ -32,6 +32,7 @@ type world struct {
 	t       *testing.T
 	root    string
 	program string // SUPERLOOP
+	at      string // HOST:PORT over TCP
 	env     []string
 	log     bytes.Buffer
 	paths   map[string]map[string]operation // of the description
