@@ -267,6 +267,10 @@ func (s *Store) Check(p Party, who string, answer []byte) (New, error) {
 	if err != nil {
 		return New{}, refused("the passkey does not hold", err)
 	}
+	// The library does not look whether the point is on its curve. decodeKeys does, and would not read the file any more.
+	if _, err := webauthncose.ParsePublicKey(c.PublicKey); err != nil {
+		return New{}, refused("the public key of the passkey does not hold", err)
+	}
 	key := Key{Party: p.ID, ID: c.ID, Public: c.PublicKey, Count: c.Authenticator.SignCount, Eligible: c.Flags.BackupEligible}
 	for _, t := range c.Transport {
 		if slices.Contains(transports, string(t)) {

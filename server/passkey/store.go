@@ -143,6 +143,9 @@ func (s *Store) change(f func([]Key) ([]Key, error)) error {
 	}
 	data, err := json.MarshalIndent(keysFile{s.user, all}, "", "  ")
 	if err == nil {
+		_, err = decodeKeys(data) // nothing is written that the next daemon would not read
+	}
+	if err == nil {
 		err = s.disk.MkdirAll("passkeys", filepath.Dir(s.file), 0o700)
 	}
 	if err == nil {
