@@ -83,17 +83,17 @@ class PolicyScreen extends Screen {
     void this.past();
   }
 
-  /** @param {any[]} findings */
-  odd(findings) {
-    return findings.length === 0 ? h('p.good', null, 'Nothing is odd.') : h('div.scroll', {tabindex: '0', role: 'region', 'aria-label': 'Findings'}, h('table.plainrows', null, h('thead', null, h('tr', null, h('th', null, 'How bad'), h('th', null, 'What'), h('th', null, 'Where'))),
+  /** @param {any[]} findings @param {string} of */
+  odd(findings, of) {
+    return findings.length === 0 ? h('p.good', null, 'Nothing is odd.') : h('div.scroll', {tabindex: '0', role: 'region', 'aria-label': 'Findings in ' + of}, h('table.plainrows', null, h('thead', null, h('tr', null, h('th', null, 'How bad'), h('th', null, 'What'), h('th', null, 'Where'))),
       h('tbody', null, findings.map((f) => h('tr', null, h('td', null, h('span.st.' + (f.severity === 'error' ? 'bad' : f.severity === 'warning' ? 'ask' : 'faint'), null, f.severity)),
         h('td', null, f.message, h('div.faint', null, f.pointer)), h('td', null, f.line ? h('code', null, `${base(f.file)}:${f.line}`) : '', f.loop ? h('span.faint', null, ' ', f.loop) : ''))))));
   }
 
-  /** The entries of policies and what they have a say in. @param {any} v */
-  entries(v) {
+  /** The entries of policies and what they have a say in. @param {any} v @param {string} of */
+  entries(v, of) {
     return v.policies.filter((/** @type {any} */ p) => p.loops.length || !p.loop).map((/** @type {any} */ p) => [p.loop && h('p', null, 'Of loop ', h('code', null, p.loop)), !p.enabled && h('p.ask', null, 'Recovery is off.'),
-      h('div.scroll', {tabindex: '0', role: 'region', 'aria-label': 'Entries'}, h('table.plainrows.entries', null, h('thead', null, h('tr', null, h('th', null, 'List'), h('th', null, 'Entry'), h('th.num', null, 'Decisions'))), h('tbody', null,
+      h('div.scroll', {tabindex: '0', role: 'region', 'aria-label': ['Entries of', of, p.loop ?? ''].join(' ')}, h('table.plainrows.entries', null, h('thead', null, h('tr', null, h('th', null, 'List'), h('th', null, 'Entry'), h('th.num', null, 'Decisions'))), h('tbody', null,
         p.entries.map((/** @type {any} */ e) => h('tr', null, h('td', null, e.list), h('td', null, h('code', null, command(e.text))), h('td.num', null, String(e.hits)))),
         h('tr', null, h('td', null, 'on_unknown'), h('td', null, p.on_unknown), h('td.num', null, String(p.unlisted))))))]);
   }
@@ -117,7 +117,7 @@ class PolicyScreen extends Screen {
       const v = await change('POST', '/api/v1/policy/replay', {repo, days: Number(days)});
       if (!this.alive || repo !== this.repo.value || days !== this.days.value) return;
       this.settings = JSON.stringify(v.policies[0].settings, null, 2);
-      fill(this.hits, this.entries(v), this.decisions(v));
+      fill(this.hits, this.entries(v, 'the policy in force'), this.decisions(v));
     } catch (e) {
       if (this.alive) fill(this.hits, h('p.bad', null, /** @type {Error} */ (e).message));
     }
@@ -130,7 +130,7 @@ class PolicyScreen extends Screen {
     try {
       const v = await change('POST', '/api/v1/policy/replay', {repo, days: Number(days), policy});
       if (!this.alive || repo !== this.repo.value || days !== this.days.value) return;
-      fill(this.others, this.odd(v.policies.flatMap((/** @type {any} */ p) => p.findings)), this.entries(v), this.decisions(v));
+      fill(this.others, this.odd(v.policies.flatMap((/** @type {any} */ p) => p.findings), 'the candidate'), this.entries(v, 'the candidate'), this.decisions(v));
     } catch (e) {
       if (this.alive) fill(this.others, h('p.bad', null, /** @type {Error} */ (e).message));
     }
@@ -142,7 +142,7 @@ class PolicyScreen extends Screen {
     try {
       const v = await change('POST', '/api/v1/policy/lint', {repo});
       if (!this.alive || repo !== this.repo.value) return;
-      fill(this.findings, this.odd(v.findings));
+      fill(this.findings, this.odd(v.findings, 'the policy in force'));
     } catch (e) {
       if (this.alive) fill(this.findings, h('p.bad', null, /** @type {Error} */ (e).message));
     }

@@ -37,7 +37,7 @@ class SettingsScreen extends Screen {
       }),
       this.piece(this.repos, 'Repositories', async () => {
         const all = await list('/api/v1/repos', 'repos');
-        return all.length === 0 ? h('p.faint', null, 'None. In a repository, type: superloop start --loop ID') : table(['Repository', 'Loops', ''], all.map((r) => [h('code', null, r.repo), h('a', {href: '/?q=' + encodeURIComponent(r.repo)}, some(r.loops.length, 'loop')), r.gone ? h('span.bad', null, 'it is gone') : '']));
+        return all.length === 0 ? h('p.faint', null, 'None. In a repository, type: superloop start --loop ID') : table('Repositories', ['Repository', 'Loops', ''], all.map((r) => [h('code', null, r.repo), h('a', {href: '/?q=' + encodeURIComponent(r.repo)}, some(r.loops.length, 'loop')), r.gone ? h('span.bad', null, 'it is gone') : '']));
       }),
       this.credentials(this.tokens, 'Tokens of scripts', '/api/v1/tokens', true), this.credentials(this.sessions, 'Sessions of people', '/api/v1/sessions', false),
       this.keys(), this.record(),
@@ -48,7 +48,7 @@ class SettingsScreen extends Screen {
   credentials(place, title, path, make) {
     return this.piece(place, title, async () => {
       const all = (await get(path)).credentials;
-      return [all.length === 0 ? h('p.faint', null, 'There is none.') : table(['Name', 'May', 'Made by', 'Ends', 'Last used', ''], all.map((/** @type {any} */ c) => [h('b', null, c.name, !make && c.name === world.who?.name ? h('span.tag', null, 'this one') : ''), c.scopes.join(', '), c.by, until(c.expires_at), c.used_at ? [ago(c.used_at), ' ago'] : 'never',
+      return [all.length === 0 ? h('p.faint', null, 'There is none.') : table(title, ['Name', 'May', 'Made by', 'Ends', 'Last used', ''], all.map((/** @type {any} */ c) => [h('b', null, c.name, !make && c.name === world.who?.name ? h('span.tag', null, 'this one') : ''), c.scopes.join(', '), c.by, until(c.expires_at), c.used_at ? [ago(c.used_at), ' ago'] : 'never',
         h('button.quiet', {type: 'button', 'aria-label': `End ${c.name}`, onclick: () => this.revoke(path, c.name, () => this.credentials(place, title, path, make))}, 'end')])),
       make && h('p', null, h('button', {type: 'button', onclick: () => this.create(() => this.credentials(place, title, path, make))}, 'Make a token'), h('span.faint', null, ' or ', typed('superloop token create --name NAME --scope read')))];
     });
@@ -84,7 +84,7 @@ class SettingsScreen extends Screen {
     return this.piece(this.passkeys, 'Passkeys', async () => {
       const all = (await get('/api/v1/passkeys')).passkeys, no = whyNot();
       return [h('p.faint', null, 'A passkey confirms on this page what otherwise takes a code from a terminal.'),
-        all.length > 0 && table(['Name', 'Of the page', 'Made by', 'Made', 'Last used', ''], all.map((/** @type {any} */ k) => [h('b', null, k.name), [k.host, k.synced ? h('span.faint', null, ', on all your devices') : ''], k.by, moment(k.created_at), k.used_at ? [ago(k.used_at), ' ago'] : 'never',
+        all.length > 0 && table('Passkeys', ['Name', 'Of the page', 'Made by', 'Made', 'Last used', ''], all.map((/** @type {any} */ k) => [h('b', null, k.name), [k.host, k.synced ? h('span.faint', null, ', on all your devices') : ''], k.by, moment(k.created_at), k.used_at ? [ago(k.used_at), ' ago'] : 'never',
           h('button.quiet', {type: 'button', 'aria-label': `End ${k.name}`, onclick: () => this.revoke('/api/v1/passkeys', k.name, () => this.keys())}, 'end')])),
         no ? h('p.faint', null, no) : h('p', null, h('button', {type: 'button', onclick: () => this.makeKey()}, 'Make a passkey'))];
     });
@@ -119,12 +119,12 @@ class SettingsScreen extends Screen {
 /** @param {any} l */
 function line(l) {
   return h('tr', null, h('td', null, moment(l.at)), h('td', null, l.user || '–', l.token ? h('span.faint', null, ' ', l.token) : ''), h('td', null, l.channel, h('span.faint', null, l.exe ? ' ' + l.exe.split('/').pop() : '', l.pids?.length ? ` ${l.pids[0]}` : '')), h('td', null, h('code', null, `${l.method} ${l.path}`)),
-    h('td', null, h('span.' + (l.verdict === 'done' ? 'good' : 'bad'), null, l.verdict), ' ', l.status, l.reason ? h('span.faint', null, ' ', l.reason) : '', l.confirmed ? h('span.faint', null, ' by ', l.confirmed) : ''));
+    h('td', null, h('span.' + (l.verdict === 'done' ? 'good' : 'bad'), null, l.verdict), ' ', l.status, l.reason ? h('span.faint', null, ' ', l.reason) : '', l.confirmed ? h('span.faint', null, ' by ', l.confirmed) : '', l.count > 1 ? ` (${l.count} alike)` : ''));
 }
 
-/** @param {string[]} head @param {any[][]} rows */
-function table(head, rows) {
-  return h('div.scroll', {tabindex: '0', role: 'region', 'aria-label': head[0]}, h('table.plainrows', null, h('thead', null, h('tr', null, head.map((x) => x ? h('th', null, x) : h('td')))), h('tbody', null, rows.map((r) => h('tr', null, r.map((x) => h('td', null, x)))))));
+/** @param {string} name @param {string[]} head @param {any[][]} rows */
+function table(name, head, rows) {
+  return h('div.scroll', {tabindex: '0', role: 'region', 'aria-label': name}, h('table.plainrows', null, h('thead', null, h('tr', null, head.map((x) => x ? h('th', null, x) : h('td')))), h('tbody', null, rows.map((r) => h('tr', null, r.map((x) => h('td', null, x)))))));
 }
 
 customElements.define('sl-settings', SettingsScreen);
