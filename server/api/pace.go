@@ -1,8 +1,10 @@
 package api
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -52,8 +54,9 @@ type bounded struct {
 	net.Listener
 	most int
 
-	mu   sync.Mutex
-	open int
+	mu       sync.Mutex
+	open     int
+	refusing int // connections that are being told so
 }
 
 func (b *bounded) Accept() (net.Conn, error) {
@@ -77,23 +80,39 @@ func (b *bounded) Accept() (net.Conn, error) {
 				b.mu.Unlock()
 			})}, nil
 		}
-		busy(c, b.most)
+		b.refuse(c)
 	}
 }
 
-// busy refuses a connection. It does not wait: the answer is shorter than what the system keeps of it.
+// refuse tells a connection that it is one too many. Those that come while as many are being told are closed at once.
+func (b *bounded) refuse(c net.Conn) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.refusing >= b.most {
+		_ = c.Close()
+		return
+	}
+	b.refusing++
+	go func() {
+		busy(c, b.most)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.refusing--
+	}()
+}
+
+// busy refuses a connection. It reads what the client asks before, for a second at most: clients take no answer to what they
+// have not asked yet, and the system throws an answer away if something that was sent is not read.
 func busy(c net.Conn, most int) {
 	defer func() { _ = c.Close() }() // it is refused
+	_ = c.SetReadDeadline(time.Now().Add(time.Second))
+	_ = c.SetWriteDeadline(time.Now().Add(2 * time.Second))
+	if r, err := http.ReadRequest(bufio.NewReader(io.LimitReader(c, 64<<10))); err == nil {
+		_, _ = io.Copy(io.Discard, r.Body)
+	}
 	p := problemOf(http.StatusServiceUnavailable, "busy", fmt.Sprintf("%d connections are open at this address; the socket of the daemon answers all the same", most))
 	body, _ := json.Marshal(p) // it has no values that cannot be written
-	_ = c.SetDeadline(time.Now().Add(time.Second))
 	_, _ = fmt.Fprintf(c, "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/problem+json\r\nRetry-After: 10\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
-	if t, ok := c.(*net.TCPConn); ok {
-		_ = t.CloseWrite()
-		// What the client has sent already is read, else the system throws the answer away with the connection.
-		_ = t.SetReadDeadline(time.Now().Add(time.Millisecond))
-		_, _ = t.Read(make([]byte, 16<<10))
-	}
 }
 
 type boundedConn struct {
