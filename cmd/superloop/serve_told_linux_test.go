@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"strings"
 
 	"github.com/superloop/superloop/server"
 	"github.com/superloop/superloop/server/api"
@@ -31,4 +33,22 @@ func (c client) asTold(l server.Row, at string) {
 		t.Errorf("%s: %+v\n%+v", l.Loop, log, rest)
 	}
 	c.ask("GET", at+"/logs/nobody/1/items", "", 409, nil)
+
+	var turn api.Turn
+	last := c.row(l.ID).Iteration
+	c.ask("GET", at+fmt.Sprintf("/prompts/reviewer/%d", last), "", 200, &turn)
+	if turn.File != "reviewer.prompt.md" || !strings.Contains(turn.Prompt, "promise") || turn.Message == nil || !strings.Contains(*turn.Message, "<promise>DONE</promise>") ||
+		turn.Report == nil || turn.Report.File != "review.md" || turn.Report.Status != "fresh" || turn.Report.Text == nil || *turn.Report.Text == "" {
+		t.Errorf("%+v", turn)
+	}
+	// Another report in its place is not taken for that of this iteration.
+	if err := os.WriteFile(c.n.path("repo/.superloop/loops/"+l.Loop+"/review.md"), []byte("another one\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	turn = api.Turn{}
+	if c.ask("GET", at+fmt.Sprintf("/prompts/reviewer/%d", last), "", 200, &turn); turn.Report == nil || turn.Report.Text != nil {
+		t.Errorf("%+v", turn.Report)
+	}
+	c.ask("GET", at+fmt.Sprintf("/prompts/tests/%d", last), "", 409, nil)
+	c.ask("GET", at+"/prompts/nobody/1", "", 409, nil)
 }

@@ -32,9 +32,9 @@ func reportersOf(p loop.Plan, names []string) []string {
 	return out
 }
 
-// reportDigest identifies a report by its words, whatever the white space between them. It returns "" for a report that
+// ReportDigest identifies a report by its words, whatever the white space between them. It returns "" for a report that
 // is blank or is no regular file.
-func reportDigest(path string) string {
+func ReportDigest(path string) string {
 	text, _, err := door.Ends(path, door.MaxReport, 0)
 	words := strings.Fields(text)
 	if err != nil || len(words) == 0 {
@@ -50,7 +50,7 @@ func (g *Gates) reports(s loop.State) string {
 	for _, role := range s.Plan.Completion.Reports {
 		file, _ := roles.Deliverable(role)
 		r, ran := s.Roles[role]
-		digest := reportDigest(g.Paths.File(file))
+		digest := ReportDigest(g.Paths.File(file))
 		switch {
 		case !ran || r.Output == "":
 			return file + ":" + string(roles.Missing)
@@ -77,7 +77,7 @@ func (g *Gates) repeated(s loop.State, file, digest string) bool {
 		g.Warn("the reports of earlier runs cannot be compared with "+file, err)
 	}
 	for _, run := range runs[max(0, len(runs)-maxArchived):] {
-		if reportDigest(filepath.Join(archive, run.Name(), file)) == digest {
+		if ReportDigest(filepath.Join(archive, run.Name(), file)) == digest {
 			return true
 		}
 	}

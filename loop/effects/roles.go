@@ -147,7 +147,7 @@ func (r *Roles) Perform(ctx context.Context, e loop.Effect, s loop.State) (loop.
 	if out := roles.Check(r.Paths.Loop, e.Role, stamp); out.File != "" && !r.Settings().Loop.PromptOnly { // it keeps notes, and owes no report
 		f.OutputFile, f.Output = out.File, string(out.Status)
 		if out.Status == roles.Fresh {
-			f.Digest = reportDigest(r.Paths.File(out.File))
+			f.Digest = ReportDigest(r.Paths.File(out.File))
 		}
 	}
 	f.Proposal = r.Proposals.Lies(s)

@@ -409,7 +409,7 @@ func TestReports(t *testing.T) {
 		put("review.md", c.review)
 		w.state.Reports = nil
 		if c.earlier != nil {
-			w.state.Reports = []string{reportDigest(w.host.Paths.File("review.md"))}
+			w.state.Reports = []string{ReportDigest(w.host.Paths.File("review.md"))}
 		}
 		last.Output = c.output
 		w.state.Roles = map[string]loop.RoleResult{"planner": {Attempt: 1, Output: "fresh"}, "reviewer": last}

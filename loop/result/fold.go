@@ -57,6 +57,9 @@ type fields struct {
 	Subject      string    `json:"subject"`
 	N            int       `json:"n"`
 	Source       string    `json:"source"`
+	Report       string    `json:"output_file"`
+	ReportStatus string    `json:"output_status"`
+	ReportDigest string    `json:"output_digest"`
 	Category     string    `json:"category"`
 	RootCause    string    `json:"root_cause"`
 	Evidence     []string  `json:"evidence"`
@@ -199,6 +202,7 @@ func (r *Result) role(ev journal.Event, d fields) {
 	x := &i.Roles[at]
 	x.Role, x.Runner, x.Model, x.Attempt = d.Role, cmp.Or(d.Runner, x.Runner), cmp.Or(d.Model, x.Model), d.Attempt
 	x.To, x.Outcome, x.Error, x.DurationMS, x.CostUSD, x.Tokens = ev.Timestamp, cmp.Or(d.Outcome, "ok"), d.Error, max(0, d.DurationMS), d.CostUSD, d.Usage.total()
+	x.Report, x.ReportStatus, x.ReportDigest = d.Report, d.ReportStatus, d.ReportDigest
 	if x.CostUSD != nil && !(*x.CostUSD >= 0 && *x.CostUSD < 1e6) {
 		x.CostUSD = nil
 	}

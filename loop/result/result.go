@@ -51,7 +51,9 @@ func (i Iteration) Lacks(gate string) bool {
 	})
 }
 
-// RoleRun is one attempt of a role. Outcome is "open" if the journal holds no end of it.
+// RoleRun is one attempt of a role. Outcome is "open" if the journal holds no end of it. Report is the base name of the
+// report that the role owes, "" if it owes none or has not ended; ReportStatus says what became of it (roles.Status), and
+// ReportDigest which one was left, if it was a fresh one.
 type RoleRun struct {
 	Role, Runner, Model string
 	Attempt             int
@@ -60,6 +62,8 @@ type RoleRun struct {
 	DurationMS          int64
 	CostUSD             *float64 // nil if it is not known
 	Tokens              *int64   // nil if it is not known
+
+	Report, ReportStatus, ReportDigest string
 }
 
 // TestRun is one run of the tests. Status is "" if the journal holds no end of it. Reason is that of tests_start,

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -15,8 +16,10 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/superloop/superloop/internal/door"
+	"github.com/superloop/superloop/loop/effects"
 	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/loop/local"
+	"github.com/superloop/superloop/roles"
 )
 
 type diffIn struct {
@@ -78,6 +81,72 @@ func (a *api) logFile(ctx context.Context, in LogPath) (file string, p layout.Pa
 		return "", p, refused(err)
 	}
 	return strings.TrimSuffix(string(out), "\n"), p, nil
+}
+
+// Turn is what an agent was told in its last attempt of an iteration, and what it left.
+type Turn struct {
+	File    string  `json:"file" doc:"the name of the prompt's file"`
+	Prompt  string  `json:"prompt" doc:"as the agent got it"`
+	Message *string `json:"message" doc:"its last words; null: it left none so far"`
+	Report  *Report `json:"report,omitempty" doc:"missing: the role owes none, has not ended, or ran before the last run"`
+}
+
+// Report is what became of the report that a role owes.
+type Report struct {
+	File   string  `json:"file" doc:"its name in the loop's directory"`
+	Status string  `json:"status" doc:"when the role ended: fresh, stale, missing or empty"`
+	Text   *string `json:"text" doc:"null: it left none, or the file holds another one by now"`
+}
+
+// turn tells the prompt of the attempt whose log superloop logs reads. Of a longer text the middle is left out, and a line says
+// how much.
+func (a *api) turn(ctx context.Context, in *LogPath) (*body[Turn], error) {
+	log, p, err := a.logFile(ctx, *in)
+	if err != nil {
+		return nil, err
+	}
+	read := func(file string) (*string, error) {
+		text, _, err := door.Ends(file, door.MaxReport/2, door.MaxReport/2)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, problem(http.StatusConflict, "unusable", "%v", err)
+		}
+		return &text, nil
+	}
+	base := strings.TrimSuffix(log, ".log")
+	out := Turn{File: filepath.Base(base) + ".prompt.md"}
+	prompt, err := read(base + ".prompt.md")
+	if err != nil {
+		return nil, err
+	}
+	if prompt == nil {
+		return nil, problem(http.StatusConflict, "nothing", "%s has no prompt: it is no agent's work", in.Role)
+	}
+	out.Prompt = *prompt
+	if out.Message, err = read(base + ".last-message.md"); err != nil {
+		return nil, err
+	}
+	r, _, err := resultOf(p)
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range r.Iterations {
+		for _, x := range i.Roles {
+			if i.N == in.N && x.Role == in.Role {
+				if out.Report = nil; x.Report != "" {
+					out.Report = &Report{File: x.Report, Status: x.ReportStatus}
+				}
+				if file, ok := roles.Deliverable(x.Role); ok && out.Report != nil && x.ReportDigest != "" && x.ReportDigest == effects.ReportDigest(p.File(file)) {
+					if out.Report.Text, err = read(p.File(file)); err != nil {
+						return nil, err
+					}
+				}
+			}
+		}
+	}
+	return &body[Turn]{out}, nil
 }
 
 func (a *api) roleLog(ctx context.Context, in *logIn) (*huma.StreamResponse, error) {

@@ -26,6 +26,7 @@ func (a *api) ofLoops(h huma.API) {
 	huma.Get(h, "/api/v1/loops/{id}/plan", a.plan)
 	huma.Get(h, "/api/v1/loops/{id}/said", a.said)
 	huma.Get(h, "/api/v1/loops/{id}/logs/{role}/{n}/items", a.items)
+	huma.Get(h, "/api/v1/loops/{id}/prompts/{role}/{n}", a.turn)
 	huma.Get(h, "/api/v1/loops/{id}/stats", func(ctx context.Context, in *struct {
 		LoopPath
 		Run string `query:"run" default:"latest" maxLength:"200" doc:"the id of a run, or latest"`

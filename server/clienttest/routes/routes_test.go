@@ -268,6 +268,10 @@ func (p *play) reads(l *ogen.Row) {
 	bad("nothing")(c.GetLog(ctx, log))
 	good(c.ListLogItems(ctx, ogen.ListLogItemsParams{ID: l.ID, Role: "tester", N: 1}))
 	bad("nothing")(c.ListLogItems(ctx, ogen.ListLogItemsParams{ID: l.ID, Role: "tester", N: 99}))
+	if told := good(c.GetPrompt(ctx, ogen.GetPromptParams{ID: l.ID, Role: "tester", N: 1})); !strings.Contains(told.Prompt, "spec.md") || !told.Report.Set {
+		t.Errorf("%+v", told)
+	}
+	bad("nothing")(c.GetPrompt(ctx, ogen.GetPromptParams{ID: l.ID, Role: "tester", N: 99}))
 	if diff := good(io.ReadAll(good(c.GetDiff(ctx, ogen.GetDiffParams{ID: l.ID})))); !strings.Contains(string(diff), "work.txt") {
 		t.Errorf("%s", diff)
 	}
