@@ -42,7 +42,7 @@ func TestScreens(t *testing.T) {
 	}
 	for _, s := range []struct{ name, path, ready string }{
 		{"overview", "/", `document.querySelector('.loops tbody tr')`}, {"question", "/questions/" + q.ID, `document.querySelector('.answer')`},
-		{"log", href + "#log", `document.querySelector('.items li')`}, {"timeline", href + "#timeline", `document.querySelector('.timeline tbody tr')`}, {"gates", href + "#gates", `document.querySelector('#panel table')`},
+		{"log", href + "#log", `document.querySelector('.items li')`}, {"prompt", href + "#prompt", `document.querySelectorAll('#panel pre.out').length === 3`}, {"timeline", href + "#timeline", `document.querySelector('.timeline tbody tr')`}, {"gates", href + "#gates", `document.querySelector('#panel table')`},
 		{"diff", href + "#diff", `!/Reading/.test(document.querySelector('#panel').innerText)`}, {"events", href + "#events", `document.querySelector('.events li')`},
 		{"remediation", "/remediation", `document.querySelector('.recoveries li')`}, {"agents", "/agents", `document.querySelector('main table')`}, {"cost", "/cost", `document.querySelector('sl-chart svg')`},
 		{"policy", "/policy", `document.querySelector('.past')`}, {"settings", "/settings", `document.querySelectorAll('main table').length > 2`},

@@ -9,15 +9,17 @@ const most = 2000;
 // How many bytes of a log are shown as it was recorded: its end.
 const mostRaw = 400_000;
 
-/** What an agent does, one line for each thing, while it does it. */
+/** What an agent does, one line for each thing, while it does it; or what it was told, and what it left. */
 export class LogView {
   choicesKey = '';
+  now = '';
 
-  /** @param {any} screen */
-  constructor(screen) {
+  /** @param {any} screen @param {boolean} told whether it shows the prompt */
+  constructor(screen, told) {
     this.screen = screen;
+    this.told = told;
     this.signal = screen.inner.signal;
-    this.choice = h('select', {'aria-label': 'Whose log', onchange: () => {
+    this.choice = h('select', {'aria-label': told ? 'Whose prompt' : 'Whose log', onchange: () => {
       const [role, n] = this.choice.value.split(' ');
       this.pick(role, Number(n));
     }});
@@ -25,7 +27,7 @@ export class LogView {
     this.about = h('span.faint');
     this.list = h('ol.items', {'aria-label': 'What the agent does'});
     this.end = h('div');
-    this.el = h('div', null, h('div.bar', null, this.choice, h('label', null, this.raw, ' as it was recorded'), this.about), this.list, this.end);
+    this.el = h('div', null, h('div.bar', null, this.choice, !told && h('label', null, this.raw, ' as it was recorded'), this.about), this.list, this.end);
     this.role = '';
     this.n = 0;
     this.moved(screen.r);
@@ -66,7 +68,7 @@ export class LogView {
     const list = [];
     for (const it of all.iterations.slice(-40).reverse()) {
       const roles = new Set(it.roles.map((/** @type {any} */ x) => x.role));
-      if (it.tests.length && it === all.iterations.at(-1)) roles.add('tests');
+      if (!this.told && it.tests.length && it === all.iterations.at(-1)) roles.add('tests');
       for (const role of [...roles].reverse()) list.push([`${role} ${it.n}`, `iteration ${it.n}, ${role}`]);
     }
     if (!this.role && list.length) {
@@ -89,13 +91,29 @@ export class LogView {
     this.file = '';
     this.list.replaceChildren();
     fill(this.end);
-    visible(this.list, !this.raw.checked);
-    if (this.raw.checked) void this.recorded();
+    visible(this.list, !this.raw.checked && !this.told);
+    if (this.told) void this.prompt();
+    else if (this.raw.checked) void this.recorded();
     else void this.news();
   }
 
   get path() {
     return `${this.screen.path}/logs/${encodeURIComponent(this.role)}/${this.n}`;
+  }
+
+  /** What the agent was told, and what it left. */
+  async prompt() {
+    const role = this.role, n = this.n;
+    const t = await get(`${this.screen.path}/prompts/${encodeURIComponent(role)}/${n}`).catch((e) => e);
+    if (this.signal.aborted || role !== this.role || n !== this.n) return;
+    if (t instanceof Error) {
+      say(this.about, t.message);
+      return;
+    }
+    say(this.about, `${t.file}, ${bytes(new TextEncoder().encode(t.prompt).length)}`);
+    const piece = (/** @type {string} */ title, /** @type {string|null|undefined} */ text, /** @type {string} */ none) => [h('h2', null, title), text ? h('pre.out', {tabindex: '0', role: 'region', 'aria-label': title}, text) : h('p.faint', null, none)];
+    fill(this.end, piece('Its prompt', t.prompt, 'It is empty.'), piece('Its last words', t.message, 'It left none.'),
+      t.report ? piece(`Its report, ${t.report.file}`, t.report.text, t.report.status === 'fresh' ? 'A later iteration has written another one.' : `It left none: the file was ${t.report.status} when the role ended.`) : '');
   }
 
   /** The log as the agent's program has written it. */
@@ -112,6 +130,12 @@ export class LogView {
   }
 
   async news() {
+    if (this.told) {
+      const r = this.screen.r, now = JSON.stringify([r?.role, r?.iteration, r?.step, r?.status]);
+      if (this.role && now !== this.now) void this.prompt();
+      this.now = now;
+      return;
+    }
     if (!this.role || this.raw.checked || this.busy || world.state !== 'live') return;
     this.busy = true;
     const role = this.role, n = this.n;

@@ -7,7 +7,7 @@ import {asks, dots, doing, ended, gates, next, silent, status, where} from './st
 import {Timeline} from './timeline.js';
 import {ago, calm, clock, money, some, timeOfDay} from './time.js';
 
-const tabs = /** @type {const} */ ([['log', 'Log'], ['timeline', 'Timeline'], ['gates', 'Gates'], ['diff', 'Diff'], ['events', 'Events']]);
+const tabs = /** @type {const} */ ([['log', 'Log'], ['prompt', 'Prompt'], ['timeline', 'Timeline'], ['gates', 'Gates'], ['diff', 'Diff'], ['events', 'Events']]);
 
 class LoopScreen extends Screen {
   of = '';
@@ -131,7 +131,7 @@ class LoopScreen extends Screen {
     this.inner = new AbortController();
     const end = this.inner;
     this.life.signal.addEventListener('abort', () => end.abort());
-    const views = {log: () => new LogView(this), timeline: () => new Timeline(this), gates: () => new Gates(this), diff: () => new Diff(this), events: () => new Events(this)};
+    const views = {log: () => new LogView(this, false), prompt: () => new LogView(this, true), timeline: () => new Timeline(this), gates: () => new Gates(this), diff: () => new Diff(this), events: () => new Events(this)};
     this.view = /** @type {any} */ (views)[tab](this);
     fill(this.panel, this.view.el);
   }
