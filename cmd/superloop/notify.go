@@ -136,6 +136,36 @@ func (a *app) printTry(v tried) {
 	fmt.Fprintf(a.stdout, "%s: %s\n", v.Channel, said)
 }
 
+// channelRow is a channel in force. It holds no address: that can be a secret.
+type channelRow struct {
+	Channel string   `json:"channel"`
+	Type    string   `json:"type"`
+	Second  bool     `json:"second"`
+	Tell    []string `json:"tell"`
+	Lacks   string   `json:"lacks,omitempty"` // why it cannot work
+}
+
+// channelRows returns the channels of the configuration that is in force.
+func (a *app) channelRows(c *cli.Context) ([]channelRow, error) {
+	t, err := a.trusted(c)
+	if err != nil {
+		return nil, err
+	}
+	force, _, err := t.inForce()
+	if err != nil {
+		return nil, err
+	}
+	list := []channelRow{}
+	for _, ch := range force.Channels() {
+		row := channelRow{Channel: ch.Name, Type: ch.Type, Second: ch.Second, Tell: ch.Tell}
+		if _, bad := a.channel(force, ch); len(bad) > 0 {
+			row.Lacks = bad[0].Message
+		}
+		list = append(list, row)
+	}
+	return list, nil
+}
+
 func (a *app) notifyList(c *cli.Context) error {
 	_, loops, err := a.chosenLoops(c, false)
 	if err != nil {
@@ -154,7 +184,12 @@ func (a *app) notifyList(c *cli.Context) error {
 			}
 		}
 	}
-	return a.report(c, map[string]any{"messages": list}, "outbox", list)
+	out := map[string]any{"messages": list}
+	// What waits is shown also while somebody edits the configuration.
+	if out["channels"], err = a.channelRows(c); err != nil {
+		out["channels"], out["channels_unknown"] = []channelRow{}, err.Error()
+	}
+	return a.report(c, out, "outbox", out)
 }
 
 // Codes of problems that a configuration has in superloop's present environment.

@@ -105,7 +105,7 @@ func (a *app) serve(c *cli.Context) error {
 		_, _ = daemon.SdNotify(false, daemon.SdNotifyReady) // an error means that nobody listens
 	}, Answer: func(ctx context.Context) {
 		go watchdog(ctx)
-		a.serveAPI(ctx, state, open, log)
+		a.serveAPI(ctx, state, api.Keep{Days: c.Int("keep-days"), GiB: c.Int("keep-gib")}, open, log)
 	}})
 	_, _ = daemon.SdNotify(false, daemon.SdNotifyStopping)
 	if held, ok := errors.AsType[*server.HeldError](err); ok {
@@ -117,9 +117,9 @@ func (a *app) serve(c *cli.Context) error {
 
 // serveAPI answers programs until ctx ends: over the socket, and at the addresses that are open. Without it the daemon goes
 // on: each verb reads the files.
-func (a *app) serveAPI(ctx context.Context, state string, open []net.Listener, log *zap.Logger) {
+func (a *app) serveAPI(ctx context.Context, state string, keep api.Keep, open []net.Listener, log *zap.Logger) {
 	file := api.SocketFile(state)
-	options := a.apiOptions(state, log)
+	options := a.apiOptions(state, keep, log)
 	for _, l := range open {
 		if at, ok := l.Addr().(*net.TCPAddr); ok {
 			options.Port = at.Port

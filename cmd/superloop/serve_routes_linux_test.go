@@ -70,7 +70,8 @@ func newAskingNight(t *testing.T) *daemonNight {
 	}
 	loops = append(loops, `{"id": "done", "spec_file": "spec.md", "completion_promise": "DONE", "approval": {"enabled": true, "require_on_completion": true}, "roles": ["reviewer"], "tests": {"commands": ["./check done"]}}`)
 	slices.Sort(loops)
-	n.write("repo/.superloop/config.json", fmt.Sprintf(`{"runners": {"sh": {"command": ["sh", %q]}}, "recovery": {"auto_approve": ["true"], "require_human": []}, "loops": [%s]}`, n.path("agent.sh"), strings.Join(loops, ",\n")))
+	n.write("repo/.superloop/config.json", fmt.Sprintf(`{"runners": {"sh": {"command": ["sh", %q]}}, "recovery": {"auto_approve": ["true"], "require_human": []},
+		"escalation": {"channels": {"note": {"type": "command", "command": "tee %s s3cret", "tell": ["alert"]}, "broken": {"type": "command", "command": "false", "tell": ["alert"]}}}, "loops": [%s]}`, n.path("agent.sh"), n.path("told"), strings.Join(loops, ",\n")))
 	n.git("add", ".")
 	n.git("commit", "-q", "-m", "all")
 	t.Cleanup(func() { n.end() })
@@ -379,8 +380,39 @@ func (c client) readsOfAll(l server.Row) {
 	if c.ask("GET", "/api/v1/repos", "", 200, &repos); len(repos.Repos) != 1 || len(repos.Repos[0].Loops) == 0 {
 		t.Errorf("%+v", repos)
 	}
+	var space struct {
+		Repos []struct {
+			Known api.Space `json:"known"`
+		} `json:"repos"`
+	}
+	if c.ask("GET", "/api/v1/space", "", 200, &space); len(space.Repos) != 1 || space.Repos[0].Known.Use.Journals == 0 || space.Repos[0].Known.Removed {
+		t.Errorf("%+v", space)
+	}
+	var channels struct {
+		Repos []struct {
+			Known api.Outbox `json:"known"`
+		} `json:"repos"`
+	}
+	text := c.ask("GET", "/api/v1/channels", "", 200, &channels)
+	if len(channels.Repos) != 1 || len(channels.Repos[0].Known.Channels) != 2 || channels.Repos[0].Known.Channels[1].Channel != "note" || strings.Contains(text, "s3cret") {
+		t.Errorf("%s", text)
+	}
+	var tried api.Tried
+	c.ask("POST", "/api/v1/channels/test", fmt.Sprintf(`{"repo": %q, "channel": "note"}`, repo), 200, &tried)
+	if said, err := os.ReadFile(c.n.path("told")); !tried.OK || err != nil || !strings.Contains(string(said), "somebody tries the channel") {
+		t.Errorf("%+v %v %s", tried, err, said)
+	}
+	c.ask("POST", "/api/v1/channels/test", fmt.Sprintf(`{"repo": %q, "channel": "broken"}`, repo), 200, &tried)
+	if tried.OK || tried.Channels[0].Status != "failed" {
+		t.Errorf("%+v", tried)
+	}
+	c.ask("POST", "/api/v1/channels/test", fmt.Sprintf(`{"repo": %q, "channel": "none"}`, repo), 404, nil)
+	c.ask("POST", "/api/v1/channels/test", `{"repo": "/etc", "channel": "none"}`, 404, nil)
+	for _, path := range []string{"/api/v1/space", "/api/v1/channels"} {
+		c.ask("GET", path+"?limit=0", "", 422, nil)
+	}
 	var machines api.Machines
-	if c.ask("GET", "/api/v1/machines", "", 200, &machines); len(machines.Machines) != 1 || machines.Machines[0].Limits.Loops != 3 || machines.Machines[0].PID != c.n.daemon.Process.Pid {
+	if c.ask("GET", "/api/v1/machines", "", 200, &machines); len(machines.Machines) != 1 || machines.Machines[0].Limits.Loops != 3 || machines.Machines[0].Keep != (api.Keep{Days: 30, GiB: 5}) || machines.Machines[0].PID != c.n.daemon.Process.Pid {
 		t.Errorf("%+v", machines)
 	}
 	if text := c.ask("GET", "/metrics", "", 200, nil); !strings.Contains(text, `superloop_role_runs_total{loop="`+l.ID+`",role="tester"`) {

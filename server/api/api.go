@@ -32,6 +32,7 @@ type Options struct {
 	State   string // the private state of all repositories, see layout.StateRoot
 	Disk    durable.Disk
 	Version string
+	Keep    Keep
 	Port    int // at which Serve answers over TCP; 0: at none
 	// Start checks that a loop can be run and puts it into the registry, as superloop start does. An error says why not.
 	Start func(ctx context.Context, e registry.Entry) error

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"os"
 	"runtime"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/superloop/superloop/loop/space"
 	"github.com/superloop/superloop/recovery/failures"
 	"github.com/superloop/superloop/roles/agent/class"
 	"github.com/superloop/superloop/server"
@@ -24,6 +26,9 @@ func (a *api) ofAll(h huma.API) {
 	huma.Get(h, "/api/v1/machines", a.machines)
 	huma.Get(h, "/api/v1/cost", a.cost)
 	huma.Get(h, "/api/v1/runners", a.runners)
+	huma.Get(h, "/api/v1/space", a.space)
+	huma.Get(h, "/api/v1/channels", a.channels)
+	huma.Register(h, huma.Operation{Method: http.MethodPost, Path: "/api/v1/channels/test"}, a.testChannel)
 	huma.Get(h, "/api/v1/chains", a.chains)
 	huma.Get(h, "/api/v1/chains/{cid}", a.chain)
 	huma.Register(h, huma.Operation{Method: http.MethodPost, Path: "/api/v1/policy/check"}, a.policyCheck)
@@ -99,14 +104,21 @@ type Machine struct {
 	Since   time.Time    `json:"since" doc:"when this API began"`
 	Port    int          `json:"port,omitempty" doc:"at which it answers over TCP; missing: it does not"`
 	Limits  slots.Limits `json:"limits" doc:"0 is no bound"`
+	Keep    Keep         `json:"keep" doc:"how long it keeps old logs and archives"`
 	Loops   int          `json:"loops" doc:"how many it knows"`
 	Working int          `json:"working" doc:"how many have a place now"`
+}
+
+// Keep says which old logs and archives of a repository the daemon keeps, once a day.
+type Keep struct {
+	Days int `json:"days" doc:"what is older goes; 0 is no bound"`
+	GiB  int `json:"gib" doc:"the oldest go when all take more; 0 is no bound"`
 }
 
 func (a *api) machines(context.Context, *struct{}) (*body[Machines], error) {
 	all, _ := a.store.All()
 	name, _ := os.Hostname() // one without a name is not told
-	m := Machine{Name: name, OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Version: a.o.Version, PID: os.Getpid(), Port: a.o.Port, Since: a.since, Loops: len(all)}
+	m := Machine{Name: name, OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Version: a.o.Version, PID: os.Getpid(), Port: a.o.Port, Keep: a.o.Keep, Since: a.since, Loops: len(all)}
 	if v, err := server.ReadView(a.o.State); err == nil { // else the daemon has done nothing yet
 		m.Limits = v.Limits
 		for _, l := range v.Loops {
@@ -116,6 +128,15 @@ func (a *api) machines(context.Context, *struct{}) (*body[Machines], error) {
 		}
 	}
 	return &body[Machines]{Machines{[]Machine{m}}}, nil
+}
+
+// saysOf carries out a verb for a repository. It returns what the verb prints, or why it prints nothing.
+func saysOf[T any](ctx context.Context, a *api, args ...string) (*Says[T], string) {
+	got, err := say[T](ctx, a, VerbCall{Args: args})
+	if err != nil {
+		return nil, err.Error()
+	}
+	return &got.Body, ""
 }
 
 // Runners are the runners of each repository, or why they are not known.
@@ -203,14 +224,116 @@ func (a *api) runners(ctx context.Context, in *struct {
 			continue
 		}
 		one := RepoRunners{Repo: r.Repo}
-		if got, err := say[RunnersOfRepo](ctx, a, VerbCall{Args: []string{"runners", "--repo=" + r.Repo, "--json"}}); err != nil {
-			one.Error = err.Error()
-		} else {
-			one.Says = &got.Body
-		}
+		one.Says, one.Error = saysOf[RunnersOfRepo](ctx, a, "runners", "--repo="+r.Repo, "--json")
 		out.Repos = append(out.Repos, one)
 	}
 	return &body[Runners]{out}, nil
+}
+
+// Spaces are what superloop takes on the disk for each repository, or why it is not known.
+type Spaces struct {
+	Repos      []RepoSpace `json:"repos" nullable:"false"`
+	NextCursor string      `json:"next_cursor,omitempty" doc:"missing on the last page"`
+}
+
+// RepoSpace is what superloop takes for a repository.
+type RepoSpace struct {
+	Repo  string       `json:"repo"`
+	Says  *Says[Space] `json:"known,omitempty"`
+	Error string       `json:"error,omitempty" doc:"why it is not known"`
+}
+
+// Space is what superloop clean --dry-run --json prints, with the daemon's bounds.
+type Space struct {
+	Removed bool         `json:"removed" doc:"false"`
+	Bytes   int64        `json:"bytes" doc:"of what is due, in bytes on the disk"`
+	Units   []space.Unit `json:"units" nullable:"false" doc:"what is due"`
+	Use     space.Use    `json:"use" doc:"what superloop takes, in bytes on the disk"`
+}
+
+func (a *api) space(ctx context.Context, in *Page) (*body[Spaces], error) {
+	list, next := cut(a.known(), *in, func(r Repo) string { return r.Repo })
+	out := Spaces{Repos: []RepoSpace{}, NextCursor: next}
+	for _, r := range list {
+		one := RepoSpace{Repo: r.Repo}
+		one.Says, one.Error = saysOf[Space](ctx, a, "clean", "--repo="+r.Repo, "--dry-run", fmt.Sprintf("--keep-days=%d", a.o.Keep.Days), fmt.Sprintf("--keep-gib=%d", a.o.Keep.GiB), "--json")
+		out.Repos = append(out.Repos, one)
+	}
+	return &body[Spaces]{out}, nil
+}
+
+// Channels are the channels of each repository by which people are told, or why they are not known.
+type Channels struct {
+	Repos      []RepoChannels `json:"repos" nullable:"false"`
+	NextCursor string         `json:"next_cursor,omitempty" doc:"missing on the last page"`
+}
+
+// RepoChannels are the channels of a repository.
+type RepoChannels struct {
+	Repo  string        `json:"repo"`
+	Says  *Says[Outbox] `json:"known,omitempty"`
+	Error string        `json:"error,omitempty" doc:"why they are not known"`
+}
+
+// Outbox is what superloop notify list --json prints.
+type Outbox struct {
+	Channels []Channel `json:"channels" nullable:"false" doc:"those in force, without their addresses, which can be secrets"`
+	Unknown  string    `json:"channels_unknown,omitempty" doc:"why the channels are not known"`
+	Messages []Object  `json:"messages" nullable:"false" doc:"those that are not delivered"`
+}
+
+// Channel is a way by which people are told.
+type Channel struct {
+	Channel string   `json:"channel" doc:"its name"`
+	Type    string   `json:"type"`
+	Second  bool     `json:"second" doc:"it is told when nobody has answered for a while"`
+	Tell    []string `json:"tell" nullable:"false" doc:"the kinds of news that it gets"`
+	Lacks   string   `json:"lacks,omitempty" doc:"why it cannot work"`
+}
+
+func (a *api) channels(ctx context.Context, in *Page) (*body[Channels], error) {
+	list, next := cut(a.known(), *in, func(r Repo) string { return r.Repo })
+	out := Channels{Repos: []RepoChannels{}, NextCursor: next}
+	for _, r := range list {
+		one := RepoChannels{Repo: r.Repo}
+		one.Says, one.Error = saysOf[Outbox](ctx, a, "notify", "list", "--repo="+r.Repo, "--json")
+		out.Repos = append(out.Repos, one)
+	}
+	return &body[Channels]{out}, nil
+}
+
+// Tried is what superloop notify test --json prints.
+type Tried struct {
+	OK       bool         `json:"ok"`
+	Channels []TriedOnOne `json:"channels" nullable:"false"`
+}
+
+// TriedOnOne is what became of a sample message on one channel.
+type TriedOnOne struct {
+	Channel    string `json:"channel"`
+	Type       string `json:"type"`
+	Status     string `json:"status" enum:"delivered,refused,failed,timeout"`
+	Reason     string `json:"reason,omitempty"`
+	DurationMS int64  `json:"duration_ms"`
+}
+
+type testChannelIn struct {
+	Body struct {
+		InRepo
+		Channel string `json:"channel" minLength:"1" maxLength:"200" doc:"the name of a channel in force"`
+	}
+}
+
+func (a *api) testChannel(ctx context.Context, in *testChannelIn) (*body[Says[Tried]], error) {
+	by, err := a.operator(ctx)
+	if err != nil {
+		return nil, err
+	}
+	repo, err := a.repo(in.Body.Repo)
+	if err != nil {
+		return nil, err
+	}
+	return say[Tried](ctx, a, VerbCall{By: by, Args: []string{"notify", "test", "--repo=" + repo, "--channel=" + in.Body.Channel, "--json"}})
 }
 
 // InRepo names a repository.
@@ -236,11 +359,7 @@ func (a *api) chains(ctx context.Context, in *Page) (*body[Chains], error) {
 	out := Chains{Repos: []RepoChains{}, NextCursor: next}
 	for _, r := range list {
 		one := RepoChains{Repo: r.Repo}
-		if got, err := say[Object](ctx, a, VerbCall{Args: []string{"chain", "list", "--repo=" + r.Repo, "--json"}}); err != nil {
-			one.Error = err.Error()
-		} else {
-			one.Says = &got.Body
-		}
+		one.Says, one.Error = saysOf[Object](ctx, a, "chain", "list", "--repo="+r.Repo, "--json")
 		out.Repos = append(out.Repos, one)
 	}
 	return &body[Chains]{out}, nil

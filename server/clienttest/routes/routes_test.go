@@ -376,6 +376,18 @@ func (p *play) ofAll() {
 		t.Errorf("%+v", r)
 	}
 	bad("invalid")(c.ListRunners(ctx, ogen.ListRunnersParams{Limit: ogen.NewOptInt64(0)}))
+	if s := good(c.ListSpace(ctx, ogen.ListSpaceParams{})).Repos; len(s) == 0 || s[0].Known.Value.Use.Journals == 0 {
+		t.Errorf("%+v", s)
+	}
+	bad("invalid")(c.ListSpace(ctx, ogen.ListSpaceParams{Limit: ogen.NewOptInt64(0)}))
+	if s := good(c.ListChannels(ctx, ogen.ListChannelsParams{})).Repos; len(s) == 0 || len(s[0].Known.Value.Channels) != 1 {
+		t.Errorf("%+v", s)
+	}
+	bad("invalid")(c.ListChannels(ctx, ogen.ListChannelsParams{Limit: ogen.NewOptInt64(0)}))
+	if tried := good(c.TestChannel(ctx, &ogen.TestChannelRequest{Repo: p.repo, Channel: "note"}, ogen.TestChannelParams{})); !tried.Ok {
+		t.Errorf("%+v", tried)
+	}
+	bad("not-found")(c.TestChannel(ctx, &ogen.TestChannelRequest{Repo: p.repo, Channel: "none"}, ogen.TestChannelParams{}))
 	if cost := good(c.GetCost(ctx, ogen.GetCostParams{By: ogen.NewOptGetCostBy(ogen.GetCostByLoop)})); len(cost.Series) == 0 || !cost.Total.CostUsd.Known.Null {
 		t.Errorf("%+v", cost)
 	}

@@ -113,7 +113,7 @@ func (w *world) repo(name string) string {
 		loops = append(loops, fmt.Sprintf(`{"id": %q, "spec_file": "spec.md", "completion_promise": "DONE", "max_iterations": 4, "roles": ["tester", "reviewer"], "tests": {"commands": ["./check %s"]}}`, id, id))
 	}
 	loops = append(loops, `{"id": "done", "spec_file": "spec.md", "completion_promise": "DONE", "approval": {"enabled": true, "require_on_completion": true}, "roles": ["reviewer"], "tests": {"commands": ["./check done"]}}`)
-	w.write(name+"/.superloop/config.json", fmt.Sprintf(`{"runners": {"sh": {"command": ["sh", %q]}}, "recovery": {"auto_approve": ["true"], "require_human": []}, "loops": [%s]}`, w.root+"/agent.sh", strings.Join(loops, ",\n")))
+	w.write(name+"/.superloop/config.json", fmt.Sprintf(`{"runners": {"sh": {"command": ["sh", %q]}}, "recovery": {"auto_approve": ["true"], "require_human": []}, "escalation": {"channels": {"note": {"type": "command", "command": "cat", "tell": ["alert"]}}}, "loops": [%s]}`, w.root+"/agent.sh", strings.Join(loops, ",\n")))
 	for _, args := range [][]string{{"init", "-q", "--template="}, {"add", "."}, {"commit", "-q", "-m", "all"}} {
 		c := exec.Command("git", append([]string{"-C", repo}, args...)...)
 		c.Env = w.env
