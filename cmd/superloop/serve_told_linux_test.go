@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/superloop/superloop/server"
@@ -26,6 +27,29 @@ func (c client) asTold(l server.Row, at string) {
 		t.Errorf("behind the end: %+v", some)
 	}
 	c.ask("GET", "/api/v1/loops/none/said", "", 404, nil)
+
+	// The same events, chosen: the last ones, those before them, and those behind a number.
+	var ends []api.Sentence
+	for _, s := range all.Sentences {
+		if s.Event == "role_end" {
+			ends = append(ends, s)
+		}
+	}
+	n := len(ends)
+	for query, want := range map[string][]api.Sentence{"?event=role_end": ends, "?event=role_end&limit=1": ends[n-1:], fmt.Sprintf("?event=role_end&limit=1&before=%d", ends[n-1].Seq): ends[n-2 : n-1],
+		fmt.Sprintf("?event=role_end&after=%d", ends[0].Seq): ends[1:], "?event=role_[ef]*&runner=sh": ends, "?event=role_end&runner=none": nil, "?event=role_end&model=none": nil} {
+		some = api.Sentences{}
+		if c.ask("GET", at+"/said"+query, "", 200, &some); !slices.Equal(some.Sentences, want) && len(some.Sentences)+len(want) > 0 {
+			t.Errorf("%s: %+v\nwant %+v", query, some.Sentences, want)
+		}
+	}
+	c.ask("GET", at+"/said?event=[", "", 422, nil)
+	var cost, of api.Costs
+	c.ask("GET", "/api/v1/cost?by=loop", "", 200, &cost)
+	c.ask("GET", "/api/v1/cost?by=loop&role=reviewer", "", 200, &of)
+	if of.Total.Runs == 0 || of.Total.Runs >= cost.Total.Runs {
+		t.Errorf("%+v\n%+v", of, cost)
+	}
 	var log, rest api.LogItems
 	c.ask("GET", at+"/logs/reviewer/1/items", "", 200, &log)
 	c.ask("GET", at+fmt.Sprintf("/logs/reviewer/1/items?after=%d", log.After), "", 200, &rest)

@@ -40,6 +40,7 @@ type costIn struct {
 	To   string `query:"to" maxLength:"40" doc:"only roles that ended before this time"`
 	Step string `query:"step" enum:"1m,5m,15m,1h,6h,24h" doc:"the length of a step of time; without it there are only totals"`
 	By   string `query:"by" enum:"role,model,loop,repo" default:"role"`
+	RoleChoice
 }
 
 func (a *api) cost(ctx context.Context, in *costIn) (*body[Costs], error) {
@@ -67,6 +68,9 @@ func (a *api) cost(ctx context.Context, in *costIn) (*body[Costs], error) {
 		err = journal.Read(p.Events(), 0, func(ev journal.Event) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
+			}
+			if !in.has(ev) {
+				return nil
 			}
 			return errors.Join(s.Add(ev), whole.Add(ev))
 		})

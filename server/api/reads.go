@@ -181,11 +181,10 @@ func (a *api) queue(context.Context, *struct{}) (*body[Queue], error) {
 
 type eventsIn struct {
 	LoopPath
-	After int64  `query:"after" minimum:"0" doc:"only events with a higher number"`
-	Event string `query:"event" doc:"only events whose name matches this pattern, such as role_*"`
-	Role  string `query:"role" doc:"only events of this role"`
-	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
-	Wait  int    `query:"wait" minimum:"0" maximum:"60" doc:"wait so many seconds for an event, if there is none"`
+	After int64 `query:"after" minimum:"0" doc:"only events with a higher number"`
+	EventChoice
+	Limit int `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+	Wait  int `query:"wait" minimum:"0" maximum:"60" doc:"wait so many seconds for an event, if there is none"`
 }
 
 // Events is a page of events.
@@ -199,13 +198,13 @@ func (a *api) events(ctx context.Context, in *eventsIn) (*body[Events], error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := path.Match(in.Event, ""); err != nil {
-		return nil, problem(http.StatusUnprocessableEntity, "bad-pattern", "event=%q is no pattern", in.Event)
+	if err := in.check(); err != nil {
+		return nil, err
 	}
 	out := &body[Events]{Events{Events: []Event{}, After: in.After}}
 	take := func(ev journal.Event) error {
 		out.Body.After = ev.Seq
-		if ok, _ := path.Match(in.Event, ev.Event); in.Event != "" && !ok || in.Role != "" && roleOf(ev) != in.Role {
+		if !in.has(ev) {
 			return nil
 		}
 		line, err := eventOf(ev)
@@ -235,13 +234,42 @@ func (a *api) events(ctx context.Context, in *eventsIn) (*body[Events], error) {
 	return out, nil
 }
 
-// roleOf returns the role that an event is about, "" if it is about none.
-func roleOf(ev journal.Event) string {
-	var of struct {
-		Role string `json:"role"`
+// RoleChoice chooses events by who has worked.
+type RoleChoice struct {
+	Role   string `query:"role" maxLength:"100" doc:"only events of this role"`
+	Runner string `query:"runner" maxLength:"200" doc:"only events of this runner"`
+	Model  string `query:"model" maxLength:"200" doc:"only events of this model"`
+}
+
+func (c RoleChoice) has(ev journal.Event) bool {
+	if (c == RoleChoice{}) {
+		return true
 	}
-	_ = text.Decode(ev.Fields, &of) // stays empty
-	return of.Role
+	var of struct {
+		Role   string `json:"role"`
+		Runner string `json:"runner"`
+		Model  string `json:"model"`
+	}
+	_ = text.Decode(ev.Fields, &of) // what is no text stays empty
+	return (c.Role == "" || of.Role == c.Role) && (c.Runner == "" || of.Runner == c.Runner) && (c.Model == "" || of.Model == c.Model)
+}
+
+// EventChoice says which events a list has.
+type EventChoice struct {
+	Event string `query:"event" maxLength:"100" doc:"only events whose name matches this pattern, such as role_*"`
+	RoleChoice
+}
+
+func (c EventChoice) check() error {
+	if _, err := path.Match(c.Event, ""); err != nil {
+		return problem(http.StatusUnprocessableEntity, "bad-pattern", "event=%q is no pattern", c.Event)
+	}
+	return nil
+}
+
+func (c EventChoice) has(ev journal.Event) bool {
+	ok, _ := path.Match(c.Event, ev.Event) // check has looked at the pattern
+	return (ok || c.Event == "") && c.RoleChoice.has(ev)
 }
 
 type streamIn struct {

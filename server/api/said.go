@@ -37,7 +37,8 @@ type saidIn struct {
 	LoopPath
 	After  int64 `query:"after" minimum:"0" doc:"only events with a higher number"`
 	Before int64 `query:"before" minimum:"0" doc:"the last ones with a lower number; not with after"`
-	Limit  int   `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+	EventChoice
+	Limit int `query:"limit" minimum:"1" maximum:"1000" default:"100"`
 }
 
 // said tells events as sentences: the first ones behind after, or without it the last ones, before before.
@@ -46,27 +47,39 @@ func (a *api) said(_ context.Context, in *saidIn) (*body[Sentences], error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := in.check(); err != nil {
+		return nil, err
+	}
 	out := Sentences{Sentences: []Sentence{}, After: in.After}
-	from := in.After + 1
-	if in.After == 0 {
-		last := in.Before - 1
+	from, most, last := in.After+1, in.Limit, in.After == 0
+	if last && in.EventChoice == (EventChoice{}) { // the last ones stand at the end: all before them need not be read
+		end := in.Before - 1
 		if in.Before == 0 {
-			end, err := journal.Tail(p.Events(), 1)
+			tail, err := journal.Tail(p.Events(), 1)
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return nil, problem(http.StatusConflict, "unreadable-journal", "%v", err)
 			}
-			for _, ev := range end {
-				last = ev.Seq
+			for _, ev := range tail {
+				end = ev.Seq
 			}
 		}
-		from = max(1, last-int64(in.Limit)+1)
-		in.Limit = int(max(0, last-from+1))
+		from = max(1, end-int64(in.Limit)+1)
+		most, last = int(max(0, end-from+1)), false
 	}
-	if in.Limit > 0 {
+	if most > 0 {
 		err = journal.Read(p.Events(), from, func(ev journal.Event) error {
+			if last && in.Before > 0 && ev.Seq >= in.Before {
+				return journal.ErrStop
+			}
+			if out.After = ev.Seq; !in.has(ev) {
+				return nil
+			}
+			if last && len(out.Sentences) == most {
+				out.Sentences = out.Sentences[1:]
+			}
 			text, tone := a.o.Say(ev)
 			out.Sentences = append(out.Sentences, Sentence{ev.Seq, ev.Timestamp, ev.Event, ev.Iteration, text, tone})
-			if out.After = ev.Seq; len(out.Sentences) >= in.Limit {
+			if !last && len(out.Sentences) >= most {
 				return journal.ErrStop
 			}
 			return nil
