@@ -34,6 +34,27 @@ type file struct {
 	plain, gzip []byte
 }
 
+// withoutComments empties the lines of a module that hold nothing but a comment. These are a tenth of what a browser would load.
+// The other lines, and their numbers, stay as they are. No text of a module has more than one line.
+func withoutComments(module []byte) []byte {
+	lines, inside := strings.Split(string(module), "\n"), false
+	for i, line := range lines {
+		line = strings.TrimSpace(line)
+		end := strings.Index(line, "*/")
+		switch {
+		case inside:
+			inside = end < 0
+		case strings.HasPrefix(line, "//"):
+		case strings.HasPrefix(line, "/**") && (end < 0 || end == len(line)-2):
+			inside = end < 0
+		default:
+			continue
+		}
+		lines[i] = ""
+	}
+	return []byte(strings.Join(lines, "\n"))
+}
+
 // Handler returns what answers GET and HEAD of the page's files and of the paths of its screens. It keeps all files in
 // memory. Anything else is not found, or not allowed.
 func Handler() http.Handler {
@@ -45,6 +66,9 @@ func Handler() http.Handler {
 		data, err := web.ReadFile(name)
 		if err != nil {
 			return err
+		}
+		if path.Ext(name) == ".js" {
+			data = withoutComments(data)
 		}
 		sum := sha256.Sum256(data)
 		var small bytes.Buffer

@@ -112,7 +112,12 @@ func TestFiles(t *testing.T) {
 		switch path.Ext(name) {
 		case ".js":
 			n++
-			_, err = zs.Write(data)
+			_, err = zs.Write([]byte(get("GET", strings.TrimPrefix(name, "web")).Body.String()))
+			for i, line := range strings.Split(text, "\n") {
+				if strings.Count(strings.ReplaceAll(line, "\\`", ""), "`")%2 != 0 {
+					t.Errorf("%s:%d: a text goes over lines, of which one could look like a comment", name, i+1)
+				}
+			}
 			for _, m := range imported.FindAllStringSubmatch(text, -1) {
 				refers = append(refers, path.Join(path.Dir(name), m[1]))
 			}
@@ -156,6 +161,18 @@ func TestFiles(t *testing.T) {
 	t.Logf("%d scripts, %d bytes in gzip together; styles %d", n, script.Len(), style.Len())
 	if script.Len() > 45<<10 || style.Len() > 10<<10 {
 		t.Errorf("scripts take %d bytes in gzip, styles %d", script.Len(), style.Len())
+	}
+}
+
+// TestComments: a browser gets no line that is a comment, and every other line as it is, at its number.
+func TestComments(t *testing.T) {
+	t.Parallel()
+	module := "// one\nconst a = 1; // stays\n  /** one line */\n/**\n * more\n */\nclass X {\n  /** @type {number} */ b = 2;\n}\nconst c = 4\n  * 5;\n"
+	if got := string(withoutComments([]byte(module))); got != "\nconst a = 1; // stays\n\n\n\n\nclass X {\n  /** @type {number} */ b = 2;\n}\nconst c = 4\n  * 5;\n" {
+		t.Errorf("%q", got)
+	}
+	if data, err := web.ReadFile("web/text.js"); err != nil || get("GET", "/text.js").Body.String() != string(withoutComments(data)) {
+		t.Error("the handler sends something else", err)
 	}
 }
 
