@@ -27,7 +27,7 @@ func TestScreens(t *testing.T) {
 	if *update || os.Getenv("SUPERLOOP_WEBTEST_PICTURES") != "" {
 		w.crowd(t)
 	}
-	repo := w.loop(t, spec{repo: "shop", id: "checkout", proposal: proposes("rm -rf node_modules && npm ci")})
+	repo := w.loop(t, spec{repo: "shop", id: "checkout", proposal: proposes("rm -rf node_modules && npm ci"), channels: `"ops": {"type": "command", "command": "true", "tell": ["alert"]}`})
 	q := asks(t, repo, "checkout")
 	b := open(t).enter(w)
 	href := eval[string](b, `new Promise((ok) => { const f = () => { const a = [...document.querySelectorAll('.loops a[data-row]')].find((x) => x.innerText === 'checkout'); a ? ok(a.getAttribute('href')) : setTimeout(f, 50); }; f(); })`)
@@ -45,7 +45,7 @@ func TestScreens(t *testing.T) {
 		{"log", href + "#log", `document.querySelector('.items li')`}, {"prompt", href + "#prompt", `document.querySelectorAll('#panel pre.out').length === 3`}, {"timeline", href + "#timeline", `document.querySelector('.timeline tbody tr')`}, {"gates", href + "#gates", `document.querySelector('#panel table')`},
 		{"diff", href + "#diff", `!/Reading/.test(document.querySelector('#panel').innerText)`}, {"events", href + "#events", `document.querySelector('.events li')`},
 		{"remediation", "/remediation", `document.querySelector('.recoveries li')`}, {"agents", "/agents", `document.querySelector('main table')`}, {"cost", "/cost", `document.querySelector('sl-chart svg')`},
-		{"policy", "/policy", `document.querySelector('.past')`}, {"settings", "/settings", `document.querySelectorAll('main table').length > 2`},
+		{"policy", "/policy", `document.querySelector('.past')`}, {"settings", "/settings", `document.querySelectorAll('main table').length > 4`},
 	} {
 		b.visit(s.path)
 		b.until(s.path+" is shown", s.ready)

@@ -152,6 +152,7 @@ type spec struct {
 	repo, id, branch string
 	roles            string // JSON
 	more             string // JSON members of the loop
+	channels         string // JSON: the channels by which people are told
 	proposal         map[string]any
 	says             string // what the roles print
 	iterations       int
@@ -193,8 +194,8 @@ func (w *world) loop(t *testing.T, s spec) (repo string) {
 	write("proposal.json", string(proposal), 0o600)
 	write("says", cmp.Or(s.says, "I look at the index.")+"\n", 0o600)
 	write(".gitignore", "ok\ntheirs\n", 0o600)
-	write(".superloop/config.json", fmt.Sprintf(`{"runners": {%q: {"command": ["sh", %q]%s}}, "recovery": {"auto_approve": ["true", "touch okay"], "require_human": ["rm *"]},
-		"loops": [{"id": %q, "spec_file": "spec.md", "completion_promise": "DONE", "max_iterations": %d, "roles": %s, %s}]}`, runner, w.root+"/agent.sh", adapter, s.id, s.iterations, s.roles, s.more), 0o600)
+	write(".superloop/config.json", fmt.Sprintf(`{"runners": {%q: {"command": ["sh", %q]%s}}, "recovery": {"auto_approve": ["true", "touch okay"], "require_human": ["rm *"]}, "escalation": {"channels": {%s}},
+		"loops": [{"id": %q, "spec_file": "spec.md", "completion_promise": "DONE", "max_iterations": %d, "roles": %s, %s}]}`, runner, w.root+"/agent.sh", adapter, s.channels, s.id, s.iterations, s.roles, s.more), 0o600)
 	branch := s.branch
 	if branch == "" {
 		branch = "main"

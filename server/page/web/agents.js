@@ -1,19 +1,23 @@
 import {get, on, world} from './client.js';
 import {fill, h, Screen} from './dom.js';
-import {base, where} from './states.js';
+import {base, eventsOf, roleEnds, where} from './states.js';
 import {ago, count, moment, money, until} from './time.js';
 
 class AgentsScreen extends Screen {
   asked = false;
+  lacking = false;
+  /** @type {any[]} */ repos = [];
 
   begin() {
     this.box = h('div', null, h('p.faint', null, 'Reading …'));
     this.handed = h('section', {'aria-label': 'Handovers'});
     this.append(h('h1', null, 'Agents'), this.box, this.handed);
-    void this.load();
+    // The rows may come after the runners.
+    on('rows', () => this.lacking && this.draw(), this.life.signal);
     const once = () => {
       if (this.asked || !world.told) return;
       this.asked = true;
+      void this.load();
       void this.handovers();
     };
     on('state', once, this.life.signal);
@@ -40,11 +44,17 @@ class AgentsScreen extends Screen {
           h('td', null, e.reason, e.error ? h('div.faint', null, e.error) : '')))))));
   }
 
+  draw() {
+    this.lacking = this.repos.some((r) => ![...world.rows.values()].some((x) => x.repo === r.repo));
+    fill(this.box, this.repos.length === 0 && h('p.faint', null, 'The daemon knows no repository.'), this.repos.map(repo));
+  }
+
   async load() {
     try {
       const all = await get('/api/v1/runners?limit=200');
       if (!this.alive) return;
-      fill(this.box, all.repos.length === 0 && h('p.faint', null, 'The daemon knows no repository.'), all.repos.map(repo));
+      this.repos = all.repos;
+      this.draw();
     } catch (e) {
       if (this.alive) fill(this.box, h('p.bad', null, /** @type {Error} */ (e).message));
     }
@@ -55,19 +65,25 @@ class AgentsScreen extends Screen {
 function repo(r) {
   const list = r.known?.runners ?? [];
   return h('section', null, h('h2', {title: r.repo}, base(r.repo)), r.error ? h('p.bad', null, r.error) : list.length === 0 ? h('p.faint', null, 'No runner has been used yet.') :
-    h('div.scroll', {tabindex: '0', role: 'region', 'aria-label': 'Runners of ' + base(r.repo)}, h('table.plainrows', null, h('thead', null, h('tr', null, h('th', null, 'Runner'), h('th', null, 'Model'), h('th', null, 'Account'), h('th', null, 'State'), h('th.num', null, 'Runs'), h('th.num', null, 'Success, recent'), h('th.num', null, 'Failures in a row'), h('th.num', null, 'A success costs'), h('th', null, 'Last success'), h('th', null, 'Roles'))),
-      h('tbody', null, list.map((/** @type {any} */ x) => row(x))))));
+    h('div.scroll', {tabindex: '0', role: 'region', 'aria-label': 'Runners of ' + base(r.repo)}, h('table.plainrows', null, h('thead', null, h('tr', null, h('th', null, 'Runner'), h('th', null, 'Model'), h('th', null, 'Account'), h('th', null, 'State'), h('th.num', null, 'Runs'), h('th.num', null, 'Success, recent'), h('th.num', null, 'Failures in a row'), h('th.num', null, 'A success costs'), h('th', null, 'Last success'), h('th', null, 'Roles'), h('th', null, 'Its events'))),
+      h('tbody', null, list.map((/** @type {any} */ x) => row(x, r.repo))))));
 }
 
-/** @param {any} x */
-function row(x) {
+/** @param {any} x @param {string} repo */
+function row(x, repo) {
+  // The figures are those of all loops of the repository: of one loop each leads to its events.
+  const all = [...world.rows.values()].filter((r) => r.repo === repo && r.run_id), used = all.filter((r) => x.uses?.some((/** @type {any} */ u) => u.loop_id === r.loop));
+  const loops = used.length ? used : all;
+  const of = {runner: x.runner, role: x.by_role?.length === 1 ? x.by_role[0].role : ''};
+  const traced = (/** @type {any} */ says, /** @type {string} */ event) => loops.length === 1 && x.runs ? h('a', {href: eventsOf(loops[0].id, {...of, event})}, says) : says;
   const state = x.limit ? [h('span.st.ask', null, 'limited'), ' ', until(x.limit.until, 'over')] : x.state === 'fit' ? h('span.st.good', null, 'fit') : x.state === 'probation' ? h('span.st.ask', null, 'on probation') :
     [h('span.st.bad', null, x.state === 'mend' ? 'to be mended' : 'unfit'), x.until && x.state !== 'mend' ? [' ', until(x.until)] : ''];
   const why = x.limit?.text || x.why;
   return h('tr', null, h('td', null, h('b', null, x.runner), x.configured ? '' : h('span.tag', null, 'not configured')), h('td', null, x.model || h('span.faint', {title: 'the one that the program chooses'}, '–')), h('td', null, [x.provider, x.account].filter(Boolean).join(' / ') || '–'), h('td.state2', null, state, why ? h('div.faint', null, why) : ''),
-    h('td.num', null, x.runs), h('td.num', null, x.success_rate === null || x.success_rate === undefined ? '–' : `${Math.round(100 * x.success_rate)} % of ${x.recent_runs}`), h('td.num', null, x.failures_in_row || '–'),
-    h('td.num', null, x.cost_per_success_usd === null || x.cost_per_success_usd === undefined ? 'unknown' : (x.unpriced_runs ? '≥ ' : '') + money(x.cost_per_success_usd)), h('td', null, x.last_success ? [ago(x.last_success), ' ago'] : '–'),
-    h('td', null, (x.by_role ?? []).map((/** @type {any} */ d) => h('span.tag', {title: `${count(d.recent_runs)} recent runs`}, `${d.role} ${Math.round(100 * d.success_rate)} %`))));
+    h('td.num', null, traced(x.runs, roleEnds)), h('td.num', null, x.success_rate === null || x.success_rate === undefined ? '–' : traced(`${Math.round(100 * x.success_rate)} % of ${x.recent_runs}`, roleEnds)), h('td.num', null, x.failures_in_row ? traced(x.failures_in_row, 'role_[ft]*') : '–'),
+    h('td.num', null, traced(x.cost_per_success_usd === null || x.cost_per_success_usd === undefined ? 'unknown' : (x.unpriced_runs ? '≥ ' : '') + money(x.cost_per_success_usd), roleEnds)), h('td', null, x.last_success ? [ago(x.last_success), ' ago'] : '–'),
+    h('td', null, (x.by_role ?? []).map((/** @type {any} */ d) => h('span.tag', {title: `${count(d.recent_runs)} recent runs`}, `${d.role} ${Math.round(100 * d.success_rate)} %`))),
+    h('td', null, loops.slice(0, 6).map((r, i) => [i ? ', ' : '', h('a', {href: eventsOf(r.id, {...of, event: roleEnds})}, r.loop)]), loops.length > 6 ? [', ', h('a', {href: '/?q=' + encodeURIComponent(repo)}, `and ${loops.length - 6} more`)] : ''));
 }
 
 customElements.define('sl-agents', AgentsScreen);

@@ -1,7 +1,7 @@
 import './chart.js';
 import {get, world} from './client.js';
 import {fill, h, Screen} from './dom.js';
-import {base, ended} from './states.js';
+import {base, ended, eventsOf, roleEnds} from './states.js';
 import {calm, count, money, some} from './time.js';
 
 /** Name, length in hours, step. @type {Record<string, [string, number, string, number]>} */
@@ -16,13 +16,10 @@ class CostScreen extends Screen {
   sum = false;
   by = 'role';
   span = 'd';
+  /** Whose cost: of one role or model. @type {Record<string, string>} */ of = {};
 
   begin() {
-    const q = new URLSearchParams(location.search);
-    this.by = q.get('by') ?? 'role';
-    if (!kinds[this.by]) this.by = 'role';
-    this.span = q.get('span') ?? 'd';
-    if (!spans[this.span]) this.span = 'd';
+    this.read();
     this.links = h('div.bar');
     this.box = h('div');
     this.append(h('h1', null, 'Cost'), this.links, this.box);
@@ -30,19 +27,37 @@ class CostScreen extends Screen {
   }
 
   moved() {
-    const q = new URLSearchParams(location.search), by = q.get('by') ?? 'role', span = q.get('span') ?? 'd';
-    if (by !== this.by || span !== this.span) {
-      this.by = by;
-      this.span = span;
-      void this.load();
-    }
+    const before = this.href(this.by, this.span, this.of);
+    this.read();
+    if (before !== this.href(this.by, this.span, this.of)) void this.load();
+  }
+
+  /** Takes from the address what is to be shown. */
+  read() {
+    const q = new URLSearchParams(location.search), by = q.get('by') ?? '', span = q.get('span') ?? '';
+    this.by = kinds[by] ? by : 'role';
+    this.span = spans[span] ? span : 'd';
+    this.of = Object.fromEntries(['role', 'model'].filter((k) => q.get(k)).map((k) => [k, q.get(k) ?? '']));
+  }
+
+  /** @param {string} by @param {string} span @param {Record<string, string>} of */
+  href(by, span, of) {
+    return '/cost?' + new URLSearchParams({by, span, ...of});
+  }
+
+  /** Where the numbers of a row come from: events of a loop, or the loops of which there are such events. @param {string} name */
+  source(name) {
+    if (this.by === 'loop') return eventsOf(name, {event: roleEnds, ...this.of});
+    if (this.by === 'repo') return '/?q=' + encodeURIComponent(name);
+    return this.href('loop', this.span, name ? {...this.of, [this.by]: name} : this.of);
   }
 
   async load() {
-    const by = this.by, key = this.span;
-    const chip = (/** @type {string} */ b, /** @type {string} */ s, /** @type {string} */ name, /** @type {boolean} */ on) => h('a.chip', {href: `/cost?by=${b}&span=${s}`, 'aria-current': on ? 'true' : null}, name);
+    const by = this.by, key = this.span, asked = this.href(by, key, this.of);
+    const chip = (/** @type {string} */ b, /** @type {string} */ s, /** @type {string} */ name, /** @type {boolean} */ on) => h('a.chip', {href: this.href(b, s, this.of), 'aria-current': on ? 'true' : null}, name);
     fill(this.links, h('div.chips', {role: 'group', 'aria-label': 'By'}, Object.entries(kinds).map(([b, name]) => chip(b, key, 'by ' + name, b === by))),
       h('div.chips', {role: 'group', 'aria-label': 'Time'}, Object.entries(spans).map(([s, [name]]) => chip(by, s, name, s === key))),
+      Object.entries(this.of).map(([k, v]) => h('a.chip', {href: this.href(by, key, {...this.of, [k]: ''}), 'aria-current': 'true', title: 'Show the others too'}, `${k} ${v} ×`)),
       h('label', null, h('input', {type: 'checkbox', checked: this.sum, onchange: () => {
         this.sum = !this.sum;
         void this.load();
@@ -50,8 +65,8 @@ class CostScreen extends Screen {
     const [, hours, step, each] = spans[key];
     const to = Math.ceil(Date.now() / (each * 3600e3)) * each * 3600e3, from = to - hours * 3600e3;
     try {
-      const c = await get(`/api/v1/cost?by=${by}&step=${step}&from=${new Date(from).toISOString().replace(/\.\d+/, '')}`);
-      if (!this.alive || by !== this.by || key !== this.span) return;
+      const c = await get(`/api/v1/cost?by=${by}&step=${step}&from=${new Date(from).toISOString().replace(/\.\d+/, '')}&${new URLSearchParams(this.of)}`);
+      if (!this.alive || asked !== this.href(this.by, this.span, this.of)) return;
       this.data = c;
       this.draw(c, from, to, each * 3600e3);
     } catch (e) {
@@ -93,7 +108,7 @@ class CostScreen extends Screen {
       h('div.scroll', {tabindex: '0', role: 'region', 'aria-label': 'Cost by name'}, h('table.plainrows', null, h('thead', null, h('tr', null, h('th', null, kinds[this.by]), h('th.num', null, 'Runs'), h('th.num', null, 'Cost'), h('th.num', null, 'Not known of'), h('th.num', null, 'Tokens'), h('th.num', null, 'A run'), this.by === 'loop' ? h('th', null, 'At this rate') : '')),
         h('tbody', null, c.series.map((/** @type {any} */ s) => {
           const priced = s.total.runs - s.total.cost_usd.unknown_runs;
-          return h('tr', null, h('td', null, this.by === 'loop' ? h('a', {href: `/loops/${encodeURIComponent(s.name)}#events`}, this.named(s.name)) : h('a', {href: `/?q=${encodeURIComponent(this.by === 'repo' ? s.name : s.name)}`}, this.named(s.name))), h('td.num', null, s.total.runs), h('td.num', null, (s.total.cost_usd.unknown_runs && s.total.cost_usd.known !== null ? '≥ ' : '') + money(s.total.cost_usd.known)),
+          return h('tr', null, h('td', null, h('a', {href: this.source(s.name)}, this.named(s.name))), h('td.num', null, h('a', {href: this.source(s.name)}, s.total.runs)), h('td.num', null, h('a', {href: this.source(s.name)}, (s.total.cost_usd.unknown_runs && s.total.cost_usd.known !== null ? '≥ ' : '') + money(s.total.cost_usd.known))),
             h('td.num', null, s.total.cost_usd.unknown_runs ? some(s.total.cost_usd.unknown_runs, 'run') : '–'), h('td.num', null, (s.total.tokens.unknown_runs && s.total.tokens.known !== null ? '≥ ' : '') + count(s.total.tokens.known)), h('td.num', null, priced > 0 && s.total.cost_usd.known !== null ? money(s.total.cost_usd.known / priced) : 'unknown'), this.by === 'loop' ? h('td', null, forecast(world.rows.get(s.name), s.total.cost_usd, hours)) : '');
         })))));
     chart.data = {kind: this.sum ? 'areas' : 'bars', title: `Cost by ${kinds[this.by]}`, x: times.map(label), series, say: (/** @type {number|null} */ v) => money(v)};

@@ -3,7 +3,7 @@ import {dialog, tell, typed} from './dialogs.js';
 import {fill, h, say, Screen, visible} from './dom.js';
 import {LogView} from './log.js';
 import {diffLines} from './diff.js';
-import {asks, dots, doing, ended, gates, next, silent, status, where} from './states.js';
+import {asks, dots, doing, ended, eventsOf, gates, next, roleEnds, silent, status, where} from './states.js';
 import {Timeline} from './timeline.js';
 import {ago, calm, clock, money, some, timeOfDay} from './time.js';
 
@@ -12,6 +12,7 @@ const tabs = /** @type {const} */ ([['log', 'Log'], ['prompt', 'Prompt'], ['time
 class LoopScreen extends Screen {
   of = '';
   tab = '';
+  query = '';
 
   begin() {
     this.id = this.of;
@@ -33,8 +34,9 @@ class LoopScreen extends Screen {
   }
 
   moved() {
-    const id = location.hash.slice(1);
-    this.open(tabs.some(([t]) => t === id) ? id : this.tab || 'log', true);
+    const [id, query] = location.hash.slice(1).split('?');
+    if (tabs.some(([t]) => t === id)) this.open(id, true, query);
+    else this.open(this.tab || 'log', true, this.query);
   }
 
   row() {
@@ -66,8 +68,8 @@ class LoopScreen extends Screen {
     fill(this.figures, [
       ['Iteration', r.iteration ? `${r.iteration}${r.max_iterations ? ' of ' + r.max_iterations : ''}` : 'none yet'],
       ['Now', status(r)[1] === 'run' && doing(r) ? [doing(r), r.attempt > 1 ? `, attempt ${r.attempt}` : '', h('span.faint', null, ' ', clock((now) => silent(r, now) ? `silent ${calm(silent(r, now))}` : r.updated_at ? calm(now - Date.parse(r.updated_at)) : ''))] : '–'],
-      ['Gates', r.gates ? dots(r.gates) : '–'],
-      ['Spent', [spent, r.budget_usd ? ` of ${money(r.budget_usd)}` : '', r.tokens ? h('span.faint', null, ` · ${(r.tokens / 1000).toFixed(0)} k tokens`) : '']],
+      ['Gates', r.gates ? h('a', {href: eventsOf(this.id, {event: 'gates_evaluated'})}, dots(r.gates)) : '–'],
+      ['Spent', [h('a', {href: eventsOf(this.id, {event: roleEnds})}, spent), r.budget_usd ? ` of ${money(r.budget_usd)}` : '', r.tokens ? h('span.faint', null, ` · ${(r.tokens / 1000).toFixed(0)} k tokens`) : '']],
     ].map(([name, v]) => [h('dt', null, name), h('dd', null, v)]));
   }
 
@@ -116,10 +118,11 @@ class LoopScreen extends Screen {
     e.preventDefault();
   }
 
-  /** @param {string} tab @param {boolean} [quiet] */
-  open(tab, quiet) {
-    if (tab === this.tab) return;
+  /** @param {string} tab @param {boolean} [quiet] @param {string} [query] which events */
+  open(tab, quiet, query = '') {
+    if (tab === this.tab && query === this.query) return;
     this.tab = tab;
+    this.query = query;
     if (!quiet) history.replaceState(null, '', location.pathname + '#' + tab);
     for (const b of this.nav.children) {
       const is = b.id === 'tab-' + tab;
@@ -146,6 +149,12 @@ class LoopScreen extends Screen {
   }
 }
 
+/** What the events of a loop are chosen by, in the address. */
+const choices = ['event', 'role', 'runner', 'model'];
+
+/** Choices that are offered. @type {[string, string][]} */
+const kinds = [['', 'all'], ['role_*', 'roles'], ['role_[ft]*', 'failures'], ['tests_*', 'tests'], ['gates_evaluated', 'gates'], ['recovery_*', 'recoveries']];
+
 /** The events of a loop, as sentences. They are asked for by their number, so that none is missed and none comes twice. */
 class Events {
   /** @param {any} screen */
@@ -154,10 +163,20 @@ class Events {
     this.signal = screen.inner.signal;
     this.last = 0;
     this.first = 0;
+    const asked = new URLSearchParams(screen.query);
+    /** @type {[string, string][]} */
+    this.chosen = choices.filter((c) => asked.get(c)).map((c) => [c, asked.get(c) ?? '']);
+    this.query = this.chosen.length ? '&' + new URLSearchParams(this.chosen) : '';
     this.list = h('ol.events', {'aria-label': 'Events, the newest first'});
+    this.none = h('p.faint', {hidden: true}, 'No event is like that.');
     this.older = h('button', {type: 'button', hidden: true, onclick: () => this.back()}, 'Older events');
     this.chain = h('span.faint', {role: 'status'});
-    this.el = h('div', null, h('div.bar', null, h('button', {type: 'button', onclick: () => this.verify()}, 'Verify the chain'), this.chain, h('span.faint', null, typed(`superloop events --loop ${screen.r?.loop ?? ''} --json`))), this.list, this.older);
+    const event = asked.get('event') ?? '', of = this.chosen.filter(([c]) => c !== 'event');
+    const flags = this.chosen.filter(([c]) => c === 'event' || c === 'role').map(([c, v]) => ` --${c} '${v.replaceAll("'", "'\\''")}'`).join('');
+    this.el = h('div', null, h('div.bar', null, h('div.chips', {role: 'group', 'aria-label': 'Only events about'}, kinds.map(([v, name]) => h('a.chip', {href: eventsOf(screen.id, {...Object.fromEntries(of), event: v}), 'aria-current': v === event ? 'true' : null}, name)),
+      event && !kinds.some(([v]) => v === event) ? h('a.chip', {href: location.pathname + location.hash, 'aria-current': 'true'}, h('code', null, event)) : '',
+      of.map(([c, v]) => h('a.chip', {href: eventsOf(screen.id, {...Object.fromEntries(this.chosen), [c]: ''}), 'aria-current': 'true', title: 'Show those of others too'}, `${c} ${v} ×`))),
+    h('button', {type: 'button', onclick: () => this.verify()}, 'Verify the chain'), this.chain, h('span.faint', null, typed(`superloop events --loop ${screen.r?.loop ?? ''}${flags} --json`))), this.list, this.none, this.older);
     void this.news();
     if ((screen.r?.seq ?? 0) < 20_000) void this.verify();
   }
@@ -171,14 +190,12 @@ class Events {
     try {
       do {
         this.again = false;
-        const page = await get(`${this.screen.path}/said?limit=${this.last ? 500 : 200}${this.last ? '&after=' + this.last : ''}`);
+        const begun = this.last > 0, page = await get(`${this.screen.path}/said?limit=${begun ? 500 : 200}${begun ? '&after=' + this.last : ''}${this.query}`);
         if (this.signal.aborted) return;
-        for (const s of page.sentences) if (s.seq > this.last) {
-          this.list.prepend(line(s));
-          this.last = s.seq;
-        }
-        this.first ||= page.first;
-        visible(this.older, this.first > 1);
+        for (const s of page.sentences) this.list.prepend(line(s));
+        if (!begun) this.more(page, 200);
+        this.last = page.after;
+        visible(this.none, this.list.children.length === 0);
         this.again ||= page.sentences.length === 500;
       } while (this.again);
     } catch (e) {
@@ -188,11 +205,16 @@ class Events {
     }
   }
 
-  async back() {
-    const page = await get(`${this.screen.path}/said?limit=500&before=${this.first}`);
-    this.list.append(...page.sentences.reverse().map(line));
+  /** Whether there are older ones than those of a page. @param {any} page @param {number} most */
+  more(page, most) {
     this.first = page.first;
-    visible(this.older, this.first > 1);
+    visible(this.older, page.first > 1 && (!this.query || page.sentences.length === most));
+  }
+
+  async back() {
+    const page = await get(`${this.screen.path}/said?limit=500&before=${this.first}${this.query}`);
+    this.list.append(...page.sentences.reverse().map(line));
+    this.more(page, 500);
   }
 
   async verify() {

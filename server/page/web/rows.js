@@ -1,6 +1,6 @@
 import {world} from './client.js';
 import {h, say} from './dom.js';
-import {brief, doing, dots, ended, silent, status, where} from './states.js';
+import {brief, doing, dots, ended, eventsOf, roleEnds, silent, status, where} from './states.js';
 import {spark} from './chart.js';
 import {ago, calm, clock, money, some} from './time.js';
 
@@ -22,7 +22,7 @@ export class LoopRow {
     this.elapsed = clock((now) => this.age(now), 'span', {class: 'faint'});
     this.gates = h('td.gates');
     this.line = h('td.spark');
-    this.spent = h('a', {href: href + '#timeline'});
+    this.spent = h('a', {href: eventsOf(r.id, {event: roleEnds})});
     this.el = h('tr', {'data-of': r.id}, h('td.check', null, this.box), h('td.name', null, this.name), this.where, h('td.status', null, this.word, ' ', this.since),
       h('td.num.iter', null, this.iter), h('td.doing', null, this.doing, ' ', this.elapsed), this.gates, this.line, h('td.num.spent', null, this.spent));
   }
@@ -59,7 +59,7 @@ export class LoopRow {
     say(this.iter, r.iteration ? `${r.iteration}${r.max_iterations ? ' / ' + r.max_iterations : ''}` : '–');
     say(this.doing, tone === 'run' ? doing(r) : tone === 'ask' && q ? q.command?.text ?? brief(q) : tone === 'wait' && r.phase === 'queued' && r.ahead ? `behind ${r.ahead}` : ended(r) && r.status !== 'completed' ? r.detail || r.reason || '' : r.phase === 'failing' ? r.why ?? '' : '');
     say(this.elapsed, this.age(Date.now()));
-    if (JSON.stringify(was?.gates) !== JSON.stringify(r.gates)) this.gates.replaceChildren(r.gates ? dots(r.gates) : '');
+    if (JSON.stringify(was?.gates) !== JSON.stringify(r.gates)) this.gates.replaceChildren(r.gates ? h('a', {href: eventsOf(r.id, {event: 'gates_evaluated'})}, dots(r.gates)) : '');
     // A cost of which a part is not known is a lower bound.
     const spent = !r.run_id ? '–' : r.unknown_cost && !r.cost_usd ? 'unknown' : (r.unknown_cost ? '≥ ' : '') + money(r.cost_usd ?? 0);
     say(this.spent, spent + (r.budget_usd ? ' of ' + money(r.budget_usd) : ''));

@@ -2,17 +2,20 @@ import {change, get, list, world} from './client.js';
 import {dialog, tell, typed} from './dialogs.js';
 import {fill, h, Screen} from './dom.js';
 import {make, told, whyNot} from './passkey.js';
-import {ago, moment, some, until} from './time.js';
+import {base} from './states.js';
+import {ago, bytes, duration, moment, some, until} from './time.js';
 
 class SettingsScreen extends Screen {
   begin() {
     this.machine = h('section');
     this.repos = h('section');
+    this.channels = h('section');
+    this.space = h('section');
     this.tokens = h('section');
     this.sessions = h('section');
     this.passkeys = h('section');
     this.audit = h('section');
-    this.append(h('h1', null, 'Settings'), this.machine, this.repos, this.tokens, this.sessions, this.passkeys, this.audit);
+    this.append(h('h1', null, 'Settings'), this.machine, this.repos, this.channels, this.space, this.tokens, this.sessions, this.passkeys, this.audit);
     void this.load();
   }
 
@@ -39,6 +42,7 @@ class SettingsScreen extends Screen {
         const all = await list('/api/v1/repos', 'repos');
         return all.length === 0 ? h('p.faint', null, 'None. In a repository, type: superloop start --loop ID') : table('Repositories', ['Repository', 'Loops', ''], all.map((r) => [h('code', null, r.repo), h('a', {href: '/?q=' + encodeURIComponent(r.repo)}, some(r.loops.length, 'loop')), r.gone ? h('span.bad', null, 'it is gone') : '']));
       }),
+      this.piece(this.channels, 'Channels', () => channels()), this.piece(this.space, 'Kept on the disk', () => kept()),
       this.credentials(this.tokens, 'Tokens of scripts', '/api/v1/tokens', true), this.credentials(this.sessions, 'Sessions of people', '/api/v1/sessions', false),
       this.keys(), this.record(),
     ]);
@@ -114,6 +118,37 @@ class SettingsScreen extends Screen {
       return [h('div.scroll', {tabindex: '0', role: 'region', 'aria-label': 'The record of requests'}, h('table.plainrows', null, h('thead', null, h('tr', null, ['When', 'Who', 'From', 'Asked for', 'Verdict'].map((x) => h('th', null, x)))), body)), more];
     });
   }
+}
+
+/** How people are told, by repository. */
+async function channels() {
+  const all = await list('/api/v1/channels', 'repos');
+  const rows = all.flatMap((r) => r.error || r.known.channels_unknown ? [[base(r.repo), '', '', '', h('span.bad', null, r.error || r.known.channels_unknown)]] : r.known.channels.map((/** @type {any} */ c) => {
+    const said = h('span', {role: 'status'});
+    return [h('span', {title: r.repo}, base(r.repo)), h('b', null, c.channel), [c.type || 'by its address', c.second ? h('span.tag', {title: 'It is told when nobody has answered for a while'}, 'second line') : ''], c.tell.join(', '), [c.lacks ? h('span.bad', null, c.lacks, ' ') : '', h('button.quiet', {type: 'button', 'aria-label': `Send a test on ${c.channel} of ${base(r.repo)}`, onclick: () => tryOut(said, r.repo, c.channel)}, 'send a test'), ' ', said]];
+  }));
+  const late = all.reduce((n, r) => n + (r.known?.messages.length ?? 0), 0);
+  return [rows.length === 0 ? h('p.faint', null, 'No repository has a channel: nobody is told when a loop asks.') : table('Channels', ['Repository', 'Channel', 'Type', 'Is told of', ''], rows),
+    late > 0 && h('p.ask', null, `${some(late, 'message is', 'messages are')} not delivered: `, typed('superloop notify list'))];
+}
+
+/** @param {HTMLElement} said @param {string} repo @param {string} channel */
+async function tryOut(said, repo, channel) {
+  fill(said, 'sending …');
+  try {
+    const got = (await change('POST', '/api/v1/channels/test', {repo, channel})).channels[0];
+    fill(said, h('span.' + (got.status === 'delivered' ? 'good' : 'bad'), null, `${got.status}, ${duration(got.duration_ms)}${got.reason ? ': ' + got.reason : ''}`));
+  } catch (e) {
+    fill(said, h('span.bad', null, /** @type {Error} */ (e).message));
+  }
+}
+
+/** What superloop takes on the disk, and what goes when. */
+async function kept() {
+  const [machines, all] = await Promise.all([get('/api/v1/machines'), list('/api/v1/space', 'repos')]), k = machines.machines[0].keep;
+  const sum = (/** @type {any} */ u) => u.journals + u.logs + u.archives + u.reports + u.undo + u.private;
+  return [h('p', null, 'Once a day logs and archives go ', k.days ? `that are older than ${some(k.days, 'day')}` : 'at no age', k.gib ? `, and the oldest when those of a repository take more than ${k.gib} GiB` : ', whatever they take', '. Journals stay. ', h('span.faint', null, typed('superloop serve --keep-days N --keep-gib N'))),
+    all.length > 0 && table('Kept on the disk', ['Repository', 'Journals', 'Logs', 'Archives', 'Undo', 'All', 'Is due'], all.map((r) => [h('span', {title: r.repo}, base(r.repo)), ...r.error ? [h('span.bad', null, r.error), '', '', '', '', ''] : [r.known.use.journals, r.known.use.logs, r.known.use.archives, r.known.use.undo, sum(r.known.use), r.known.bytes].map((n) => bytes(n))]))];
 }
 
 /** @param {any} l */

@@ -68,6 +68,12 @@ export function silent(r, now) {
   return t > quiet ? t : 0;
 }
 
+/** The ends of roles: what runs and costs are counted of. */
+export const roleEnds = 'role_[eft]*';
+
+/** Where the events of a loop are shown that a number was made of. @param {string} id @param {Record<string, string>} choice */
+export const eventsOf = (id, choice) => `/loops/${encodeURIComponent(id)}#events?${new URLSearchParams(Object.entries(choice).filter(([, v]) => v))}`;
+
 /** The name of a repository: the last part of its path. @param {string} repo */
 export const base = (repo) => repo.split('/').filter(Boolean).pop() ?? repo;
 
