@@ -88,13 +88,21 @@ func (c *Confirms) prune(now time.Time) {
 	c.open = slices.DeleteFunc(c.open, func(o *Challenge) bool { return !now.Before(o.Expires) })
 }
 
-// Ask opens a challenge for a request. The same wish has one challenge, however often it is sent. A credential that has too
-// many loses its oldest. With terminal no passkey can confirm it.
+// Ask opens a challenge for a request. The same wish has one challenge, however often it is sent. If its body is another one by
+// now, as that of a new passkey is, the challenge before is closed, unless a code was given for it: a person is asked once, and
+// a code counts for what is sent last. A credential that has too many challenges loses its oldest. With terminal no passkey can
+// confirm it.
 func (c *Confirms) Ask(r Request, what, by, shown string, terminal bool) Challenge {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now().UTC()
 	c.prune(now)
+	c.open = slices.DeleteFunc(c.open, func(o *Challenge) bool {
+		q := o.Request
+		again := q.Body != r.Body
+		q.Body = r.Body
+		return again && q == r && o.What == what && o.Terminal == terminal && !o.Given()
+	})
 	mine, oldest := 0, -1
 	for i, o := range c.open {
 		if o.Request == r && o.What == what && o.Terminal == terminal {
@@ -123,6 +131,22 @@ func newNonce() []byte {
 	nonce := make([]byte, 32)
 	_, _ = rand.Read(nonce) // it never fails
 	return nonce
+}
+
+// Some returns a challenge of a request, whatever it says: the newest one that waits. ok is false if there is none.
+func (c *Confirms) Some(r Request) (o Challenge, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.prune(time.Now())
+	for _, x := range c.open {
+		if x.Request == r {
+			if x.nonce == nil {
+				x.nonce = newNonce()
+			}
+			o, ok = *x, true
+		}
+	}
+	return o, ok
 }
 
 // Take returns a challenge whose Sign a passkey may have signed, for the credential that has asked. It is given once, whatever

@@ -65,6 +65,40 @@ func TestConfirm(t *testing.T) {
 	})
 }
 
+// Who asks for the same again in other words is asked about once: for what was sent last.
+func TestAskedAnew(t *testing.T) {
+	t.Parallel()
+	var c Confirms
+	r := Request{Credential: "session:s1", Method: "POST", Path: "/x", Body: BodyDigest([]byte("1"))}
+	if _, ok := c.Some(r); ok {
+		t.Error("something waits")
+	}
+	first := c.Ask(r, "add the key", "ada", "", true)
+	for _, other := range []Request{{"session:s2", r.Method, r.Path, r.Body}, {r.Credential, r.Method, "/y", r.Body}} {
+		c.Ask(other, "add the key", "ada", "", true)
+	}
+	c.Ask(r, "add another key", "ada", "", true)
+	r.Body = BodyDigest([]byte("2"))
+	last := c.Ask(r, "add the key", "ada", "", true)
+	if all := c.Pending(); len(all) != 4 || all[3].ID != last.ID {
+		t.Errorf("%+v", all)
+	}
+	if _, _, err := c.Allow(first.ID, OnTerminal); !errors.Is(err, ErrNoChallenge) {
+		t.Error(err)
+	}
+	if o, ok := c.Some(r); !ok || o.ID != last.ID {
+		t.Error(o, ok)
+	}
+	// A code that was given is not taken away.
+	code, _, err := c.Allow(last.ID, OnTerminal)
+	given := r
+	r.Body = BodyDigest([]byte("3"))
+	c.Ask(r, "add the key", "ada", "", true)
+	if _, wrong := c.Redeem(given, code); err != nil || wrong != nil {
+		t.Error(err, wrong)
+	}
+}
+
 // One credential cannot push the challenges of another one out.
 func TestManyChallenges(t *testing.T) {
 	t.Parallel()

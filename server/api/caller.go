@@ -154,9 +154,16 @@ func (a *api) confirm(c *caller, what string, need strictness) *Problem {
 	if c.unknown != "" {
 		who += ", from an unknown process of " + c.remote.String()
 	}
-	o := a.confirms.Ask(c.request, what, who, c.shown, need == byTerminal)
+	// What the route has asked for before says more than the guard can, and is enough for it.
+	o, ok := access.Challenge{}, false
+	if need == bySome {
+		o, ok = a.confirms.Some(c.request)
+	}
+	if !ok {
+		o = a.confirms.Ask(c.request, what, who, c.shown, need == byTerminal)
+	}
 	p := problemOf(http.StatusForbidden, "step-up-required", detail)
-	p.Challenge, p.What = o.ID, what
+	p.Challenge, p.What = o.ID, o.What
 	if sign := o.Sign(); sign != nil && c.party.ID != "" && c.cred.Kind == access.Session && a.passkeys != nil {
 		p.Passkey = a.passkeys.Ask(c.party, sign, access.ConfirmLife)
 	}

@@ -179,6 +179,24 @@ func TestClientThatHasGone(t *testing.T) {
 	if w := send("/api/v1/loops/x/start", "{}", "Superloop-Confirm", code); w.Code != http.StatusNotFound {
 		t.Error("confirmed:", w.Code, w.Body)
 	}
+	// A route that asks more exactly than the guard is asked for by a second code. Who then sends the wish again from its beginning is
+	// asked what the route has asked, and nothing else.
+	const wish = `{"name": "ci", "scopes": ["read"], "expires_in": 60}`
+	send("/api/v1/tokens", wish)
+	if code, _, err = d.guard.confirms.Allow(d.guard.confirms.Pending()[0].ID, access.OnTerminal); err != nil {
+		t.Fatal(err)
+	}
+	send("/api/v1/tokens", wish, "Superloop-Confirm", code)
+	send("/api/v1/tokens", wish)
+	if all = d.guard.confirms.Pending(); len(all) != 1 || !strings.Contains(all[0].What, "make a token named ci") {
+		t.Fatalf("%+v", all)
+	}
+	if code, _, err = d.guard.confirms.Allow(all[0].ID, access.OnTerminal); err != nil {
+		t.Fatal(err)
+	}
+	if w := send("/api/v1/tokens", wish, "Superloop-Confirm", code); w.Code != http.StatusCreated {
+		t.Error("confirmed once more:", w.Code, w.Body)
+	}
 	// What a passkey signs is a confirmation: none is asked for in front of it, or there would be no end.
 	token = d.session()
 	for _, path := range []string{"/api/v1/passkeys/options", "/api/v1/confirmations/x/passkey"} {
