@@ -112,7 +112,7 @@ func TestFiles(t *testing.T) {
 		switch path.Ext(name) {
 		case ".js":
 			n++
-			_, err = zs.Write([]byte(get("GET", strings.TrimPrefix(name, "web")).Body.String()))
+			_, err = zs.Write(get("GET", strings.TrimPrefix(name, "web")).Body.Bytes())
 			for i, line := range strings.Split(text, "\n") {
 				if strings.Count(strings.ReplaceAll(line, "\\`", ""), "`")%2 != 0 {
 					t.Errorf("%s:%d: a text goes over lines, of which one could look like a comment", name, i+1)
