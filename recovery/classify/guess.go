@@ -74,7 +74,7 @@ func (j *judgement) guessed() *guess {
 	case p.rule.h.Guard == catalog.GuardWeak && !j.guarded():
 		// The environment ended the tests, in words that no handler knows.
 		return sure(byWords(j.ended()))
-	case !j.confirmed && (p.byTest() || j.weak != nil && (p.rule.h.Dominates || p.rule.h.Confidence > 0 && p.rule.h.Confidence <= maxGeneral)):
+	case p.rule.h.Guard == catalog.GuardNone && !j.confirmed && (p.byTest() || j.weak != nil && (p.rule.h.Dominates || p.rule.h.Confidence > 0 && p.rule.h.Confidence <= maxGeneral)):
 		// A handler knows some words of an output that reads like a fault of the code.
 		lines := j.ended()
 		if len(lines) == 0 {
