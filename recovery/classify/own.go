@@ -35,7 +35,9 @@ var (
 	anywhere = pattern.Lazy(`(?i)\b(?:requires?|toolchain|architecture|corrupt\w*|segmentation|exec format|https?|urls?|fetch\w*|download\w*|registry|remote|caches?|packages?|install\w*|servers?|hosts?|databases?|network|sockets?|browsers?|drivers?|command not found|cannot execute|symbol lookup|mount\w*|kernel|containers?|docker|root|sudo|tty|terminal|locale|clock|env\w*|tokens?|secrets?|passwords?|disk)\b`)
 	// verdictWord matches the words with which a check says that something is wrong.
 	verdictWord = pattern.Lazy(`(?i)\b(?:fail(?:s|ed|ure|ures|ing)?|errors?|invalid|expected|got \S+, want|mismatch\w*|wrong|unexpected|missing|must|should|differs?|different|not (?:equal|allowed|valid|covered|sorted|documented|implemented)|violat\w+|undefined|unresolved|duplicated?|out of (?:date|sync)|outdated|stale|broken|incomplete|forgotten|forbidden|bad|illegal|malformed|rejected|refused)\b`)
-	scriptFile  = pattern.Lazy(`\.(?:[cm]?[jt]sx?|py|rb|p[lm]|php|sh|bash|java|lua|exs?|R|jl|groovy|kts?|awk|scm|erl|escript|tcl|test|nim|ml|hs|m)$`)
+	// nothingWrong matches the words with which a check says that there is none of it.
+	nothingWrong = pattern.Lazy(`(?i)\b(?:0|no|zero|without(?: any)?) (?:fail(?:ed|ures?)?|errors?|violations?|mismatch\w*|differences?|duplicates?)\b|\b(?:fail(?:ed|ures?)?|errors?|violations?) ?[:=] ?0\b`)
+	scriptFile   = pattern.Lazy(`\.(?:[cm]?[jt]sx?|py|rb|p[lm]|php|sh|bash|java|lua|exs?|R|jl|groovy|kts?|awk|scm|erl|escript|tcl|test|nim|ml|hs|m)$`)
 	// crash matches the line with which make or a shell reports that a signal such as SIGSEGV ended a program of the
 	// project. A line of make names a recipe; a line of a shell names the program by a relative path.
 	crash = pattern.Lazy(`^\S*make(?:\[\d+\])?: \*\*\* \[.*\] (?:Segmentation fault|Floating point exception|Bus error|Illegal instruction|Aborted)\b|^\S+: line \d+: +\d+ (?:Segmentation fault|Floating point exception|Bus error|Illegal instruction|Aborted)\s+(?:\(core dumped\))?\s*\.{1,2}/\S`)
@@ -284,8 +286,9 @@ func (j *judgement) said(o *output) *fault {
 				return &fault{hit: o.at(i), why: "a program of the project names a place in the code"}
 			}
 		}
-		if last < 0 || !decided && seen <= 8 && verdictWord().MatchString(l) {
-			last, decided = i, verdictWord().MatchString(l)
+		wrong := verdictWord().MatchString(nothingWrong().ReplaceAllString(l, ""))
+		if last < 0 || !decided && seen <= 8 && wrong {
+			last, decided = i, wrong
 		}
 	}
 	if last >= 0 && j.calls.script && seen <= maxMessage && len(strings.Fields(o.tail[last])) >= minWords && !anywhere().MatchString(o.tail[last]) {

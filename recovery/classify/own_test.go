@@ -36,6 +36,8 @@ func TestOwnFault(t *testing.T) {
 		{"a fault below a shell", "bash run.sh", Exit{Code: 1}, "", "run.sh: line 3:   962 Segmentation fault      (core dumped) ./app --all\n", true},
 		{"a fault of another's program below a shell", "bash run.sh", Exit{Code: 1}, "", "run.sh: line 3:   962 Segmentation fault      zorkctl apply\n", false},
 		{"killed below make", "make test", Exit{Code: 2}, "./app\n", "make: *** [Makefile:2: test] Killed\n", false},
+		{"a check that has found nothing wrong", "eslint .", Exit{Code: 1}, "", "checked 200 files, 0 errors, 0 warnings\n", false},
+		{"a check that counts", "eslint .", Exit{Code: 1}, "", "checked 200 files, 3 errors, 0 warnings\n", true},
 		{"no word", "bash check.sh", Exit{Code: 1}, "", "", false},
 		{"a compiler that superloop does not know", "fancyc main.fc", Exit{Code: 1}, "", "main.fc(5, 27) Error: undeclared field: 'price'\n", true},
 		{"the same, about a part that is missing", "fancyc main.fc", Exit{Code: 1}, "", "main.fc(2, 8) Error: cannot open file: jester\n", false},
