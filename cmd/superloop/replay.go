@@ -79,11 +79,22 @@ func (a *app) candidate(c *cli.Context) (*policyFile, error) {
 		path = "the policy on standard input"
 		data, err = io.ReadAll(io.LimitReader(a.stdin, int64(schemas.Config.Limit())+1))
 	default:
-		data, err = config.Read(path)
+		if data, err = config.Read(path); errors.Is(err, fs.ErrNotExist) {
+			err = failf(exitConfig, "cp .superloop/config.json "+text.Paste(path), "%s: there is no such file; a candidate begins as a copy of the configuration, or of its recovery section", path)
+		}
 	}
 	if err != nil {
 		return nil, err
 	}
+	f, err := candidateOf(path, data)
+	if bad, is := errors.AsType[*config.Error](err); is {
+		return nil, failf(exitConfig, "superloop replay --policy "+text.Paste(c.String("policy"))+"   (when it is corrected)", "%w", bad)
+	}
+	return f, err
+}
+
+// candidateOf reads the policies of a file.
+func candidateOf(path string, data []byte) (*policyFile, error) {
 	doc, problems := schemas.Parse(schemas.Config, data)
 	if len(problems) > 0 {
 		return nil, &config.Error{Path: path, Problems: problems}
@@ -106,7 +117,7 @@ func (a *app) candidate(c *cli.Context) (*policyFile, error) {
 		return f, f.add("", recovery.Section{Raw: raw, Pointer: ""})
 	}
 	top := recovery.Section{Raw: whole.Recovery, Pointer: "/recovery"}
-	err = f.add("", top)
+	err := f.add("", top)
 	for i, l := range whole.Loops {
 		if err == nil && l.Recovery != nil {
 			err = f.add(l.ID, top, recovery.Section{Raw: l.Recovery, Pointer: fmt.Sprintf("/loops/%d/recovery", i)})
