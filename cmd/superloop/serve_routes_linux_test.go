@@ -71,7 +71,7 @@ func newAskingNight(t *testing.T) *daemonNight {
 	loops = append(loops, `{"id": "done", "spec_file": "spec.md", "completion_promise": "DONE", "approval": {"enabled": true, "require_on_completion": true}, "roles": ["reviewer"], "tests": {"commands": ["./check done"]}}`)
 	slices.Sort(loops)
 	n.write("repo/.superloop/config.json", fmt.Sprintf(`{"runners": {"sh": {"command": ["sh", %q]}}, "recovery": {"auto_approve": ["true"], "require_human": []},
-		"escalation": {"channels": {"note": {"type": "command", "command": "tee %s", "tell": ["alert"]}, "broken": {"type": "command", "command": "false s3cret", "tell": ["alert"]}}}, "loops": [%s]}`, n.path("agent.sh"), n.path("told"), strings.Join(loops, ",\n")))
+		"escalation": {"channels": {"note": {"type": "command", "command": "tee '%s'", "tell": ["alert"]}, "broken": {"type": "command", "command": "false s3cret", "tell": ["alert"]}}}, "loops": [%s]}`, n.path("agent.sh"), n.path("told"), strings.Join(loops, ",\n")))
 	n.git("add", ".")
 	n.git("commit", "-q", "-m", "all")
 	t.Cleanup(func() { n.end() })
