@@ -288,23 +288,16 @@ func (d *daemon) set(s *supervised, now phase, until time.Time, err error) {
 
 // supervise runs a loop, again and again, until it ends or is no longer wanted.
 func (d *daemon) supervise(ctx context.Context, s *supervised) {
-	log := d.o.Log.With(zap.String("repo", s.entry.Repo), zap.String("loop", s.entry.Loop))
 	pause := firstPause
 	for {
-		after, err := d.hold(ctx, s, log)
+		ran, err := d.hold(ctx, s)
 		if err == nil || ctx.Err() != nil || closed(d.o.Drain) {
 			return
 		}
-		now := failing
-		if _, held := errors.AsType[*local.HeldError](err); held {
-			now = foreign
-		} else {
-			log.Error("the loop cannot be supervised", zap.Error(err), zap.Duration("again_in", pause))
-		}
-		if after { // it has run meanwhile
+		if ran {
 			pause = firstPause
 		}
-		d.set(s, now, time.Now().Add(pause), err)
+		apart(func() { d.failed(s, err, pause) })
 		select {
 		case <-time.After(pause):
 			pause = min(2*pause, longestPause)
@@ -316,75 +309,20 @@ func (d *daemon) supervise(ctx context.Context, s *supervised) {
 	}
 }
 
-// hold takes the loop and runs it to its end, or until it is no longer wanted. ran reports whether the loop could be run
-// at least once.
-func (d *daemon) hold(ctx context.Context, s *supervised, log *zap.Logger) (ran bool, err error) {
-	e := d.entryOf(s)
-	bare := local.Options{Repo: e.Repo, LoopID: e.Loop, StateHome: filepath.Dir(d.o.State), Disk: d.o.Disk}
-	var held *local.Held
-	var was standing
-	apart(func() {
-		if held, err = local.Hold(bare); err == nil {
-			was, err = d.standing(e)
-		}
-	})
-	leave := func() { // who cannot work now, or has ended, lets others have the place
-		if s.asked != nil {
-			over, stop := context.WithCancel(ctx)
-			stop()
-			_ = s.asked(over)
-			s.asked = nil
-		}
+// failed says that a loop cannot be supervised, and is tried again after a pause.
+func (d *daemon) failed(s *supervised, err error, pause time.Duration) {
+	now := failing
+	if _, held := errors.AsType[*local.HeldError](err); held {
+		now = foreign
+	} else {
+		d.log(d.entryOf(s)).Error("the loop cannot be supervised", zap.Error(err), zap.Duration("again_in", pause))
 	}
-	defer leave()
-	if held != nil {
-		defer held.Release()
-	}
-	if err != nil {
-		return false, err
-	}
-	if was.settled != "" {
-		leave()
-		return false, d.conclude(ctx, s, held, was.settled)
-	}
-	release := func() {} // of what the last run holds: it is kept while the loop waits, so that a click is an answer
-	defer func() { release() }()
-	for {
-		d.set(s, queued, time.Time{}, nil)
-		place := s.asked
-		if s.asked = nil; place == nil {
-			place = func(ctx context.Context) error { return d.slots.Work(ctx, e.Name(), e.Priority) }
-		}
-		if err := d.admitted(ctx, place); err != nil {
-			return ran, nil
-		}
-		d.set(s, working, time.Time{}, nil)
-		log.Info("the loop works")
-		r := d.work(ctx, e, held, was)
-		release()
-		release = r.release
-		if r.err != nil {
-			return ran, r.err
-		}
-		began := e
-		ran, e = true, d.entryOf(s)
-		switch {
-		case r.waits == nil && r.state.Status.Ended():
-			log.Info("the loop has ended", zap.String("status", string(r.state.Status)))
-			return ran, d.settle(s, began, registry.Ended)
-		case r.waits == nil && (ctx.Err() != nil || closed(d.o.Drain)):
-			return ran, nil // the daemon, or an operator, ends it
-		case r.waits == nil: // also one that waits for an answer, and keeps its status
-			log.Info("the loop is paused")
-			return ran, d.settle(s, began, registry.Paused)
-		}
-		d.set(s, waiting, r.waits.Until, nil)
-		log.Info("the loop waits", zap.Time("until", r.waits.Until), zap.String("question", r.waits.Question))
-		if !d.await(ctx, bare, r.waits) {
-			return ran, nil
-		}
-		was = standing{woken: true}
-	}
+	d.set(s, now, time.Now().Add(pause), err)
+}
+
+// log returns the daemon's log, in which each line names the loop.
+func (d *daemon) log(e registry.Entry) *zap.Logger {
+	return d.o.Log.With(zap.String("repo", e.Repo), zap.String("loop", e.Loop))
 }
 
 // admitted calls ask with a context that ends with ctx, and also when nothing may begin any more.
