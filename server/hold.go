@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"path/filepath"
+	"runtime/debug"
 	"time"
 
 	"go.uber.org/zap"
@@ -37,6 +38,9 @@ func (d *daemon) hold(ctx context.Context, s *supervised) (ran bool, err error) 
 	apart(func() { goesOn = h.take(ctx) })
 	for goesOn && h.place(ctx) {
 		apart(func() { goesOn = h.work(ctx) })
+		if d.slots.Idle() {
+			apart(debug.FreeOSMemory) // a run needs many MiB, and the daemon may wait for hours now
+		}
 		goesOn = goesOn && h.await(ctx)
 	}
 	apart(h.letGo)

@@ -77,6 +77,13 @@ func (t *Table) Rest(loop string) {
 	t.change(func() { delete(t.loops, loop) })
 }
 
+// Idle reports whether no loop has a place.
+func (t *Table) Idle() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.loops) == 0
+}
+
 // Role waits until a role of the loop may use the account, and returns the function that gives the place of the role
 // back. The loop has a place, and gives it to others while it waits here.
 func (t *Table) Role(ctx context.Context, loop string, priority int, account string) (leave func(), err error) {

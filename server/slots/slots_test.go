@@ -98,6 +98,12 @@ func TestTheQueueExplainsItself(t *testing.T) {
 			if got := <-served; got != want {
 				t.Errorf("%s was served, want %s", got, want)
 			}
+			if table.Idle() {
+				t.Error("it is idle although a loop has a place")
+			}
+		}
+		if table.Rest("third"); !table.Idle() {
+			t.Error("it is not idle although no loop has a place")
 		}
 	})
 }
