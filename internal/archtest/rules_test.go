@@ -45,7 +45,7 @@ var calls = []struct{ pkg, names, packages, files, why string }{
 		onlyDurable + "; a cgroup is made and removed as a directory, but it is a control file of the kernel and never on a disk"},
 	{"os", "Open ReadFile OpenFile:read OpenRoot DirFS", "internal/door, internal/durable, internal/proc, internal/tools/..., cmd/superloop/internal/script, cmd/superloop/internal/selftest",
 		strings.Join(opensItself, " "), "only internal/door opens what an agent can have written (a FIFO hangs, a link leads away, a sparse terabyte fills the memory): door.Open, Read, ReadJSON, Ends, or OpenOwn and ReadOwn for a file of the operator; a file of another kind joins opensItself with its reason"},
-	{"os", "Exit", "cmd/..., internal/tools/...", "recovery/sandbox/early.go loop/local/main.go", "only main ends the process; and the shim and the first call of main (local.Main), which are mains of their own"},
+	{"os", "Exit", "cmd/..., internal/tools/...", "recovery/sandbox/early.go internal/proc/early.go loop/local/main.go", "only main ends the process; and the shim, the spawner and the first call of main (local.Main), which are mains of their own"},
 	{"log", "Fatal Fatalf Fatalln Panic Panicf", "", "", "libraries return errors"},
 	{module + "/internal/proc", "TrustInTests", "", "", "it is for tests: superloop's own programs are those of proc.Trusted"},
 	{module + "/internal/proc", "OnHost", "", "loop/local/resume.go cmd/superloop/classify.go cmd/superloop/fix_walk.go cmd/superloop/verify.go",
