@@ -408,7 +408,7 @@ func resume(t testing.TB, seed uint64, lines []Line, r Replay, plan Plan, lost b
 func TestCutAnywhere(t *testing.T) {
 	t.Parallel()
 	seen := map[string]int{}
-	for seed := range uint64(testkit.Sample(40, 400, 400)) {
+	for seed := range uint64(testkit.Sample(30, 400, 400)) {
 		whole := &play{t: t, seed: seed, now: t0}
 		plan := whole.plan()
 		whole.give(Started{Plan: plan, Rules: CurrentRules})

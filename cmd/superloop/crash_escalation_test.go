@@ -282,7 +282,7 @@ func faults(steps []string) map[string]bool {
 	out, seen := map[string]bool{}, map[string]int{}
 	for i, s := range steps {
 		seen[s]++
-		if s == "escalation:rename" && seen[s]%testkit.Sample(3, 1, 1) == 0 || s == "events:append" && seen[s]%testkit.Sample(19, 1, 1) == 0 || i%testkit.Sample(400, 9, 1) == 0 {
+		if s == "escalation:rename" && seen[s]%testkit.Sample(3, 1, 1) == 0 || s == "events:append" && seen[s]%testkit.Sample(38, 1, 1) == 0 || i%testkit.Sample(900, 9, 1) == 0 {
 			out[fmt.Sprintf("%s@%d", s, seen[s])] = true
 		}
 	}

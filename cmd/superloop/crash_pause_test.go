@@ -83,5 +83,5 @@ func (n *testEnv) finishPaused(what string) {
 // waits for a limit and then asks an operator: it always goes on to the same end.
 func TestKillInAPause(t *testing.T) {
 	t.Parallel()
-	killBeforeEvents(t, testkit.Sample(40, 1, 1), 10, pausedEnv, (*testEnv).finishPaused)
+	killBeforeEvents(t, testkit.Sample(80, 1, 1), 10, pausedEnv, (*testEnv).finishPaused)
 }

@@ -139,5 +139,5 @@ func (n *testEnv) story() string {
 // goes up every step of the failure policy: it always goes on to the same end.
 func TestKillInTheFailurePolicy(t *testing.T) {
 	t.Parallel()
-	killBeforeEvents(t, testkit.Sample(70, 1, 1), 20, failingEnv, (*testEnv).finishFailing)
+	killBeforeEvents(t, testkit.Sample(140, 1, 1), 20, failingEnv, (*testEnv).finishFailing)
 }

@@ -21,7 +21,7 @@ import (
 // killRounds is how many kills the random campaign has: a sample in go test, 500 with
 // SUPERLOOP_SLOW_TESTS=all.
 func killRounds() int {
-	return testkit.Sample(4, 100, 500)
+	return testkit.Sample(2, 100, 500)
 }
 
 // kill starts a verb of the real program and kills it with SIGKILL after a time that chance

@@ -240,7 +240,7 @@ func killThroughout(t *testing.T, testEnv func(*testing.T) *testEnv) {
 		n.superloop([]string{"SUPERLOOP_TEST_FAULT=" + fault + "=kill"}, "run", "--exit-on-escalation")
 		n.finishBroken(what)
 	}
-	for k := 1; k <= appends; k += testkit.Sample(60, 1, 1) {
+	for k := 1; k <= appends; k += testkit.Sample(120, 1, 1) {
 		kill(fmt.Sprintf("events:append@%d", k), fmt.Sprintf("killed before write %d of events", k))
 	}
 	for k := 1; k <= len(all); k += testkit.Sample(len(all), 9, 1) {
@@ -312,7 +312,7 @@ func TestFullDiskInARecovery(t *testing.T) {
 		seen[step] = true
 		own := strings.HasPrefix(step, "events:") || strings.HasPrefix(step, "proposal") || strings.HasPrefix(step, "recovery") || strings.HasPrefix(step, "undo")
 		for _, what := range []string{"enospc", "eio", "short"} {
-			if n := testkit.Sample(16, 1, 1); what != "enospc" && !(own && slow()) || !own && !slow() || len(seen)%n != 0 {
+			if n := testkit.Sample(32, 1, 1); what != "enospc" && !(own && slow()) || !own && !slow() || len(seen)%n != 0 {
 				continue
 			}
 			n := brokenEnv(t)

@@ -286,7 +286,7 @@ func TestKillAtEveryRecordedStep(t *testing.T) {
 			if appends < 40 {
 				t.Fatalf("only %d writes of events in three iterations", appends)
 			}
-			for k := 1; k <= appends; k += testkit.Sample(3, 1, 1) {
+			for k := 1; k <= appends; k += testkit.Sample(5, 1, 1) {
 				if !slow() && (approval && k < appends-5 || !approval && k%8 != 1) {
 					continue // with approval the same as without
 				}
@@ -307,7 +307,7 @@ func TestKillAtEveryRecordedStep(t *testing.T) {
 func TestKillAtEveryWrite(t *testing.T) {
 	t.Parallel()
 	all := steps(t, false)
-	for k := 1; k <= len(all); k += testkit.Sample(700, 11, 1) {
+	for k := 1; k <= len(all); k += testkit.Sample(1400, 11, 1) {
 		n := newTestEnv(t, false)
 		what := fmt.Sprintf("killed at step %d, %s", k, all[k-1])
 		// Writes in the background move by a few steps from night to night, so the
@@ -330,7 +330,7 @@ func TestFullAndBrokenDisk(t *testing.T) {
 		seen[step] = true
 		truth := strings.HasPrefix(step, "events:")
 		for i, what := range []string{"enospc", "eio", "short"} {
-			if n := testkit.Sample(151, 2, 1); (len(seen)+i)%n != 0 && !(truth && (slow() || i == 0 && len(seen)%12 == 0)) {
+			if n := testkit.Sample(401, 2, 1); (len(seen)+i)%n != 0 && !(truth && (slow() || i == 0 && len(seen)%24 == 0)) {
 				continue
 			}
 			n := newTestEnv(t, false)

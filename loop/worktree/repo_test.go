@@ -31,10 +31,18 @@ type box struct {
 func newBox(t testing.TB) box {
 	t.Helper()
 	b := box{t, t.TempDir(), hermetic(t)}
-	b.git("init", "-q", "--template=", "-b", "main")
-	b.git("config", "user.name", "Ada")
-	b.git("config", "user.email", "ada@example.org")
+	b.init()
 	return b
+}
+
+// init makes a repository with an author.
+func (b box) init() {
+	b.t.Helper()
+	b.git("init", "-q", "--template=", "-b", "main")
+	f, err := os.OpenFile(filepath.Join(b.dir, ".git/config"), os.O_APPEND|os.O_WRONLY, 0)
+	must(b.t, err)
+	_, err = f.WriteString("[user]\n\tname = Ada\n\temail = ada@example.org\n")
+	must(b.t, errors.Join(err, f.Close()))
 }
 
 // git runs git and wants success.

@@ -18,12 +18,9 @@ import (
 // surveyed is a repository with sources, ignored files, installed packages and a directory beside it.
 func surveyed(t *testing.T) (box, *Repo) {
 	t.Helper()
-	b := newBox(t)
-	b.dir = filepath.Join(b.dir, "repo")
+	b := box{t, filepath.Join(t.TempDir(), "repo"), hermetic(t)}
 	must(t, os.Mkdir(b.dir, 0o755))
-	b.git("init", "-q", "--template=", "-b", "main")
-	b.git("config", "user.name", "Ada")
-	b.git("config", "user.email", "ada@example.org")
+	b.init()
 	b.put(".gitignore", "local.cfg\nnode_modules/\n.venv/\ndist/\n/coverage/\n__pycache__/\n.superloop/\n")
 	b.put("src/a.js", "one\n")
 	b.put("src/b.js", "two\n")

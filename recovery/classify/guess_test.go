@@ -19,7 +19,7 @@ func TestGuessesRunNothing(t *testing.T) {
 	profile := remedy.Presets()["debian12"]
 	all := messagesOf(t, "testdata/messages.tsv")
 	guesses, kinds := 0, map[string]bool{}
-	for i := 0; i < len(all); i += testkit.Sample(4, 1, 1) {
+	for i := 0; i < len(all); i += testkit.Sample(12, 1, 1) {
 		m := all[i]
 		f := judged(t, c, realCase{Command: m.command, ExitCode: 1}, "", strings.ReplaceAll(m.text, `\n`, "\n"))
 		if f.Handler != "" || f.Category == classify.CategoryUnknown {
@@ -34,7 +34,7 @@ func TestGuessesRunNothing(t *testing.T) {
 			t.Errorf("%s: %s, confidence %.2f, weak %t, gate %s: %s", m.text, f.Category, f.Confidence, f.Weak, gate, f.Why)
 		}
 	}
-	if guesses < len(all)/testkit.Sample(4, 1, 1)/10 || len(kinds) < 10 {
+	if guesses < len(all)/testkit.Sample(12, 1, 1)/10 || len(kinds) < 10 {
 		t.Errorf("only %d guesses of %d kinds", guesses, len(kinds))
 	}
 }

@@ -128,7 +128,7 @@ func TestMetamorphic(t *testing.T) {
 	cat := embedded(t)
 	c := embeddedClassifier(t)
 	for _, v := range variants() {
-		if v.every *= testkit.Sample(5, 1, 1); raced {
+		if v.every *= testkit.Sample(15, 1, 1); raced {
 			v.every *= 5
 		}
 		t.Run(v.name, func(t *testing.T) {

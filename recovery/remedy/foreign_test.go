@@ -105,7 +105,7 @@ func TestForeignCommandsAreLeftAlone(t *testing.T) {
 	p := Presets()["ubuntu2404"].With("npm", "pnpm", "yarn", "bun", "cargo", "go", "pip", "pip3", "uv", "poetry", "mvn", "gradle", "docker", "gem", "bundle", "composer")
 	top := repo(t, map[string]string{"package.json": `{"name":"x","scripts":{"deploy":"y"}}`, "package-lock.json": "{}", "requirements.txt": "", "go.mod": "module x\n",
 		"go.sum": "", "Cargo.toml": "", "Cargo.lock": "", "pom.xml": "", "Makefile": "deploy:\n\tpip install x\n", "Gemfile": "", "Gemfile.lock": ""})
-	pairs, options, every := 0, 0, testkit.Sample(7, 1, 1)
+	pairs, options, every := 0, 0, testkit.Sample(21, 1, 1)
 	for i := 0; i < len(cat.Handlers); i += every {
 		h := &cat.Handlers[i]
 		captures := map[string]string{}
