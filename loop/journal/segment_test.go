@@ -383,6 +383,9 @@ func TestEveryByteOfASegment(t *testing.T) {
 	data, want := mustRead(t, seg), all(t, path, 0)
 	silent := 0
 	for i, was := range data {
+		if i%testkit.Sample(3, 1, 1) != 0 {
+			continue
+		}
 		data[i] ^= 1 << (i % 8)
 		mustWrite(t, seg, data)
 		data[i] = was

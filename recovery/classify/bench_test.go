@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/superloop/superloop/internal/testkit"
 )
 
 // TestPatternProblems: every pattern of the embedded catalog can match. None is tried on every line, which would cost more
@@ -171,7 +173,7 @@ func TestLargeLog(t *testing.T) {
 	}
 	c := embeddedClassifier(t)
 	block := testLog(4 << 20)
-	size := int64(100 << 20)
+	size := int64(testkit.Sample(30, 100, 100)) << 20
 	all, loopBytes := expressions(t, c), block[:16<<10]
 	loopStart := used(t)
 	loopOver(all, loopBytes)
