@@ -310,7 +310,8 @@ func (s *scanner) escape() bool {
 		s.syntax(s.pos, `\u needs four hexadecimal digits`, `\u`, `\uXXXX`)
 	case e == nil:
 		c, _ := utf8.DecodeRune(rest[1:])
-		s.syntax(s.pos, fmt.Sprintf("\\%c is not an escape of JSON; a backslash is written \\\\", c), `'\'`, `\" \\ \/ \b \f \n \r \t \uXXXX`)
+		shown := strings.Trim(strconv.Quote(string(c)), `"`) // it may be a control character
+		s.syntax(s.pos, fmt.Sprintf("\\%s is not an escape of JSON; a backslash is written \\\\", shown), `'\'`, `\" \\ \/ \b \f \n \r \t \uXXXX`)
 	case string(e) == `\u0000`:
 		s.note(s.pos, CodeEncoding, "a string holds an escaped NUL", `\u0000`, "text")
 	case len(e) == len(`\uXXXX`) && (e[2] == 'd' || e[2] == 'D') && e[3] >= '8':
