@@ -62,6 +62,8 @@ type Request struct {
 	SessionID          string   // a UUID for a new session, for CLIs that accept one; ignored if Resume is set
 	Resume             *Session // the session to resume; nil begins a new one
 	MaxCostUSD         float64  // the largest cost of the run, for CLIs with a flag for it; 0 means no bound
+	// Asked is permit.Observe or permit.Enforce if the CLI is to ask about its tools, which only an Asker can; "" if not.
+	Asked string
 }
 
 // Session is a session to resume.
