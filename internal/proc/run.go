@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"sync/atomic"
@@ -38,11 +39,15 @@ func (s *Spawner) Run(kill context.Context, spec Spec) (Result, error) {
 	}
 	r := &run{s: s, spec: &spec, res: &res, started: time.Now()}
 	req, err := prepare(&spec, &r.files[0])
+	if err == nil && spec.Input != nil {
+		err = r.openInput()
+	}
 	if err == nil {
 		err = r.openStreams()
 	}
 	if err != nil {
 		r.closeFiles()
+		r.input.Close() // it may be nil
 		res.Err = err
 		return res, nil
 	}
@@ -51,6 +56,7 @@ func (s *Spawner) Run(kill context.Context, spec Spec) (Result, error) {
 	if r.lost != nil {
 		r.cleanUp() // before reading the output, which ends only when no process holds the pipes
 	}
+	r.input.Close() // ends a write that nobody reads
 	r.finishOutput()
 	if r.lost != nil || r.stuck {
 		s.retire(r.h)
@@ -73,6 +79,7 @@ type run struct {
 	res     *Result
 	started time.Time
 
+	input   *os.File    // the write end of Spec.Input, or nil
 	files   [3]*os.File // stdin, stdout and stderr of the command
 	streams [2]*stream  // the read ends of stdout and stderr
 	log     *logSink
@@ -91,6 +98,19 @@ func (r *run) closeFiles() {
 	for _, f := range r.files {
 		f.Close() // f may be nil
 	}
+}
+
+// openInput puts a pipe in the place of standard input, and begins to write Spec.Input to it.
+func (r *run) openInput() (err error) {
+	r.files[0].Close()
+	if r.files[0], r.input, err = os.Pipe(); err != nil {
+		return fmt.Errorf("making an input pipe: %w", err)
+	}
+	go func() {
+		_, _ = io.Copy(r.input, r.spec.Input) // the command may end before it has read all
+		r.input.Close()
+	}()
+	return nil
 }
 
 func (r *run) openStreams() (err error) {
@@ -202,10 +222,16 @@ func (r *run) watch(kill context.Context) {
 				return
 			}
 		case <-timeout:
-			end(TimedOut)
+			held, _ := r.spec.Pause.state()
+			if timeout = again(r.spec.Timeout + held - time.Since(r.started)); timeout == nil {
+				end(TimedOut)
+			}
 		case <-idle:
-			rest := time.Duration(r.last.Load()) + r.spec.Inactivity - time.Since(r.started)
-			if idle = after(rest); idle == nil {
+			last := r.started.Add(time.Duration(r.last.Load()))
+			if _, quiet := r.spec.Pause.state(); quiet.After(last) {
+				last = quiet
+			}
+			if idle = again(time.Until(last.Add(r.spec.Inactivity))); idle == nil {
 				end(Inactive)
 			}
 		case <-stop:
@@ -227,6 +253,15 @@ func after(d time.Duration) <-chan time.Time {
 		return nil
 	}
 	return time.After(d)
+}
+
+// again is after for a limit that was not reached. While the clocks stand still the rest stays what it is, however small,
+// so it waits at least 50 ms.
+func again(d time.Duration) <-chan time.Time {
+	if d > 0 {
+		d = max(d, 50*time.Millisecond)
+	}
+	return after(d)
 }
 
 func (r *run) ask(op string) {

@@ -28,6 +28,9 @@ type Spec struct {
 	Dir   string   // the working directory; "" is that of the supervisor
 	Env   []string // the complete environment: nothing is added, nothing inherited
 	Stdin string   // the path of a regular file or character device for standard input; "" is /dev/null
+	// Input, unless nil, is what the command gets on standard input instead of Stdin, by a pipe, until it ends or the
+	// command has ended. Run does not wait for a Read that blocks: the caller ends it.
+	Input io.Reader
 	// Files become descriptors 3, 4 and so on of the command, at most MaxFiles. Run does not close them; the caller
 	// does.
 	Files      []*os.File
@@ -35,6 +38,7 @@ type Spec struct {
 
 	// Timeout limits the run, Inactivity the time without output on both streams; 0 means no limit.
 	Timeout, Inactivity time.Duration
+	Pause               *Pause        // stops the clocks of Timeout and Inactivity while it is held; nil: nothing does
 	Grace               time.Duration // the time of the whole tree between SIGTERM and SIGKILL; 0 is 5 s
 	// A closed Hurry ends the grace at once, so the tree gets SIGKILL, also if the grace begins later.
 	Hurry <-chan struct{}
