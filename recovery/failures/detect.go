@@ -187,7 +187,7 @@ func Detect(o RoleOutcome, sign Signer) (Event, bool) {
 var (
 	byOutput = []Kind{KindExit, KindSignal, KindUnknown, KindNoResult, KindTimeout, KindInactive, KindMissing, KindEmpty}
 	byClass  = []Kind{KindLimit, KindOverloaded, KindNetwork, KindAuth, KindBilling, KindModel, KindContext, KindConfig,
-		KindTurns, KindBudget, KindRefused, KindRequest, KindSession}
+		KindTurns, KindBudget, KindRefused, KindRequest, KindSession, KindPermission}
 )
 
 // kindOf returns the kind of a failure and a detail for the operator. The kind "" means no failure.
@@ -276,6 +276,7 @@ const (
 	KindRefused    Kind = "refused"
 	KindRequest    Kind = "invalid_request"
 	KindSession    Kind = "no_session"
+	KindPermission Kind = "refused_permission"
 	KindNoResult   Kind = "no_result"
 	KindUnknown    Kind = "unknown"
 	// The following classes say how a failure develops if nobody acts. All but Impossible and Unknown are values of the
@@ -343,6 +344,7 @@ func kindRules() []kindRule {
 		{KindRefused, Permanent, "unknown", BlameTask, yes, no, "the model refused the work"},
 		{KindRequest, Permanent, "invalid_arguments", BlameRunner, yes, no, "the provider calls its request invalid"},
 		{KindSession, Usage, "config", BlameNobody, no, no, "the conversation to go on with does not exist"},
+		{KindPermission, Permanent, "unknown", BlameTask, yes, no, "it asked again for what permissions refuses"},
 		{KindNoResult, Unknown, "unknown", BlameRunner, yes, no, "its output ended before its end"},
 		{KindUnknown, Unknown, "unknown", BlameRunner, yes, no, "it failed without saying of what"},
 	}

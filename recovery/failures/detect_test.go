@@ -71,6 +71,7 @@ func TestDetect(t *testing.T) {
 		"budget":                        {RoleOutcome{Outcome: "exit", Class: "budget"}, KindBudget, Permanent, "unknown", BlameTask, false, Blocking},
 		"refused":                       {RoleOutcome{Outcome: "error", Class: "refused"}, KindRefused, Permanent, "unknown", BlameTask, true, Blocking},
 		"bad request":                   {RoleOutcome{Outcome: "exit", Class: "invalid_request"}, KindRequest, Permanent, "invalid_arguments", BlameRunner, true, Blocking},
+		"permission":                    {RoleOutcome{Outcome: "error", Class: "refused_permission"}, KindPermission, Permanent, "unknown", BlameTask, true, Blocking},
 		"session":                       {RoleOutcome{Outcome: "exit", Class: "no_session"}, KindSession, Usage, "config", BlameNobody, false, Blocking},
 		"no result":                     {RoleOutcome{Outcome: "exit", Class: "no_result"}, KindNoResult, Unknown, "unknown", BlameRunner, true, Blocking},
 		"unknown":                       {RoleOutcome{Outcome: "error", Class: "unknown"}, KindUnknown, Unknown, "unknown", BlameRunner, true, Blocking},

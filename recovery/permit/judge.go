@@ -124,6 +124,8 @@ func (j *judge) files() Verdict {
 			return say(action.Deny, RuleProtected, name, "the path has a NUL character")
 		case j.Kind == Read && j.secret(path):
 			return say(action.Deny, RuleSecret, path, "%s holds secrets", quoted(path))
+		case j.Kind == Read && j.holdsSecrets(path):
+			out = say(action.Human, RuleSecret, path, "%s has a place for secrets in it", quoted(path))
 		case j.Kind == Read:
 		case j.secret(path):
 			return say(action.Deny, RuleProtected, path, "%s is a place for secrets", quoted(path))
@@ -150,7 +152,7 @@ func (j *judge) fetch() Verdict {
 	return j.unknown("the host %s is not in hosts", quoted(host))
 }
 
-// at returns a path of the request as an absolute path without links, or "" if nobody knows where it lies.
+// at returns a path of the request as an absolute path without links, or "" if it is not certain where it lies.
 func (j *judge) at(name string) string {
 	if rest, ok := strings.CutPrefix(name, "~/"); ok && j.facts.Home != "" {
 		name = filepath.Join(j.facts.Home, rest)
@@ -159,12 +161,18 @@ func (j *judge) at(name string) string {
 		if !filepath.IsAbs(j.Dir) {
 			return ""
 		}
-		name = j.Dir + "/" + name // Real must see the ".." behind a link
+		name = j.Dir + "/" + name
 	}
-	if j.facts.Real != nil && !strings.ContainsRune(name, 0) {
-		return filepath.Clean(j.facts.Real(name))
+	clean := filepath.Clean(name)
+	if j.facts.Real == nil || strings.ContainsRune(name, 0) {
+		return clean
 	}
-	return filepath.Clean(name)
+	// Behind a link, ".." leads a shell elsewhere than a program that cleans its paths first.
+	walked := filepath.Clean(j.facts.Real(name))
+	if walked != filepath.Clean(j.facts.Real(clean)) {
+		return ""
+	}
+	return walked
 }
 
 // in reports whether a path of at is in the work tree, or in the loop's directory.
@@ -216,6 +224,19 @@ var secrets = Paths{Secret: []string{"~/.ssh", "~/.gnupg", "~/.aws", "~/.azure",
 
 func (j *judge) secret(path string) bool {
 	return path == "" || j.place(path, secrets.Secret) || j.place(path, j.Settings.Paths.Secret)
+}
+
+// holdsSecrets reports whether a directory has one of the places with secrets below it, as far as the places say where
+// they are.
+func (j *judge) holdsSecrets(dir string) bool {
+	return slices.ContainsFunc(slices.Concat(secrets.Secret, j.Settings.Paths.Secret), func(place string) bool {
+		if rest, ok := strings.CutPrefix(place, "~/"); ok && j.facts.Home != "" {
+			place = filepath.Join(j.facts.Home, rest)
+		} else if !filepath.IsAbs(place) && strings.Contains(place, "/") {
+			place = filepath.Join(j.facts.Root, place)
+		}
+		return filepath.IsAbs(place) && below(filepath.Clean(place), dir)
+	})
 }
 
 // place reports whether a path is one of the places, or below one.

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"cmp"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -9,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/superloop/superloop/recovery/permit"
 )
 
 // claude is the adapter of Claude Code. It uses the CLI's stream of JSON lines unless the owner has chosen another
@@ -36,16 +39,58 @@ var (
 func (c claude) Command(req Request, environ []string) (Command, error) {
 	b := flagsFor(req)
 	b.add("--print -p", "--print")
+	if req.Asked != "" {
+		return c.asking(b, environ)
+	}
 	if format, ok := flagValue(b.words, "--output-format"); !ok || format == "stream-json" {
 		b.add("--output-format", "--output-format=stream-json")
 		b.add("--verbose", "--verbose") // the CLI refuses the stream without --verbose
 	}
+	b.permit(claudePermits, claudeRights)
+	return c.rest(b, environ)
+}
+
+// claudeRights are the flags for each of the permissions.
+var claudeRights = map[string][]string{
+	PermitRead:      {"--tools=Read,Grep,Glob"},
+	PermitWorkspace: {"--permission-mode=acceptEdits", "--allowedTools=Bash,Edit,Write,NotebookEdit"},
+	PermitAll:       {"--dangerously-skip-permissions"},
+}
+
+// asking makes the command in the form in which the CLI asks about each use of a tool; see claudeClient. To observe
+// changes nothing of what runs. To enforce, the CLI gets no rights of its own beyond those that it cannot go without, and
+// reads no settings, hooks and MCP servers of the repository, which agents can write.
+func (c claude) asking(b *builder, environ []string) (Command, error) {
+	for _, own := range []string{"--permission-prompt-tool", "--input-format", "--setting-sources", "--replay-user-messages"} {
+		if hasFlag(b.words, own) {
+			return Command{}, fmt.Errorf("the runner's command has %s, which superloop sets itself when permissions.mode is %s: remove it from the runner", own, b.Asked)
+		}
+	}
+	if format, ok := flagValue(b.words, "--output-format"); ok && format != "stream-json" {
+		return Command{}, fmt.Errorf("the runner's command has --output-format=%s, but with permissions.mode %s it must be stream-json: remove it from the runner", format, b.Asked)
+	}
+	if !b.CLI.stdin() || slices.ContainsFunc(b.words, holdsPrompt) {
+		return Command{}, fmt.Errorf(`with permissions.mode %s the prompt goes over standard input: set the runner's prompt_mode to "stdin"`, b.Asked)
+	}
+	b.add("--output-format", "--output-format=stream-json")
+	b.add("--verbose", "--verbose")
+	b.flags = append(b.flags, "--input-format=stream-json", "--permission-prompt-tool=stdio")
+	rights := claudeRights
+	if b.Asked == permit.Enforce {
+		b.flags = append(b.flags, "--setting-sources=user")
+		b.add("--strict-mcp-config", "--strict-mcp-config")
+		rights = map[string][]string{PermitRead: claudeRights[PermitRead], PermitWorkspace: {"--permission-mode=default"}, PermitAll: {"--permission-mode=default"}}
+	}
+	b.permit(claudePermits, rights)
+	command, err := c.rest(b, environ)
+	command.Stdin = "" // the client sends the prompt
+	return command, err
+}
+
+// rest adds the flags that both forms of the command have, and makes it.
+func (c claude) rest(b *builder, environ []string) (Command, error) {
+	req := b.Request
 	b.model()
-	b.permit(claudePermits, map[string][]string{
-		PermitRead:      {"--tools=Read,Grep,Glob"},
-		PermitWorkspace: {"--permission-mode=acceptEdits", "--allowedTools=Bash,Edit,Write,NotebookEdit"},
-		PermitAll:       {"--dangerously-skip-permissions"},
-	})
 	b.session("--session-id "+claudeResumes, "--resume=", "--session-id=")
 	if req.MaxCostUSD > 0 {
 		b.add("--max-budget-usd", "--max-budget-usd="+strconv.FormatFloat(req.MaxCostUSD, 'f', -1, 64))

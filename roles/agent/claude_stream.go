@@ -48,6 +48,7 @@ type claudeStream struct {
 	retry  claudeRetry // the failed attempt after which the CLI waits
 	limit  *Limit      // the limit that stopped the run
 	tasks  map[string]bool
+	many   bool  // there are tasks that are not tracked, so nobody knows when the last one has ended
 	listed int64 // number of denials in the results
 	result claudeResult
 }
@@ -113,6 +114,8 @@ func (s *claudeStream) system(e event) bool {
 	case "task_started":
 		if id := e.str("task_id"); id != "" && len(s.tasks) < maxTasks {
 			s.tasks[id] = true
+		} else {
+			s.many = true
 		}
 	case "task_updated":
 		s.task(e.str("task_id"), e.str("patch.status"))
@@ -238,7 +241,7 @@ func (s *claudeStream) Settled() Settled {
 		s.retry.class == class.Limit && s.retry.delay >= longWait ||
 		// A login may be renewed after the first refusal, an API key may not.
 		s.retry.class.NeedsPerson() && (s.keySource != "none" || s.retry.attempt > 1)
-	return settledAs(s.result.ended && s.result.queued == 0 && !s.result.woken && len(s.tasks) == 0, hopeless, s.worked)
+	return settledAs(s.result.ended && s.result.queued == 0 && !s.result.woken && len(s.tasks) == 0 && !s.many, hopeless, s.worked)
 }
 
 // settledAs combines the findings about a run. A hopeless run that has already worked counts as Finished, because the

@@ -1,9 +1,19 @@
 package agent
 
 import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
 	"time"
 
+	"github.com/superloop/superloop/internal/door"
+	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/recovery/permit"
+	"github.com/superloop/superloop/roles/agent/class"
 )
 
 // Asker is an Adapter whose CLI can ask superloop before each use of a tool. If Request.Asked is not "", Command starts
@@ -51,4 +61,150 @@ func Askers() (names []string) {
 		}
 	}
 	return names
+}
+
+// maxPrompt is the longest prompt that goes over standard input, in bytes.
+const maxPrompt = 32 << 20
+
+type endKey struct{}
+
+// WithEnd returns a context for a request whose run EndRun ends by calling end. Run makes the contexts of its requests by it.
+func WithEnd(ctx context.Context, end func(reason string)) context.Context {
+	return context.WithValue(ctx, endKey{}, end)
+}
+
+// EndRun ends the run whose request ctx is of, because the agent does not give in. It does nothing for another context.
+func EndRun(ctx context.Context, reason string) {
+	if end, ok := ctx.Value(endKey{}).(func(string)); ok {
+		end(reason)
+	}
+}
+
+// talk is the conversation of one run. A nil talk is that of a run without one.
+type talk struct {
+	client Client
+	input  *inbox
+	pause  *proc.Pause
+
+	mu     sync.Mutex
+	class  class.Class
+	reason string // why the run was ended; "" if it was not
+}
+
+// converse prepares the conversation of a run if the request wants one, and puts its input into spec.
+func converse(a Adapter, req Request, o Options, spec *proc.Spec, cut context.CancelCauseFunc) (*talk, error) {
+	if req.Asked == "" {
+		return nil, nil
+	}
+	asker, ok := a.(Asker)
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("superloop cannot be asked by %s about its tools, only by %s: set permissions.mode to off, or use another runner", a.Name(), strings.Join(Askers(), ", "))
+	case o.Ask == nil:
+		return nil, errors.New("nobody answers what the agent asks for")
+	}
+	prompt, size, err := door.Ends(req.PromptPath, maxPrompt, 0)
+	if err != nil {
+		return nil, fmt.Errorf("reading the prompt: %w", err)
+	}
+	if size > maxPrompt {
+		return nil, tooLong("the prompt", size)
+	}
+	t := &talk{input: newInbox(), pause: &proc.Pause{}}
+	fail := func(c class.Class, why, reason string) {
+		t.mu.Lock()
+		if t.reason == "" {
+			t.class, t.reason = c, reason
+		}
+		t.mu.Unlock()
+		cut(cutError(why))
+	}
+	end := func(reason string) { fail(class.Permission, CutRefused, reason) }
+	t.client = asker.Converse(req, Conversation{Prompt: prompt, Hold: o.Hold, Send: t.input.send,
+		Fail: func(reason string) { fail(class.Config, CutUnasked, reason) },
+		Ask: func(ctx context.Context, r permit.Request) permit.Answer {
+			defer t.pause.Hold()()
+			return o.Ask(WithEnd(ctx, end), r)
+		}})
+	spec.Input, spec.Pause = t.input, t.pause
+	t.client.Begin()
+	return t, nil
+}
+
+func (t *talk) stdout(p []byte) {
+	if t != nil {
+		t.client.Stdout(p)
+	}
+}
+
+// hangUp ends the CLI's input: the turn is over.
+func (t *talk) hangUp() {
+	if t != nil {
+		t.input.close()
+	}
+}
+
+// end ends the conversation. The process has ended.
+func (t *talk) end(spec *proc.Spec) time.Duration {
+	if t == nil {
+		return 0
+	}
+	t.client.End()
+	t.input.close()
+	return spec.Pause.Held()
+}
+
+// judge makes the reason for which the conversation ended the run the failure of the run.
+func (t *talk) judge(res *Result) {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.reason != "" {
+		res.Structured, res.Done, res.Class, res.ErrorText = true, false, t.class, errorText(t.reason)
+	}
+}
+
+// inbox is what the CLI is still to read: an unbounded queue of bytes with one reader.
+type inbox struct {
+	mu     sync.Mutex
+	more   sync.Cond
+	wait   bytes.Buffer
+	closed bool
+}
+
+func newInbox() *inbox {
+	q := &inbox{}
+	q.more.L = &q.mu
+	return q
+}
+
+func (q *inbox) send(data []byte) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.closed {
+		q.wait.Write(data)
+		q.more.Signal()
+	}
+}
+
+func (q *inbox) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	q.more.Signal()
+}
+
+// Read blocks until there is something to read. What was sent before close is read before io.EOF.
+func (q *inbox) Read(p []byte) (int, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for q.wait.Len() == 0 {
+		if q.closed {
+			return 0, io.EOF
+		}
+		q.more.Wait()
+	}
+	return q.wait.Read(p)
 }

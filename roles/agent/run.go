@@ -16,6 +16,7 @@ import (
 	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/internal/redact"
+	"github.com/superloop/superloop/recovery/permit"
 	"github.com/superloop/superloop/roles"
 	"github.com/superloop/superloop/roles/agent/class"
 )
@@ -156,6 +157,9 @@ type Options struct {
 	// Run calls Progress with the last line of output (see Result.LastLine) when it has changed, at most ten times a
 	// second and once at the end, never twice at a time. Run waits for the last call.
 	Progress func(line string)
+	// Ask answers what the agent asks for, if Request.Asked is set; see permit.Ask. Hold is the longest time that it takes.
+	Ask  permit.Ask
+	Hold time.Duration
 }
 
 // Result is the outcome of one run.
@@ -167,16 +171,19 @@ type Result struct {
 	From           string // one of roles.FromFile, FromStream, FromStdout
 	MessageProblem string // why an existing last-message file was not read (a link, a directory, a pipe)
 	LastLine       string // the last line of output: at most 200 characters, none of them a control character
-	// Cut says why Run itself ended the process early: CutFinished or CutHopeless; "" if it did not. Then Proc.Ended is
+	// Cut says why Run itself ended the process early, one of the Cut constants; "" if it did not. Then Proc.Ended is
 	// proc.Killed, and Done and Class decide whether the run succeeded.
 	Cut  string
 	Proc proc.Result
+	Held time.Duration // how long the run's clocks stood still while Options.Ask was waited for
 }
 
 // The reasons for which Run ends a process.
 const (
 	CutFinished = "finished" // the stream had ended, and the process did not exit within leaveTime
 	CutHopeless = "hopeless" // the CLI retried something that cannot succeed now, or slept longer than waitTime
+	CutUnasked  = "unasked"  // the CLI did not keep to the protocol by which it asks before it uses a tool
+	CutRefused  = "refused"  // the agent asked for the same thing again although it was refused
 )
 
 // leaveTime is the time that a CLI gets to exit after its last event. Some CLIs save their session in this time, and
@@ -213,20 +220,30 @@ func Run(kill context.Context, r Runner, req Request, o Options) (Result, error)
 		return res, fmt.Errorf("preparing the agent of the %s: %w", req.Role, err)
 	}
 	inner, cut := context.WithCancelCause(kill)
-	watch := &watcher{stream: adapter.Stream(req), progress: startProgress(o.Progress), redact: o.Redact, cut: cut}
+	spec := proc.Spec{
+		Argv: command.Argv, Dir: command.Dir, Env: command.Env, Stdin: command.Stdin,
+		Timeout: o.Timeout, Inactivity: o.Inactivity, Grace: o.Grace, Hurry: o.Hurry,
+		LogLimit: o.LogLimit, HeadTail: messageHalf, Marker: MarkVariable + "=" + req.RunID,
+	}
+	talk, err := converse(adapter, req, o, &spec, cut)
+	if err != nil {
+		cut(nil)
+		return res, fmt.Errorf("preparing the agent of the %s: %w", req.Role, err)
+	}
+	watch := &watcher{finished: talk.hangUp, stream: adapter.Stream(req), progress: startProgress(o.Progress), redact: o.Redact, cut: cut}
 	log, closeLog := o.Log, func() error { return nil }
 	if log != nil && o.Redact != nil {
 		w := o.Redact.Writer(log)
 		log, closeLog = w, w.Close
 	}
-	end, err := r.Run(inner, proc.Spec{
-		Argv: command.Argv, Dir: command.Dir, Env: command.Env, Stdin: command.Stdin,
-		Timeout: o.Timeout, Inactivity: o.Inactivity, Grace: o.Grace, Hurry: o.Hurry,
-		Log: log, LogLimit: o.LogLimit, HeadTail: messageHalf,
-		Stdout: watch.stdout, Stderr: watch.stderr,
-		Marker: MarkVariable + "=" + req.RunID,
-	})
+	spec.Log, spec.Stderr = log, watch.stderr
+	spec.Stdout = func(p []byte) {
+		talk.stdout(p) // first: what it finds out is known before the stream can be Finished
+		watch.stdout(p)
+	}
+	end, err := r.Run(inner, spec)
 	cut(nil)
+	res.Held = talk.end(&spec)
 	// Otherwise the process ended by itself, or the caller ended it.
 	if why, ok := errors.AsType[cutError](context.Cause(inner)); ok && end.Ended == proc.Killed && kill.Err() == nil {
 		res.Cut = string(why)
@@ -236,6 +253,7 @@ func Run(kill context.Context, r Runner, req Request, o Options) (Result, error)
 	}
 	res.Proc = end
 	res.Learned, res.LastLine = watch.end(end)
+	talk.judge(&res)
 	if r, ok := watch.stream.(Recoverer); ok {
 		r.Recover(command.Env, command.Dir, &res.Learned)
 	}
@@ -266,6 +284,7 @@ func (e cutError) Error() string { return string(e) }
 // watcher reads the output of a process. It ends the process at once when the stream is Hopeless, after leaveTime when
 // the stream stays Finished, and after waitTime when it stays Waiting.
 type watcher struct {
+	finished func() // called when the stream has become Finished
 	progress *progress
 	redact   *redact.Replacer
 	cut      context.CancelCauseFunc
@@ -294,6 +313,7 @@ func (w *watcher) fed(feed func()) {
 	case Hopeless:
 		w.cut(cutError(CutHopeless))
 	case Finished:
+		w.finished()
 		w.leave = time.AfterFunc(leaveTime, func() { w.cut(cutError(CutFinished)) })
 	case Waiting:
 		w.leave = time.AfterFunc(waitTime, func() { w.cut(cutError(CutHopeless)) })
