@@ -11,6 +11,8 @@ type Way struct {
 func (r Record) Ways() []Way {
 	a, q := r.Actions(), r.Question
 	switch {
+	case q.Tool != nil:
+		return []Way{{"approve", a.Approve}, {"reject", a.Reject + " --note TEXT"}}
 	case q.Command != nil:
 		return []Way{{"approve", a.Approve}, {"reject", a.Reject}, {"mended", a.Resolve}}
 	case q.Type == CompletionApproval:

@@ -25,6 +25,7 @@ var titles = map[Type]string{
 	PolicyChange:         "The configuration would allow more than was trusted. Shall it take effect?",
 	RunnerUnavailable:    "An agent cannot run. Is it mended?",
 	RemediationExhausted: "Every known way on was tried. How shall the loop go on?",
+	ToolPermission:       "An agent asks before it uses a tool. May it, this once?",
 	CompletionApproval:   "The reviewer has promised completion and all gates pass. Is the loop done?",
 }
 
@@ -98,7 +99,9 @@ func (p *page) command(q Question, c *Command) {
 	p.section("The command, %d bytes, proposed by %s:", len(c.Text), by)
 	p.shown(s)
 	p.field("directory", fmt.Sprintf("%s (device %d, inode %d)", text.Display(absolute(q.Repo, c.WorkingDir)), c.Dev, c.Ino))
-	p.field("timeout", c.Timeout().String())
+	if q.Tool == nil {
+		p.field("timeout", c.Timeout().String())
+	}
 	p.foreign("network", c.Network)
 	p.foreign("category", Kinds(c.Category, c.Severity, c.Confidence))
 	p.foreign("cause", c.RootCause)

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
@@ -212,12 +213,51 @@ func TestJudge(t *testing.T) {
 func TestEachTypeHasATitle(t *testing.T) {
 	t.Parallel()
 	seen := map[string]Type{}
-	for _, typ := range []Type{RecoveryApproval, RecoveryFailed, RoleFailure, PolicyChange, RunnerUnavailable, RemediationExhausted, CompletionApproval} {
+	for _, typ := range []Type{RecoveryApproval, RecoveryFailed, RoleFailure, PolicyChange, RunnerUnavailable, RemediationExhausted, CompletionApproval, ToolPermission} {
 		text := Title(Question{Type: typ})
 		if other, ok := seen[text]; ok {
 			t.Errorf("%s and %s are both %q", typ, other, text)
 		}
 		seen[text] = typ
+	}
+}
+
+func aTool() *Tool {
+	return &Tool{Name: "Bash", Input: []byte(`{"command":"npm ci"}`), Digest: strings.Repeat("a", 64), PolicyDigest: strings.Repeat("b", 64), Until: created.Add(time.Minute)}
+}
+
+// A question about a tool says all of it, and its answer is for these bytes only.
+func TestToolIsBound(t *testing.T) {
+	t.Parallel()
+	whole := func() Question {
+		q := asking(idA, "npm ci")
+		q.Type, q.Tool = ToolPermission, aTool()
+		return q.Complete(created)
+	}
+	rec := record(t, whole())
+	for name, change := range map[string]func(*Question){
+		"no tool": func(q *Question) { q.Tool = nil }, "another type": func(q *Question) { q.Type = RecoveryApproval }, "no name": func(q *Question) { q.Tool.Name = "" },
+		"too large": func(q *Question) { q.Tool.Input = make([]byte, MaxInput+1) }, "no digest": func(q *Question) { q.Tool.Digest = "" }, "no policy": func(q *Question) { q.Tool.PolicyDigest = "x" },
+		"no time": func(q *Question) { q.Tool.Until = time.Time{} },
+	} {
+		q := whole()
+		if change(&q); q.check() == nil {
+			t.Errorf("%s: it can be asked", name)
+		}
+	}
+	for name, change := range map[string]func(*Tool){"input": func(l *Tool) { l.Input = []byte("{}") }, "digest": func(l *Tool) { l.Digest = strings.Repeat("c", 64) }, "policy": func(l *Tool) { l.PolicyDigest = strings.Repeat("c", 64) }} {
+		q := whole()
+		change(q.Tool)
+		if digest, err := q.Digest(); err != nil || digest == rec.Digest {
+			t.Errorf("another %s has the same digest (%v)", name, err)
+		}
+	}
+	by := By{Channel: CLI, User: "ada"}
+	if _, err := rec.answered(AnswerRequest{Method: Approve, By: by, Edit: &EditedCommand{Text: []byte("make")}}, created); err == nil {
+		t.Error("another command was approved in place of the agent's")
+	}
+	if r, err := rec.answered(AnswerRequest{Method: Approve, By: by, Digest: rec.Digest}, created); err != nil || r.State != Approved {
+		t.Errorf("%v %+v", err, r)
 	}
 }
 
@@ -234,6 +274,7 @@ func TestWays(t *testing.T) {
 		{func(q *Question) { q.Type, q.Command = RemediationExhausted, nil }, "mended end it"},
 		{func(q *Question) { q.Type, q.Command, q.Rule = RemediationExhausted, nil, RulePreflight }, "mended go on end it"},
 		{func(q *Question) { q.Type, q.Command = CompletionApproval, nil }, "done not yet"},
+		{func(q *Question) { q.Type, q.Tool = ToolPermission, aTool() }, "approve reject"},
 	} {
 		q := asking(idA, "npm ci")
 		c.change(&q)

@@ -22,7 +22,7 @@ import (
 // Type is the kind of a question.
 type Type string
 
-// The types. titles holds their questions to the operator.
+// The types; titles holds their questions.
 const (
 	RecoveryApproval     Type = "recovery_approval_required"
 	RecoveryFailed       Type = "recovery_failed"
@@ -31,6 +31,7 @@ const (
 	RunnerUnavailable    Type = "runner_unavailable" // no login, no credit, or not installed
 	RemediationExhausted Type = "remediation_exhausted"
 	CompletionApproval   Type = "completion_approval"
+	ToolPermission       Type = "tool_permission" // an agent asks to use a tool; see Tool
 )
 
 // DefaultPatience is the time until a question expires, unless its asker sets another one.
@@ -54,6 +55,7 @@ type Question struct {
 	Errors  []string `json:"errors,omitempty"`
 	Details string   `json:"details,omitempty"`
 	Command *Command `json:"command,omitempty"` // the command that would run; nil for a question without one
+	Tool    *Tool    `json:"tool,omitempty"`    // what an agent asks for; for a ToolPermission only
 	Options []Option `json:"options,omitempty"` // the known ways to go on, the proposed one first
 	// Manual is a complete command line with which the operator repairs the cause ("claude /login"). It is for a
 	// question without a command.
@@ -268,6 +270,7 @@ func (q Question) Complete(now time.Time) Question {
 	q.Options = each(q.Options, maxOptions, func(o Option) Option {
 		return Option{cut(o.ID, maxName), cut(o.Label, maxLine), cut(o.Command, maxText)}
 	})
+	q.Tool = q.Tool.complete()
 	if q.Command == nil {
 		return q
 	}
@@ -320,6 +323,8 @@ func (q Question) check() error {
 		return errors.New("it expires before it is asked")
 	case len(q.Manual) > recovery.MaxEntry:
 		return fmt.Errorf("its manual command has %d bytes, at most %d are taken", len(q.Manual), recovery.MaxEntry)
+	case (q.Type == ToolPermission) != (q.Tool != nil) || !q.Tool.whole():
+		return errors.New("a question about a tool, and no other, says all of the tool")
 	case q.Type == RecoveryApproval && q.Command == nil:
 		return errors.New("it asks for the approval of a command and has none")
 	case q.Command == nil:

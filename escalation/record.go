@@ -253,7 +253,7 @@ func (r Record) answered(a AnswerRequest, now time.Time) (Record, error) {
 	answer := &Answer{Method: a.Method, By: a.By, At: stamp(now), Note: cut(a.Note, maxText), Bound: a.bound()}
 	answer.By.User, answer.By.Method = cut(a.By.User, maxName), cut(a.By.Method, maxName)
 	if c := r.Question.Command; a.Edit != nil {
-		if c == nil {
+		if c == nil || r.Question.Tool != nil { // an agent runs its own command
 			return r, fmt.Errorf("answering: this question (%s) has no command that could be corrected", r.Question.Type)
 		}
 		answer.Edit = &Edit{Text: slices.Clone(a.Edit.Text), SHA256: sum(a.Edit.Text), Digest: c.Action().With(string(a.Edit.Text)).Digest}

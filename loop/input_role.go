@@ -70,8 +70,12 @@ type RoleEnded struct {
 	LastFile   string `json:"last_message_file,omitempty"`
 	OutputFile string `json:"output_file,omitempty"`
 	Output     string `json:"output_status,omitempty"`
-	LeftBehind int    `json:"left_behind,omitempty"` // how many processes outlived the role and were ended
-	Proposal   bool   `json:"proposal,omitempty"`    // recovery.json was there when the role ended
+	// Permissions counts what the agent has asked for, if it was asked about its tools. HeldMS is how long it was held for
+	// answers; that is no active time of the loop.
+	Permissions *Permissions `json:"permissions,omitempty"`
+	HeldMS      int64        `json:"held_ms,omitempty"`
+	LeftBehind  int          `json:"left_behind,omitempty"` // how many processes outlived the role and were ended
+	Proposal    bool         `json:"proposal,omitempty"`    // recovery.json was there when the role ended
 	// Failure describes the failure for the failure policy. It is nil if the role did not fail or if no failure policy
 	// is in force.
 	Failure *FailureFact `json:"failure,omitempty"`
@@ -80,6 +84,14 @@ type RoleEnded struct {
 	// Digest is that of the role's report, if superloop compares it with the last report.
 	Digest string `json:"output_digest,omitempty"`
 	Of
+}
+
+// Permissions counts the requests of an agent by what was decided: by a rule or a grant, by an operator or for want of
+// one, by a refusal of a rule.
+type Permissions struct {
+	Auto  int `json:"auto"`
+	Human int `json:"human"`
+	Deny  int `json:"deny"`
 }
 
 // Usage counts the tokens of a run. The kinds are disjoint, except that Reasoning is a part of Output. nil means

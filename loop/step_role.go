@@ -48,6 +48,11 @@ func (t *turn) roleEnded(f RoleEnded) bool {
 		t.note(failures.EventSystemic, a)
 	}
 	t.s.Seen = nil
+	if held := ms(f.HeldMS); held > 0 && !t.s.ActiveSince.IsZero() { // an operator's time to think is none of the loop's
+		if t.s.ActiveSince = t.s.ActiveSince.Add(held); t.s.ActiveSince.After(t.now) {
+			t.s.ActiveSince = t.now
+		}
+	}
 	t.spend(f)
 	t.keepSession(f)
 	switch f.Outcome {

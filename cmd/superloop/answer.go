@@ -242,6 +242,10 @@ func answerText(rec escalation.Record) string {
 	by, method := render.Clean(rec.Answer.By.User), rec.Answer.Method
 	completion := rec.Question.Type == escalation.CompletionApproval
 	switch run, ok := rec.Run(); {
+	case rec.Question.Tool != nil && method == escalation.Approve:
+		return fmt.Sprintf("approved by %s, the agent may do it once: now, or when it asks for the same again", by)
+	case rec.Question.Tool != nil:
+		return fmt.Sprintf("rejected by %s, the agent is refused and goes on", by)
 	case completion && method == escalation.Approve:
 		return fmt.Sprintf("iteration %d approved by %s", rec.Question.Iteration, by)
 	case completion && method == escalation.Reject:

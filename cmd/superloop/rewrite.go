@@ -36,6 +36,9 @@ import (
 // command is listed already. Nothing but the list changes: rememberable refuses a file that differs from the pin, and
 // it refuses a command that looseEntry objects to.
 func (a *app) rememberable(c *cli.Context, rec escalation.Record, req escalation.AnswerRequest) (*rewrite, error) {
+	if rec.Question.Tool != nil {
+		return nil, failf(exitUsage, "superloop config show", "--remember: what agents may do while they work stands in permissions.auto_approve and auto_approve_programs; write it there")
+	}
 	if rec.Question.Command == nil {
 		return nil, failf(exitUsage, "", "--remember: there is no command to remember")
 	}

@@ -149,6 +149,7 @@ var subjects = map[escalation.Type]string{
 	escalation.RunnerUnavailable:    "an agent cannot run",
 	escalation.RemediationExhausted: "something has to be mended by hand",
 	escalation.CompletionApproval:   "is it done?",
+	escalation.ToolPermission:       "may an agent use a tool?",
 }
 
 // troubles say what an alert about more than one role is about, by its trigger.

@@ -282,6 +282,7 @@ func (b *builder) buttons(m notify.Message, whole bool) {
 	}
 	reject := "Reject"
 	switch {
+	case m.Type == string(escalation.ToolPermission):
 	case m.Type == string(escalation.CompletionApproval):
 		reject = "Not yet"
 	case m.Command == "":

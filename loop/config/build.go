@@ -77,9 +77,10 @@ type file struct {
 	Webhooks     struct {
 		OnEscalation string `json:"on_escalation"`
 	} `json:"webhooks"`
-	Escalation any     `json:"escalation"`
-	Respond    any     `json:"respond"`
-	Protect    Protect `json:"protect"`
+	Escalation  any     `json:"escalation"`
+	Respond     any     `json:"respond"`
+	Protect     Protect `json:"protect"`
+	Permissions any     `json:"permissions"`
 }
 
 // fileLoop is a loop in the form in which the file holds it. It replaces the fields of Loop that have another form
@@ -122,6 +123,7 @@ func (b *builder) config() *Config {
 	b.ids(c.Loops)
 	b.webhook(f.Webhooks.OnEscalation)
 	c.Escalation = b.escalation()
+	c.Permissions = b.permissions()
 	c.Protect = f.Protect
 	for _, list := range []*[]string{&c.Protect.Paths, &c.Protect.Allow} {
 		slices.Sort(*list)

@@ -31,10 +31,12 @@ func (c *Config) Check(root string, lookPath LookPath) []Problem {
 			k.prompt(Pointer("loops", i), r.Name)
 			for _, choice := range r.Runners {
 				k.runner(choice.Runner)
+				k.asked(choice.Runner)
 			}
 		}
 		if d := l.Respond.Diagnostician; d != nil && l.Respond.Enabled {
 			k.runner(d.Runner)
+			k.asked(d.Runner)
 		}
 	}
 	return schemas.Sort(k.problems)

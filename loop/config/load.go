@@ -156,7 +156,7 @@ func plain(err error) string {
 // durations lists the keys whose values are times, in seconds or as text such as "8h". The value true means that
 // superloop warns of a number of seconds that is more than a day.
 var durations = map[string]bool{"timeout": true, "inactivity": true, "default": true, "planner": true, "implementer": true, "tester": true, "reviewer": true,
-	"remind_after": true, "escalate_after": true, "expires_after": true, "max_time": true, "analysis_time": true, "max_wait": true,
+	"remind_after": true, "escalate_after": true, "expires_after": true, "wait": true, "max_time": true, "analysis_time": true, "max_wait": true,
 	"first": true, "most": true, "window": true, "max_wall_time": false, "backoff_seconds": false}
 
 // tree returns the file as plain values without comments, each in its canonical form (see canonical).

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/superloop/superloop/recovery/permit"
 	"github.com/superloop/superloop/schemas"
 )
 
@@ -20,6 +21,8 @@ type Config struct {
 	Webhooks   json.RawMessage
 	Escalation Escalation // how superloop reaches operators; see also Channels
 	Protect    Protect    // what agents cannot write outside of the repository
+	// Permissions says what agents may do while they work, and about what they ask.
+	Permissions permit.Settings
 	// Warnings name every key that has no effect, and other points that the operator should read before a run.
 	Warnings []Problem
 

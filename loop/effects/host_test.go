@@ -93,8 +93,12 @@ func newRecHostAt(t *testing.T, top string) *recHost {
 	r := &recHost{t: t, now: recStart, logged: logged, tree: "tree-1", fail: map[string]error{}, config: &config.Config{}}
 	r.config.Recovery = []byte(`{"auto_approve": ["make deps"]}`)
 	r.Host = &Host{LoopID: "l", Paths: paths, Log: zap.New(core), Clock: func() time.Time { return r.now },
-		Moved:    func(path, to string) { zap.New(core).Warn("moved", zap.String("path", path), zap.String("to", to)) },
-		Settings: func() Settings { return Settings{Config: r.config, Next: r.next} }}
+		Moved: func(path, to string) { zap.New(core).Warn("moved", zap.String("path", path), zap.String("to", to)) },
+		Settings: func() Settings {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return Settings{Config: r.config, Next: r.next}
+		}}
 	r.Disk = durable.OS().WithFault(func(op string) error {
 		r.mu.Lock()
 		defer r.mu.Unlock()

@@ -22,6 +22,7 @@ import (
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/failures"
+	"github.com/superloop/superloop/recovery/permit"
 	"github.com/superloop/superloop/recovery/plan"
 	"github.com/superloop/superloop/roles/agent/class"
 )
@@ -103,6 +104,16 @@ func aboutCommand(name, kind, settings string) newsItem {
 			s.Human.Text = r.Errors[0]
 		}
 		asked("", s).tell(h)
+	}}
+}
+
+// wanted is a question of an agent that asks to use a tool.
+func wanted() newsItem {
+	return newsItem{"question tool_permission", func(r *recHost) {
+		x := &permits{Permits: &Permits{Host: r.Host, Outbox: r.outbox}, state: loop.State{RunID: "r1", Iteration: 3}, role: config.Role{Name: "implementer", Runner: "claude"}, limits: permit.Defaults()}
+		q := x.question(permit.Request{Kind: permit.Command, Tool: "Bash", Command: "make deploy", Input: []byte(`{"command":"make deploy"}`), Exact: true, Dir: filepath.Join(r.Paths.Repo, "web")},
+			permit.Verdict{Rule: permit.RuleUnknown, Reason: `no list has it, and auto_approve_programs does not grant it: no entry has the first words of "make deploy"`}, nil)
+		r.outbox.Opened(escalation.Record{Question: q, Digest: strings.Repeat("0", 64), State: escalation.Pending}, loop.State{})
 	}}
 }
 
@@ -195,6 +206,7 @@ func allNews() []newsItem {
 			s.Human.Type = failures.TypeRole
 		})),
 		asked("", recCompletion()),
+		wanted(),
 		unanswered("reminder", func(e *config.Escalation) { e.RemindAfter = time.Minute }),
 		unanswered("aged", func(e *config.Escalation) { e.EscalateAfter = time.Minute }),
 		answered(escalation.Approved, "ada"),

@@ -38,12 +38,13 @@ const (
 )
 
 // Outbox sends the loop's messages through a durable outbox and records the results of the deliveries. The loop never
-// waits for a delivery. One goroutine at a time may call its methods, except for News.
+// waits for a delivery. One goroutine at a time may call its methods, except for News, Opened and Ended.
 type Outbox struct {
 	*Host
 	Journal  Journal
 	Channels func(*config.Config) Channels // makes the notification channels that a configuration names; nil means none
 
+	use      sync.Mutex     // guards the fields up to told: a role's questions come from goroutines of their own
 	box      *notify.Outbox // nil if there are no channels
 	channels Channels
 	told     map[string]bool // ids of the messages that this supervisor has put into box
@@ -70,6 +71,8 @@ func (o *Outbox) Configure() {
 	if o.Channels == nil {
 		return
 	}
+	o.use.Lock()
+	defer o.use.Unlock()
 	o.channels = o.Channels(o.Settings().Config)
 	if o.box != nil {
 		o.box.Configure(o.channels.All)
@@ -158,6 +161,8 @@ func (o *Outbox) TellDeliveries() error {
 // supervisors. second selects the channels that are told only if nobody has answered for a while. A channel that is
 // added to the configuration later does not receive the message.
 func (o *Outbox) announce(m notify.Message, second bool) {
+	o.use.Lock()
+	defer o.use.Unlock()
 	if o.box == nil || o.told[m.ID] {
 		return
 	}
@@ -264,10 +269,13 @@ func (o *Outbox) Opened(rec escalation.Record, s loop.State) time.Time {
 
 // Ended announces how an escalation ended, and withdraws the messages about it that have not been delivered yet.
 func (o *Outbox) Ended(rec escalation.Record) {
-	if o.box == nil {
+	o.use.Lock()
+	box := o.box
+	o.use.Unlock()
+	if box == nil {
 		return
 	}
-	o.box.Withdraw(rec.Question.ID)
+	box.Withdraw(rec.Question.ID)
 	m := message(rec, notify.Resolved, 0)
 	o.announce(m, false)
 	if after := o.Settings().Config.Escalation.EscalateAfter; after > 0 && !o.Clock().Before(rec.Question.Created.Add(after)) {

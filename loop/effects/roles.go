@@ -131,12 +131,13 @@ func (r *Roles) Perform(ctx context.Context, e loop.Effect, s loop.State) (loop.
 		x.tree = r.treeNow(ctx, s)
 	}
 	started := r.Now(s)
-	res, runErr := r.Turns.Run(ctx, req, role, log)
+	res, asked, runErr := r.Turns.Run(ctx, s, req, role, log)
 	x.ended = r.Clock()
 	if err := log.Close(); err != nil && res.Proc.LogErr == nil {
 		res.Proc.LogErr = err
 	}
 	f := Outcome(e, role, res, runErr)
+	f.Permissions = asked
 	if f.Outcome == loop.OutcomeTimeout && capped {
 		f.Category = loop.ReasonMaxWallTime
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/recovery/permit"
 	"github.com/superloop/superloop/roles"
 	"github.com/superloop/superloop/roles/agent"
 	"github.com/superloop/superloop/roles/agent/price"
@@ -26,16 +27,29 @@ const turnGrace = 15 * time.Second
 type Turns struct {
 	*Host
 	Runners *Runners
+	Permits *Permits
 }
 
 // Run runs the agent until it ends or ctx ends it. The role's Timeout and Inactivity bound the run. An error means that
 // the run says nothing about the agent, see agent.Run.
-func (t *Turns) Run(ctx context.Context, req agent.Request, role config.Role, log io.Writer) (agent.Result, error) {
-	return agent.Run(ctx, t.Runner, req, agent.Options{
+func (t *Turns) Run(ctx context.Context, s loop.State, req agent.Request, role config.Role, log io.Writer) (agent.Result, *loop.Permissions, error) {
+	var asked *loop.Permissions
+	var ask permit.Ask
+	var hold time.Duration
+	if req.Asked = t.Settings().Config.Asked(role.Runner); req.Asked != "" {
+		session, err := t.Permits.begin(s, role, req)
+		if err != nil {
+			return agent.Result{}, nil, err
+		}
+		ask, hold, asked = session.ask, session.hold(), &session.counts
+	}
+	res, err := agent.Run(ctx, t.Runner, req, agent.Options{
+		Ask: ask, Hold: hold,
 		Environ: t.Env(), Timeout: role.Timeout, Inactivity: role.Inactivity, Grace: turnGrace,
 		Hurry: Hurry(ctx), Log: log, LogLimit: logLimit,
 		WriteFile: func(path, text string) error { return t.Create("agent-file", path, text) },
 		Redact:    agent.Secrets(t.Env(), req.CLI.Env), Progress: t.Says(req.Role)})
+	return res, asked, err
 }
 
 // Outcome turns the result of a run into a fact. runErr is the error of Run.
@@ -43,7 +57,7 @@ func Outcome(e loop.Effect, role config.Role, res agent.Result, runErr error) lo
 	p := res.Proc
 	f := loop.RoleEnded{Of: loop.To(e), Role: e.Role, Runner: role.Runner, Model: role.Model, Attempt: e.Attempt, ExitCode: p.Code,
 		Signal: p.Signal, DurationMS: p.Duration.Milliseconds(), LogDropped: p.LogDropped, LeftBehind: p.LeftBehind,
-		SessionID: res.SessionID, Class: string(res.Class), Error: res.ErrorText, Denied: res.Denied, Cut: res.Cut}
+		SessionID: res.SessionID, Class: string(res.Class), Error: res.ErrorText, Denied: res.Denied, Cut: res.Cut, HeldMS: res.Held.Milliseconds()}
 	switch p.Ended {
 	case proc.TimedOut:
 		f.Outcome, f.TimeoutMS = loop.OutcomeTimeout, role.Timeout.Milliseconds()
@@ -187,11 +201,12 @@ func (t *Turns) Ask(ctx context.Context, s loop.State, q AgentQuestion) (loop.Ro
 		return loop.RoleEnded{}, "", err
 	}
 	started := t.Now(s)
-	res, runErr := t.Run(ctx, req, role, log)
+	res, asked, runErr := t.Run(ctx, s, req, role, log)
 	if err := log.Close(); err != nil {
 		return loop.RoleEnded{}, "", t.Full(err)
 	}
 	out := Outcome(loop.Effect{Role: role.Name, Attempt: 1}, role, res, runErr)
+	out.Permissions = asked
 	err = t.Learn(s, &out, role, agent.AccountOf(req, t.Env()), res)
 	if err == nil {
 		err = Usage{t.Host}.Turn(s, out, started)

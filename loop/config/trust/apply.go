@@ -61,6 +61,7 @@ func Apply(c *config.Config, s Section) (*config.Config, error) {
 		out.Webhooks = canonical(s.Webhooks)
 	}
 	out.Escalation = s.Escalation.over(c.Escalation)
+	out.Permissions = s.Permissions.over(c.Permissions)
 	out.Protect = config.Protect{Paths: slices.Clone(s.Protect.Paths), Allow: slices.Clone(s.Protect.Allow)}
 	return &out, nil
 }

@@ -75,6 +75,7 @@ func join(pinned, now Section) (Section, Diff) {
 	maps.Copy(in.Webhooks, pinned.Webhooks)
 	in.Escalation = j.escalation("/escalation", pinned.Escalation, now.Escalation)
 	in.Protect = j.protect("/protect", pinned.Protect, now.Protect)
+	in.Permissions = j.permissions("/permissions", pinned.Permissions, now.Permissions)
 	for _, list := range [][]Change{j.d.Tightening, j.d.Loosening} {
 		slices.SortStableFunc(list, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
 	}

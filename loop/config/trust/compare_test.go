@@ -65,8 +65,11 @@ func TestCompareConfigs(t *testing.T) {
 		change map[string]any
 		says   string
 	}{
-		"command written as a list":  {obj{"runners/a/command": []any{"agent", "-p"}}, ``},
-		"command":                    {obj{"runners/a/command": "agent -x"}, `+ /runners/a/command [agent -p]>[agent -x]`},
+		"command written as a list": {obj{"runners/a/command": []any{"agent", "-p"}}, ``},
+		"command":                   {obj{"runners/a/command": "agent -x"}, `+ /runners/a/command [agent -p]>[agent -x]`},
+		"permissions": {obj{"permissions": obj{"mode": "enforce", "auto_approve": []any{"a"}, "auto_approve_programs": []any{"go"}, "deny": []any{"x"}, "on_unknown": "deny", "paths": obj{"secret": []any{"k"}}, "wait": "9m"}},
+			`- /permissions/deny >x | - /permissions/mode off>enforce | - /permissions/on_unknown escalate>deny | - /permissions/paths/secret >k | + /permissions/auto_approve >a | + /permissions/auto_approve_programs >go`},
+		"permissions off":            {obj{"permissions": obj{"mode": "off", "on_unknown": "escalate", "max_open": 4}}, ``},
 		"protect paths":              {obj{"protect/paths": []any{"/c", "/a"}}, `- /protect/paths >/c | + /protect/paths ~/b>`},
 		"protect allow":              {obj{"protect/allow": []any{"docker", "npm"}}, `- /protect/allow ~/.x> | + /protect/allow >npm`},
 		"protect gone":               {obj{"protect": nil}, `- /protect/allow docker> | - /protect/allow ~/.x> | + /protect/paths /a> | + /protect/paths ~/b>`},

@@ -220,6 +220,20 @@ func drawConfig(t *rapid.T) obj {
 		putList(t, p, "allow", []string{"docker", "~/.c"})
 		c["protect"] = p
 	}
+	if rapid.Bool().Draw(t, "permissions") {
+		p, paths := obj{}, obj{}
+		put(t, p, "mode", "off", "observe", "enforce")
+		put(t, p, "on_unknown", "escalate", "deny")
+		put(t, p, "wait", "1s", "0")
+		for _, list := range []string{"auto_approve", "auto_approve_programs", "deny", "require_human", "tools"} {
+			putList(t, p, list, []string{"one", "two"})
+		}
+		putList(t, p, "hosts", []string{"a.b", "*.c"})
+		putList(t, paths, "deny", []string{"d", "/e"})
+		putList(t, paths, "secret", []string{"*.k"})
+		p["paths"] = paths
+		c["permissions"] = p
+	}
 	put(t, c, "webhooks", obj{}, obj{"on_escalation": "https://h/" + secretText}, obj{"on_escalation": "https://h/" + secretText + "2"})
 	return c
 }

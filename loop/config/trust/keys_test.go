@@ -10,6 +10,7 @@ import (
 
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/recovery"
+	"github.com/superloop/superloop/recovery/permit"
 	"github.com/superloop/superloop/schemas"
 )
 
@@ -178,7 +179,7 @@ func TestEveryFieldIsKnown(t *testing.T) {
 		of           any
 		pinned, free string
 	}{
-		{config.Config{}, "Runners Loops Recovery Webhooks Escalation Protect", "Path Digest Prices Warnings doc"},
+		{config.Config{}, "Runners Loops Recovery Webhooks Escalation Protect Permissions", "Path Digest Prices Warnings doc"},
 		{config.Runner{}, "Command Args FastArgs PromptMode Env Adapter Permissions PassEnv", "Name"},
 		{config.Loop{}, "Tests Gates Validation Approval Git Roles Recovery Respond",
 			"ID SpecFile PromptOnly MaxIterations MaxWallTime MaxCostUSD MaxTokens CompletionPromise Completion Checklists Prerequisites Evidence ReviewerPacket Stuck Retry"},
@@ -196,6 +197,9 @@ func TestEveryFieldIsKnown(t *testing.T) {
 		{config.Channel{}, "Name Type URL URLEnv SecretEnv TokenEnv SlackID Priority From To Command Timeout Tell Second", ""},
 		{config.Slack{}, "AppTokenEnv SigningSecretEnv Listen Users Teams", ""},
 		{config.Protect{}, "Paths Allow", ""},
+		{permit.Settings{}, "Mode AutoApprove Programs Deny RequireHuman OnUnknown Paths Hosts Tools", "Wait MaxOpen"},
+		{Permissions{}, "Mode AutoApprove Programs Deny RequireHuman OnUnknown Paths Hosts Tools", ""},
+		{permit.Paths{}, "Deny Secret", ""},
 		{config.Git{}, "PreCommitCommands", "CommitStrategy MaxSubjectLength Worktree"},
 	} {
 		typ := reflect.TypeOf(c.of)

@@ -86,6 +86,19 @@ func powerOf(t interface{ Fatalf(string, ...any) }, c *config.Config) power {
 	for _, place := range c.Protect.Allow {
 		p.grants["open|"+place] = true
 	}
+	live := c.Permissions
+	p.least["live|mode"] = 2 - rank("enforce", "observe", "off")(live.Mode)
+	p.least["live|unknown"] = 1 - rank("deny", "escalate")(live.OnUnknown)
+	for name, list := range map[string][]string{"bytes": live.AutoApprove, "programs": live.Programs, "hosts": live.Hosts, "tools": live.Tools} {
+		for _, entry := range list {
+			p.grants["live|"+name+"|"+entry] = true
+		}
+	}
+	for name, list := range map[string][]string{"deny": live.Deny, "human": live.RequireHuman, "write": live.Paths.Deny, "secret": live.Paths.Secret} {
+		for _, entry := range []string{"one", "two", "d", "/e", "*.k"} {
+			p.least["live|"+name+"|"+entry] = yes(slices.Contains(list, entry))
+		}
+	}
 	for _, user := range c.Escalation.Slack.Users {
 		p.grants["answer|"+user] = true
 	}

@@ -30,6 +30,11 @@
 //	escalation.slack.users                    fewer users                  the users in both
 //	protect.paths                             more paths                   the paths in either
 //	protect.allow                             fewer                        those in both
+//	permissions.mode                          enforce, observe, off        the stricter
+//	permissions.on_unknown                    deny, escalate               the stricter
+//	permissions.deny, .require_human          more                         those in either
+//	permissions.paths.*                       more                         those in either
+//	permissions.* (the other lists)           fewer                        those in both
 //
 // These values have no order, so a change of them is held: a runner's command, args, fast_args, prompt_mode, adapter
 // and each variable of env; the roles of a loop, their order, and the runner of each (the first of its runners); the
@@ -41,7 +46,8 @@
 // no list names. Then it runs without the guard and without its own network setting, which only listed commands have.
 //
 // These values are not part of the Section, so those of the file are in force: models and their tiers, the order in
-// which superloop tries the further runners of a role, time bounds, budgets, prices, the times of escalation,
+// which superloop tries the further runners of a role, time bounds, budgets, prices, the times of escalation, permissions.wait and
+// permissions.max_open,
 // checklists, prerequisites, evidence, the stuck check, the settings of commits, the respond section (except for the
 // diagnostician), and recovery.tests, which permits nothing. The checks of respond.preflight run no program and connect
 // to no other machine.
@@ -64,6 +70,7 @@ import (
 
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/recovery/permit"
 )
 
 // maxSize bounds a Section as JSON, in bytes. Each loop that overrides recovery holds the whole resulting policy, so
@@ -82,11 +89,26 @@ type Section struct {
 	Escalation Escalation `json:"escalation,omitzero"`
 	// Protect is left out for the same reason.
 	Protect config.Protect `json:"protect,omitzero"`
+	// Permissions is without the times and numbers of questions, and left out for the same reason.
+	Permissions Permissions `json:"permissions,omitzero"`
 }
 
 // Runner says how superloop starts an agent CLI. FastArgs and PassEnv are nil when absent, which differs from an empty
 // list.
 type Runner = config.Runner
+
+// Permissions is the pinned part of what agents may do while they work.
+type Permissions struct {
+	Mode         string       `json:"mode,omitempty"`
+	AutoApprove  []string     `json:"auto_approve,omitempty"`
+	Programs     []string     `json:"auto_approve_programs,omitempty"`
+	Deny         []string     `json:"deny,omitempty"`
+	RequireHuman []string     `json:"require_human,omitempty"`
+	OnUnknown    string       `json:"on_unknown,omitempty"`
+	Paths        permit.Paths `json:"paths,omitzero"`
+	Hosts        []string     `json:"hosts,omitempty"`
+	Tools        []string     `json:"tools,omitempty"`
+}
 
 // Loop is the pinned part of a loop.
 type Loop struct {
@@ -175,6 +197,7 @@ func Of(c *config.Config) (Section, error) {
 	}
 	s.Escalation = escalationOf(c.Escalation)
 	s.Protect = config.Protect{Paths: orNone(c.Protect.Paths), Allow: orNone(c.Protect.Allow)}
+	s.Permissions = permissionsOf(c.Permissions)
 	if s.Webhooks, err = object(c.Webhooks); err != nil {
 		return Section{}, fmt.Errorf("reading webhooks of %s: %w", c.Path, err)
 	}

@@ -21,7 +21,7 @@ export class Answer {
     const picked = () => choices.find((/** @type {any} */ o) => o.id === this.option.value);
     /** @type {Way[]} */
     this.ways = [];
-    if (c) {
+    if (c && q.question?.type !== 'tool_permission') {
       this.ways.push({id: 'approve', name: 'Approve, once', says: () => ['Run once: ', run()], body: () => ({method: 'approve'})},
         {id: 'remember', name: 'Approve, and from now on without me', says: () => ['Run, now and from now on: ', run()], body: () => ({method: 'approve', remember: true}),
           more: h('div', null, h('p.faint', null, 'superloop adds the exact command to the list of the policy that judged it, and asks for a confirmation, on a terminal or with a passkey:'), h('pre.diff', {tabindex: '0'}, h('span', null, '  "auto_approve": [\n'), h('ins', null, '+   ', JSON.stringify(c.text), '\n'), h('span', null, '  ]')))});
@@ -91,6 +91,7 @@ export class Answer {
 /** What the answers to a question without a command do. @type {Record<string, string[]>} */
 const kinds = {
   completion_approval: ['Yes, the loop is done', 'No, another iteration', 'Run the gates once more'],
+  tool_permission: ['Allow it once', 'Refuse it', 'Refuse it: it is done by hand'],
   role_failure: ['Try it again', 'End the loop', 'It is mended: try it again'],
   runner_unavailable: ['Try it again', 'End the loop', 'It is mended: try it again'],
   remediation_exhausted: ['Run the role nevertheless', 'End the loop', 'Look at the environment again'],

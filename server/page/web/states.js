@@ -46,7 +46,7 @@ const steps = {
 /** Questions in few words. @type {Record<string, string>} */
 const short = {
   recovery_approval_required: 'May this command run?', recovery_failed: 'A recovery has failed', role_failure: 'It fails again and again', policy_change: 'May the policy be looser?',
-  runner_unavailable: 'An agent cannot run', remediation_exhausted: 'No known way is left', completion_approval: 'Is the loop done?',
+  runner_unavailable: 'An agent cannot run', remediation_exhausted: 'No known way is left', completion_approval: 'Is the loop done?', tool_permission: 'May an agent use a tool?',
 };
 
 /** @param {any} q a question */

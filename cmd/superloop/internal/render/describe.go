@@ -261,6 +261,9 @@ func ToneOf(ev journal.Event) screen.Tone {
 	var f struct {
 		Status string `json:"status"`
 		Result string `json:"result"`
+		// Of permission_asked.
+		Verdict  string `json:"verdict"`
+		Observed bool   `json:"observed"`
 	}
 	_ = json.Unmarshal(ev.Fields, &f) // invalid fields count as none
 	switch ev.Event {
@@ -273,6 +276,10 @@ func ToneOf(ev journal.Event) screen.Tone {
 		}
 	case "approval_requested", "recovery_escalated", "config_change_held", "escalation_damaged":
 		return screen.Ask
+	case "permission_asked":
+		if !f.Observed && f.Verdict == "human" {
+			return screen.Ask
+		}
 	case "loop_complete":
 		return screen.Good
 	case "iteration_start":
