@@ -83,9 +83,13 @@ func (r *reader) close() {
 
 // drain reads from the last line that was read to the end of the journal.
 func (r *reader) drain(fn func(Event) error) error {
+	size, err := r.files.size()
+	if err != nil {
+		return fmt.Errorf("reading a journal: %w", err)
+	}
 	in := r.files.stream(r.last.end)
 	defer in.close()
-	l := newLines(r.path, in, r.last)
+	l := newLines(r.path, in, r.last, size-r.last.end)
 	for {
 		err := l.next(false)
 		bad := r.files.corrupt(err)

@@ -9,7 +9,7 @@ import (
 	"io"
 )
 
-// scanBuffer is the size of one read: large enough that the cost of read(2) does not matter.
+// scanBuffer is the most that one read takes: large enough that the cost of read(2) does not matter.
 const scanBuffer = 64 << 10
 
 // place is the place of a line in the journal. The next line begins at end. The zero value is the beginning of the
@@ -42,10 +42,11 @@ type lines struct {
 	h    header
 }
 
-// newLines returns a reader of the lines behind a place, with which from begins.
-func newLines(path string, from io.Reader, behind place) *lines {
+// newLines returns a reader of the lines behind a place, with which from begins. left is how many bytes from is known to
+// have: who follows a journal reads a line at a time, and a buffer of scanBuffer for each would be most of what it takes.
+func newLines(path string, from io.Reader, behind place, left int64) *lines {
 	in := bufio.NewScanner(from)
-	in.Buffer(make([]byte, scanBuffer), MaxLine+1)
+	in.Buffer(make([]byte, max(1, min(scanBuffer, left+1))), MaxLine+1) // one byte more, so that the end is found without a larger one
 	in.Split(func(data []byte, atEOF bool) (int, []byte, error) {
 		n := bytes.IndexByte(data, '\n') + 1
 		if n == 0 && atEOF {
@@ -134,7 +135,7 @@ func (l *files) check(known int) (s scan, err error) {
 	}
 	in := l.stream(from.end)
 	defer in.close()
-	return l.checkLines(newLines(l.path, in, from), blocks)
+	return l.checkLines(newLines(l.path, in, from, scanBuffer), blocks)
 }
 
 // checkLines is check for the lines of r, which are those of the blocks and then those of the active file.

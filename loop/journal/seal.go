@@ -91,7 +91,7 @@ func (j *Journal) writeSegment() (known, error) {
 	sum := sha256.New()
 	to := segmentPath(j.path, j.seal.Segments+1)
 	err = j.disk.WriteFileBy("seal", to, 0o600, func(w io.Writer) error {
-		l := newLines(j.path, f, j.base)
+		l := newLines(j.path, f, j.base, scanBuffer)
 		return writeSegment(io.MultiWriter(w, sum), l, j.last, cmp.Or(j.o.block, blockSize))
 	})
 	return j.seal.and(sum), err

@@ -40,7 +40,7 @@ func TestEveryByteCounts(t *testing.T) {
 			}
 			broken := bytes.Clone(data)
 			broken[i] = now
-			s, err := (&files{path: path}).checkLines(newLines(path, bytes.NewReader(broken), place{}), nil)
+			s, err := (&files{path: path}).checkLines(newLines(path, bytes.NewReader(broken), place{}, int64(len(broken))), nil)
 			if err != nil || s.bad == nil || s.bad.Line != line || s.bad.Offset != begin || s.seq != line-1 {
 				t.Fatalf("byte %d, %q to %q in line %d at %d: %+v, %v", i, was, now, line, begin, s.bad, err)
 			}
