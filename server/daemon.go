@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -164,12 +163,14 @@ func Run(ctx context.Context, o Options) error {
 		answering.Go(func() { o.Answer(ctx) })
 	}
 	running.Go(func() { d.housekeep(begins) })
-	backlogs, tick := newBacklogs(), time.NewTicker(backlogPause)
+	backlogs, tick, last := newBacklogs(), time.NewTicker(backlogPause), glance{}
 	defer tick.Stop()
 	for {
 		select {
 		case <-changed:
-			d.look(ctx, &running)
+			if last.due(d.store) {
+				d.look(ctx, &running)
+			}
 		case <-tick.C:
 			d.workOff(ctx, &running, backlogs)
 		case <-o.Drain:
@@ -332,6 +333,3 @@ func (d *daemon) admitted(ctx context.Context, ask func(context.Context) error) 
 	defer context.AfterFunc(d.begins, leave)()
 	return ask(ctx)
 }
-
-// names returns the supervised loops in order. The caller holds d.mu.
-func (d *daemon) names() []string { return slices.Sorted(maps.Keys(d.loops)) }

@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/superloop/superloop/server/registry"
 )
@@ -20,6 +21,23 @@ func workedOf(state string) map[string]int {
 		}
 	}
 	return worked
+}
+
+// glance is the last look at the registry.
+type glance struct{ stamp, at time.Time }
+
+// lookAgain is the time after which the registry is read even if nothing tells of a change.
+const lookAgain = 10 * time.Second
+
+// due reports whether the registry is to be read now. A watch tells of a change each second where there may be none, and
+// to read hundreds of files for it was most of what a daemon at rest did.
+func (g *glance) due(store registry.Store) bool {
+	now := store.Stamp()
+	if !now.IsZero() && now.Equal(g.stamp) && time.Since(g.at) < lookAgain {
+		return false
+	}
+	g.stamp, g.at = now, time.Now()
+	return true
 }
 
 // order sorts entries: first those that the last daemon let work, then by priority, then who was wanted first.

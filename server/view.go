@@ -2,6 +2,7 @@ package server
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -89,3 +90,6 @@ func (d *daemon) show() View {
 	}
 	return v
 }
+
+// names returns the supervised loops in order. The caller holds d.mu.
+func (d *daemon) names() []string { return slices.Sorted(maps.Keys(d.loops)) }

@@ -138,6 +138,16 @@ func (s Store) Drop(e Entry) error {
 	return err
 }
 
+// Stamp differs after each Put and each Drop. It is the zero time when that is not sure: for two seconds behind one of
+// them, since file systems count time in steps of up to two seconds, and if the directory cannot be looked at.
+func (s Store) Stamp() time.Time {
+	info, err := os.Stat(s.Dir())
+	if err != nil || time.Since(info.ModTime()) < 2*time.Second {
+		return time.Time{}
+	}
+	return info.ModTime()
+}
+
 // All returns the entries, by repository and loop. The entries whose files are damaged are
 // left out; errs says what is wrong with each.
 func (s Store) All() (all []Entry, errs []error) {
