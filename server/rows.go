@@ -1,6 +1,7 @@
 package server
 
 import (
+	"os"
 	"path/filepath"
 	"time"
 
@@ -40,8 +41,18 @@ func Paths(store registry.Store, e registry.Entry) (layout.Paths, error) {
 
 // RowOf returns what is known of an entry. view is what the daemon does, the zero View without a daemon.
 func RowOf(store registry.Store, e registry.Entry, view View) Row {
-	r := Row{ID: e.ID(), Repo: e.Repo, Loop: e.Loop, Wanted: e.Wanted, Priority: e.Priority, Labels: e.Labels, Status: loop.Pending}
 	p, gone := Paths(store, e)
+	return rowOf(p, gone, e, view)
+}
+
+// RowIn is RowOf for who knows the paths of the loop: to find them out costs as much as to read its state.
+func RowIn(p layout.Paths, e registry.Entry, view View) Row {
+	_, gone := os.Stat(p.Repo)
+	return rowOf(p, gone, e, view)
+}
+
+func rowOf(p layout.Paths, gone error, e registry.Entry, view View) Row {
+	r := Row{ID: e.ID(), Repo: e.Repo, Loop: e.Loop, Wanted: e.Wanted, Priority: e.Priority, Labels: e.Labels, Status: loop.Pending}
 	if gone == nil {
 		_, r.Supervised = local.Supervisor(p)
 		v, err := loop.View{}, error(nil)

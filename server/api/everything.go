@@ -97,6 +97,7 @@ type watching struct {
 	marks      *marks
 	loops      map[string]*watched
 	view       server.View
+	viewed     stamp     // of its file
 	looked     time.Time // at all loops
 	registered time.Time // when the registry was read
 	sent       time.Time
@@ -130,6 +131,9 @@ func (s *watching) run(ctx context.Context) error {
 				return err
 			}
 			first, s.sent = false, time.Now()
+		}
+		if err := s.out.flush(); err != nil {
+			return err
 		}
 		pause := time.NewTimer(lookEvery)
 		select {
@@ -178,6 +182,9 @@ func (s *watching) look(ctx context.Context, first bool) error {
 	}
 	if first || dirty[registryMark] || time.Since(s.registered) > lookAgain {
 		s.registered = time.Now()
+		if c := callerOf(ctx); c != nil && c.cred.Name != "" {
+			s.a.desk.Touch(c.cred.ID(), false) // a session whose page is only looked at is in use
+		}
 		if err := s.register(ctx, first); err != nil {
 			return err
 		}
@@ -193,6 +200,7 @@ func (s *watching) look(ctx context.Context, first bool) error {
 				return err
 			}
 		}
+		l.rowDirty = l.rowDirty || l.talks && time.Since(l.rowAt) > lookAgain
 		if changed {
 			l.rowDirty = true
 			if err := s.question(id, l); err != nil {
@@ -243,7 +251,7 @@ func (s *watching) events(id string, l *watched) error {
 		}
 	case n > batch: // the others are read again
 		l.tail.Close()
-		l.tail, l.pending = journal.NewTailer(l.path, list[batch-1].Seq+1), true
+		l.tail, l.pending = journal.NewTailer(l.p.Events(), list[batch-1].Seq+1), true
 	default:
 		l.live = true
 	}
@@ -266,12 +274,15 @@ func (s *watching) events(id string, l *watched) error {
 
 // phases marks the loops with which the daemon does something else than at the last look.
 func (s *watching) phases() {
-	was := s.view
+	was, now := s.view, stampOf(server.ViewFile(s.a.o.State))
+	if now == s.viewed {
+		return
+	}
 	v, err := server.ReadView(s.a.o.State)
 	if err != nil {
 		return // it is being written for the first time
 	}
-	s.view = v
+	s.view, s.viewed = v, now
 	of := func(v server.View) map[string]server.LoopView {
 		m := make(map[string]server.LoopView, len(v.Loops))
 		for _, l := range v.Loops {
@@ -279,16 +290,17 @@ func (s *watching) phases() {
 		}
 		return m
 	}
-	before, now := of(was), of(v)
+	before, after := of(was), of(v)
 	for _, l := range s.loops {
-		l.rowDirty = l.rowDirty || before[l.e.Name()] != now[l.e.Name()]
+		l.rowDirty = l.rowDirty || before[l.e.Name()] != after[l.e.Name()]
 	}
 }
 
 // row sends what is known of a loop, if it is not what was sent.
 func (s *watching) row(l *watched) error {
 	l.rowAt, l.rowDirty = time.Now(), false
-	row := server.RowOf(s.a.store, l.e, s.view)
+	row := server.RowIn(l.p, l.e, s.view)
+	l.talks = row.SaidAt != nil
 	data, err := encode(row)
 	if err != nil || string(data) == l.row {
 		return err
@@ -304,7 +316,7 @@ func (s *watching) question(id string, l *watched) (err error) {
 	if now == l.record && !l.asking {
 		return nil
 	}
-	first := l.record == ""
+	first := l.record == stamp{}
 	l.record = now
 	s.a.every(l.e, false, func(q asked) {
 		l.asking = q.rec.State == escalation.Pending

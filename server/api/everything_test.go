@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -14,7 +15,9 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/journal"
+	"github.com/superloop/superloop/server"
 	"github.com/superloop/superloop/server/registry"
 )
 
@@ -204,4 +207,48 @@ func TestStreamOfEverything(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.expect("gone", w.id)
+}
+
+// A role that prints something changes nothing of its loop but how long it has been silent. That is told all the same.
+func TestALogThatGrows(t *testing.T) {
+	t.Parallel()
+	d, repo := newDesk(t), t.TempDir()
+	store := registry.Store{Disk: durable.OS(), State: d.state}
+	e, err := store.Locate(registry.Entry{Repo: repo, Loop: "l", Wanted: registry.Stopped})
+	if err == nil {
+		err = store.Put(e)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := server.Paths(store, e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	state, err := json.Marshal(loop.View{Status: loop.Running, Iteration: 1, Pending: &loop.Effect{Kind: loop.RunRole, Role: "tester"}})
+	said := filepath.Join(p.Logs(1), "tester.log")
+	if err = errors.Join(err, os.MkdirAll(p.Logs(1), 0o700), os.WriteFile(p.File("state.json"), state, 0o600), os.WriteFile(said, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	out := httptest.NewRecorder()
+	s := newWatching(t.Context(), d.guard.api, &messages{w: out, control: http.NewResponseController(out)}, false, false, places{})
+	defer s.close()
+	for i, want := range []int{1, 1, 2} {
+		at := time.Date(2026, 1, 1, 0, 0, i, 0, time.UTC)
+		if err := os.Chtimes(said, at, at); err != nil {
+			t.Fatal(err)
+		}
+		if i == 2 {
+			s.loops[e.ID()].rowAt = time.Now().Add(-lookAgain)
+		}
+		if err := s.look(t.Context(), i == 0); err != nil {
+			t.Fatal(err)
+		}
+		if rows := strings.Count(out.Body.String(), "event: row\n"); rows != want {
+			t.Errorf("look %d: %d rows, want %d\n%s", i, rows, want, out.Body)
+		}
+	}
+	if !strings.Contains(out.Body.String(), `"said_at":"2026-01-01T00:00:02Z"`) {
+		t.Errorf("the row does not say when: %s", out.Body)
+	}
 }

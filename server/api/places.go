@@ -2,7 +2,6 @@ package api
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
@@ -10,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -57,7 +57,7 @@ const placesVersion = 1
 
 // String returns the id of a message.
 func (p places) String() string {
-	raw := []byte{placesVersion}
+	raw := append(make([]byte, 0, 1+len(p)*(len(key{})+len(place{}.hash)+binary.MaxVarintLen64)), placesVersion)
 	for _, k := range slices.SortedFunc(maps.Keys(p), func(x, y key) int { return bytes.Compare(x[:], y[:]) }) {
 		raw = append(raw, k[:]...)
 		at := p[k]
@@ -155,8 +155,8 @@ func encode(data any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// send writes a message and waits until the system has taken it, for limits.take at most. A message with an id is one
-// behind which a client can continue.
+// send writes a message, which the client has after the next flush at the latest. It waits until the system takes it, for
+// limits.take at most. A message with an id is one behind which a client can continue.
 func (m *messages) send(id, event string, data any) error {
 	line, err := encode(data)
 	if err != nil {
@@ -167,14 +167,13 @@ func (m *messages) send(id, event string, data any) error {
 		fmt.Fprintf(&b, "id: %s\n", id)
 	}
 	fmt.Fprintf(&b, "event: %s\ndata: %s\n\n", event, line)
-	return m.write(b.Bytes())
+	_, err = m.w.Write(b.Bytes())
+	return err
 }
 
-func (m *messages) comment() error { return m.write([]byte(":\n\n")) }
-
-func (m *messages) write(data []byte) error {
-	_, err := m.w.Write(data)
-	return cmp.Or(err, m.flush())
+func (m *messages) comment() error {
+	_, err := io.WriteString(m.w, ":\n\n")
+	return err
 }
 
 func (m *messages) flush() error {

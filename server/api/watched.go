@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/loop/journal"
+	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/server"
 	"github.com/superloop/superloop/server/registry"
 )
@@ -17,15 +17,16 @@ import (
 // watched is a loop of the stream.
 type watched struct {
 	e        entry
+	p        layout.Paths
 	end      context.CancelFunc // of its watches
 	tail     *journal.Tailer
-	path     string
 	row      string // as it was sent last
 	rowAt    time.Time
 	rowDirty bool
+	talks    bool      // a role runs, whose log grows without an event
 	files    [3]string // of which a change is a change of the loop
-	stamps   [3]string // what they were at the last look at all loops
-	record   string    // stampOf the question's record when it was read last
+	stamps   [3]stamp  // what they were at the last look at all loops
+	record   stamp     // of the question's record when it was read last
 	asking   bool      // the question waits for an answer
 	asks     string    // the question as it was sent last
 	pending  bool      // the journal may have more
@@ -40,18 +41,20 @@ func (l *watched) close() {
 // recordFile is the place of the question's record in watched.files.
 const recordFile = 2
 
-// stampOf returns what changes with a file, "" if there is none.
-func stampOf(file string) string {
+// stamp changes with a file. The zero stamp says that there is none.
+type stamp struct{ size, at int64 }
+
+func stampOf(file string) stamp {
 	info, err := os.Stat(file)
 	if err != nil {
-		return ""
+		return stamp{}
 	}
-	return fmt.Sprint(info.Size(), info.ModTime().UnixNano())
+	return stamp{info.Size(), info.ModTime().UnixNano()}
 }
 
 // changed reports whether a file of the loop has changed since it was called last.
 func (l *watched) changed() bool {
-	var now [3]string
+	var now [3]stamp
 	for i, f := range l.files {
 		now[i] = stampOf(f)
 	}
@@ -77,10 +80,10 @@ func (s *watching) register(ctx context.Context, first bool) error {
 			continue // its repository is gone; the next look sees whether it is back
 		}
 		life, end := context.WithCancel(ctx)
-		l := &watched{e: e, end: end, path: p.Events(), rowDirty: true, pending: true,
+		l := &watched{e: e, p: p, end: end, rowDirty: true, pending: true,
 			files: [3]string{p.Events(), p.File("state.json"), filepath.Join(p.Questions(), escalation.File)}}
 		if _, told := s.places[keyOf(id)]; !told && first && !s.resumed && !s.all {
-			s.places.end(id, l.path)
+			s.places.end(id, l.p.Events())
 		}
 		if err := s.begin(id, l); err != nil {
 			end()
@@ -114,10 +117,10 @@ func same(x, y registry.Entry) bool {
 // began anew, the client is told to forget the loop, and gets the journal from its beginning.
 func (s *watching) begin(id string, l *watched) error {
 	at := s.places[keyOf(id)]
-	if at.seq > 0 && !holds(l.path, at) {
+	if at.seq > 0 && !holds(l.p.Events(), at) {
 		at = place{}
 		delete(s.places, keyOf(id))
-		l.row, l.record, l.asks, l.rowDirty = "", "", "", true
+		l.row, l.record, l.asks, l.rowDirty = "", stamp{}, "", true
 		if err := s.send("reset", Named{id}); err != nil {
 			return err
 		}
@@ -125,6 +128,6 @@ func (s *watching) begin(id string, l *watched) error {
 	if l.tail != nil {
 		l.tail.Close()
 	}
-	l.tail, l.pending = journal.NewTailer(l.path, at.seq+1), true
+	l.tail, l.pending = journal.NewTailer(l.p.Events(), at.seq+1), true
 	return nil
 }

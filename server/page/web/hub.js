@@ -7,8 +7,6 @@
 const gather = 100;
 // The daemon sends a comment every 15 s. A stream that says nothing for longer than this is broken.
 const silence = 40_000;
-// How often loops that run are asked for, to tell how long their roles say nothing: a log that grows is no change of a loop.
-const askAgain = 10_000;
 
 export class Hub {
   /** @type {Set<Tab>} */ #tabs = new Set();
@@ -28,23 +26,6 @@ export class Hub {
     const tab = {post, watching: new Set(), open: new Map()};
     this.#tabs.add(tab);
     return (m) => this.#take(tab, m);
-  }
-
-  constructor() {
-    setInterval(() => void this.#again(), askAgain);
-  }
-
-  async #again() {
-    if (this.#state !== 'live' || this.#tabs.size === 0) return;
-    const got = await this.#call({path: '/api/v1/loops?status=running&limit=1000'});
-    if (!got.ok) return;
-    for (const r of got.data.loops) {
-      const old = this.#rows.get(r.id);
-      if (!old || old.seq !== r.seq || old.said_at === r.said_at) continue; // the stream tells the rest
-      const now = {...old, said_at: r.said_at};
-      this.#rows.set(r.id, now);
-      this.#patching().rows.set(r.id, now);
-    }
   }
 
   /** @param {Tab} tab @param {any} m */
