@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"errors"
-	"maps"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -21,7 +20,7 @@ import (
 // The times of a stream: between two looks at what has changed, between two looks at all loops and at the registry (a file
 // system may send no events), between two rows of a loop, and until a quiet stream sends a comment.
 const (
-	lookEvery = 50 * time.Millisecond
+	lookEvery = 100 * time.Millisecond
 	lookAtAll = time.Second
 	lookAgain = 10 * time.Second
 	rowEvery  = 200 * time.Millisecond
@@ -192,8 +191,7 @@ func (s *watching) look(ctx context.Context, first bool) error {
 	if everyone || dirty[viewMark] {
 		s.phases()
 	}
-	for _, id := range slices.Sorted(maps.Keys(s.loops)) {
-		l := s.loops[id]
+	for id, l := range s.loops {
 		changed := dirty[id] || everyone && l.changed()
 		if changed || l.pending {
 			if err := s.events(id, l); err != nil {

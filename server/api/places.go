@@ -10,9 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
-	"slices"
 	"sync"
 
 	"github.com/superloop/superloop/loop/journal"
@@ -58,9 +56,8 @@ const placesVersion = 1
 // String returns the id of a message.
 func (p places) String() string {
 	raw := append(make([]byte, 0, 1+len(p)*(len(key{})+len(place{}.hash)+binary.MaxVarintLen64)), placesVersion)
-	for _, k := range slices.SortedFunc(maps.Keys(p), func(x, y key) int { return bytes.Compare(x[:], y[:]) }) {
+	for k, at := range p {
 		raw = append(raw, k[:]...)
-		at := p[k]
 		raw = append(raw, at.hash[:]...)
 		raw = binary.AppendUvarint(raw, uint64(at.seq))
 	}

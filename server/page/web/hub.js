@@ -3,8 +3,6 @@
 
 /** @typedef {{post: (m: any) => void, watching: Set<string>, open: Map<number, AbortController>}} Tab */
 
-// Patches for tabs are gathered so long, in milliseconds.
-const gather = 100;
 // The daemon sends a comment every 15 s. A stream that says nothing for longer than this is broken.
 const silence = 40_000;
 
@@ -153,6 +151,7 @@ export class Hub {
           for (const part of parts) {
             if (this.#message(part, seen)) pause = 250;
           }
+          if (this.#state === 'live') this.#flush(); // the daemon sends together what it sees at one look
         }
       } catch {
         // The loop tries again.
@@ -224,11 +223,7 @@ export class Hub {
   }
 
   #patching() {
-    if (!this.#patch) {
-      this.#patch = {rows: new Map(), gone: new Set(), questions: new Map(), events: [], gaps: []};
-      setTimeout(() => this.#flush(), gather);
-    }
-    return this.#patch;
+    return this.#patch ??= {rows: new Map(), gone: new Set(), questions: new Map(), events: [], gaps: []};
   }
 
   #flush() {
