@@ -256,7 +256,9 @@ func (c RoleChoice) has(ev journal.Event) bool {
 
 // EventChoice says which events a list has.
 type EventChoice struct {
-	Event string `query:"event" maxLength:"100" doc:"only events whose name matches this pattern, such as role_*"`
+	Event string    `query:"event" maxLength:"100" doc:"only events whose name matches this pattern, such as role_*"`
+	From  time.Time `query:"from" doc:"only events of this time or later (RFC 3339)"`
+	To    time.Time `query:"to" doc:"only events before this time"`
 	RoleChoice
 }
 
@@ -269,7 +271,7 @@ func (c EventChoice) check() error {
 
 func (c EventChoice) has(ev journal.Event) bool {
 	ok, _ := path.Match(c.Event, ev.Event) // check has looked at the pattern
-	return (ok || c.Event == "") && c.RoleChoice.has(ev)
+	return (ok || c.Event == "") && !ev.Timestamp.Before(c.From) && (c.To.IsZero() || ev.Timestamp.Before(c.To)) && c.RoleChoice.has(ev)
 }
 
 type streamIn struct {

@@ -1,11 +1,15 @@
 package webtest
 
 import (
+	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
-// A number leads to the events that it was made of: from the overview, Agents and Cost. What was chosen stands in the address,
+// A number leads to the events that it was made of: from the overview, Agents, Cost with its chart, and the timeline. What was chosen stands in the address,
 // and a new tab shows the same.
 func TestTraced(t *testing.T) {
 	w := begin(t)
@@ -24,8 +28,15 @@ func TestTraced(t *testing.T) {
 				t.Errorf("%s leads to events %s", where, e)
 			}
 		}
-		if at := eval[string](b, `location.hash`); at != "#events?"+query {
+		at := eval[string](b, `location.hash`)
+		if bare := aTime.ReplaceAllString(at, "$1=T"); bare != "#events?"+query {
 			t.Errorf("%s leads to %s", where, at)
+		}
+		if eval[bool](b, `(() => {
+			const q = new URLSearchParams(location.hash.split('?')[1]), t = [...document.querySelectorAll('.events time')].map((e) => Date.parse(e.dateTime));
+			return t.some((x) => x < Date.parse(q.get('from') ?? '1970') || x >= Date.parse(q.get('to') ?? '2970'));
+		})()`) {
+			t.Errorf("%s leads to events of another time: %s", where, at)
 		}
 	}
 	b.visit("/?q=traced")
@@ -50,8 +61,48 @@ func TestTraced(t *testing.T) {
 	b.click("main td a", "tester")
 	b.until("the cost of the role is shown by loop", `/by=loop/.test(location.search) && /role=tester/.test(location.search) && [...document.querySelectorAll('main td a')].some((a) => a.innerText === 'traced')`)
 	b.click("main td a", "traced")
-	only("the cost of a role in a loop", "event=role_%5Beft%5D*&role=tester", "role_end")
+	const ended = "event=role_%5Beft%5D*&"
+	only("the cost of a role in a loop", ended+"role=tester&from=T&to=T", "role_end")
+
+	// A point of the chart: by the pointer, and by the keys. The one of another series is not the loop's.
+	b.visit("/cost?by=loop&span=h")
+	b.until("the chart is drawn", `document.querySelector('sl-chart rect[data-k]')`)
+	at := eval[[2]float64](b, `(() => {
+		const k = [...document.querySelectorAll('.legend li')].findIndex((x) => x.innerText === 'traced'), r = document.querySelector('sl-chart rect[data-k="' + k + '"]').getBoundingClientRect();
+		return [r.x + r.width / 2, r.y + r.height / 2];
+	})()`)
+	b.do(chromedp.MouseClickXY(at[0], at[1]))
+	only("a bar of the chart", ended+"from=T&to=T", "role_end")
+	if who := b.text("h1"); who != "traced" {
+		t.Errorf("a bar of the chart leads to the loop %s", who)
+	}
+	b.visit("/cost?by=role&span=h&role=tester")
+	b.until("the chart is drawn", `document.querySelector('sl-chart rect[data-k]')`)
+	eval[bool](b, `document.querySelector('sl-chart svg').focus() === undefined`)
+	b.keys(kb.End)
+	for range 100 { // to the newest step with a value
+		if eval[bool](b, `document.querySelectorAll('.tip a').length > 1`) {
+			break
+		}
+		b.keys(kb.ArrowLeft)
+	}
+	b.keys(enterKey)
+	b.until("the cost of that time is shown by loop", `/by=loop/.test(location.search) && /role=tester&from=.*&to=/.test(location.search) && [...document.querySelectorAll('main td a')].some((a) => a.innerText === 'traced')`)
+	b.click("main td a", "traced")
+	only("the cost of a role in a loop at a time", ended+"role=tester&from=T&to=T", "role_end")
+	b.click(".chips a", "from")
+	b.until("the begin is open", `!/from=/.test(location.hash) && /to=/.test(location.hash)`)
+
+	b.visit(eval[string](b, `location.pathname`) + "#timeline")
+	b.until("the timeline is shown", `document.querySelector('.bars a.track')`)
+	eval[bool](b, `document.querySelector('.bars a.track').click() === undefined`)
+	only("a bar of the timeline", "from=T&to=T", "role_start", "role_end", "recovery_seen")
+	if got := strings.Join(events(), " "); !strings.Contains(got, "role_start") || !strings.Contains(got, "role_end") {
+		t.Errorf("a bar of the timeline leads to %s", got)
+	}
 }
+
+var aTime = regexp.MustCompile(`\b(from|to)=[^&]+`)
 
 // Settings shows channels without their addresses, and sends a sample message by a click; and what is kept on the disk.
 func TestChannels(t *testing.T) {

@@ -1,8 +1,8 @@
 import './chart.js';
 import {get, world} from './client.js';
 import {fill, h, Screen} from './dom.js';
-import {base, ended, eventsOf, roleEnds} from './states.js';
-import {calm, count, money, some} from './time.js';
+import {base, ended, eventsOf, roleEnds, span} from './states.js';
+import {calm, count, moment, money, some} from './time.js';
 
 /** Name, length in hours, step. @type {Record<string, [string, number, string, number]>} */
 const spans = {h: ['the last 6 hours', 6, '15m', .25], d: ['the last day', 24, '1h', 1], w: ['the last week', 168, '6h', 6], m: ['the last 30 days', 720, '24h', 24]};
@@ -16,7 +16,7 @@ class CostScreen extends Screen {
   sum = false;
   by = 'role';
   span = 'd';
-  /** Whose cost: of one role or model. @type {Record<string, string>} */ of = {};
+  /** Whose cost: of one role or model, and of which time if not of all that is shown. @type {Record<string, string>} */ of = {};
 
   begin() {
     this.read();
@@ -37,41 +37,48 @@ class CostScreen extends Screen {
     const q = new URLSearchParams(location.search), by = q.get('by') ?? '', span = q.get('span') ?? '';
     this.by = kinds[by] ? by : 'role';
     this.span = spans[span] ? span : 'd';
-    this.of = Object.fromEntries(['role', 'model'].filter((k) => q.get(k)).map((k) => [k, q.get(k) ?? '']));
+    this.of = Object.fromEntries(['role', 'model', 'from', 'to'].filter((k) => k === 'role' || k === 'model' ? q.get(k) : Date.parse(q.get(k) ?? '')).map((k) => [k, q.get(k) ?? '']));
   }
 
   /** @param {string} by @param {string} span @param {Record<string, string>} of */
   href(by, span, of) {
-    return '/cost?' + new URLSearchParams({by, span, ...of});
+    return '/cost?' + new URLSearchParams(Object.entries({by, span, ...of}).filter(([, v]) => v));
   }
 
-  /** Where the numbers of a row come from: events of a loop, or the loops of which there are such events. @param {string} name */
-  source(name) {
-    if (this.by === 'loop') return eventsOf(name, {event: roleEnds, ...this.of});
-    if (this.by === 'repo') return '/?q=' + encodeURIComponent(name);
-    return this.href('loop', this.span, name ? {...this.of, [this.by]: name} : this.of);
+  /** Where the numbers of a row come from: events of a loop, or the loops of which there are such events. @param {string} name @param {Record<string, string>} [time] of the numbers, unless they are of all that is shown */
+  source(name, time) {
+    if (this.by === 'loop') return eventsOf(name, {event: roleEnds, ...this.of, ...time ?? this.shown});
+    if (this.by === 'repo' && !time) return '/?q=' + encodeURIComponent(name);
+    return this.href('loop', this.span, {...this.of, ...this.by === 'repo' ? {} : {[this.by]: name}, ...time});
   }
 
   async load() {
     const by = this.by, key = this.span, asked = this.href(by, key, this.of);
-    const chip = (/** @type {string} */ b, /** @type {string} */ s, /** @type {string} */ name, /** @type {boolean} */ on) => h('a.chip', {href: this.href(b, s, this.of), 'aria-current': on ? 'true' : null}, name);
+    const chip = (/** @type {string} */ b, /** @type {string} */ s, /** @type {string} */ name, /** @type {boolean} */ on) => h('a.chip', {href: this.href(b, s, s === key ? this.of : {...this.of, from: '', to: ''}), 'aria-current': on ? 'true' : null}, name);
     fill(this.links, h('div.chips', {role: 'group', 'aria-label': 'By'}, Object.entries(kinds).map(([b, name]) => chip(b, key, 'by ' + name, b === by))),
       h('div.chips', {role: 'group', 'aria-label': 'Time'}, Object.entries(spans).map(([s, [name]]) => chip(by, s, name, s === key))),
-      Object.entries(this.of).map(([k, v]) => h('a.chip', {href: this.href(by, key, {...this.of, [k]: ''}), 'aria-current': 'true', title: 'Show the others too'}, `${k} ${v} ×`)),
+      this.of.from && h('a.chip', {href: this.href(by, key, {...this.of, from: '', to: ''}), 'aria-current': 'true', title: 'Show all of the time'}, `${moment(this.of.from)} to ${this.of.to ? moment(this.of.to) : 'now'} ×`),
+      Object.entries(this.of).filter(([k]) => k === 'role' || k === 'model').map(([k, v]) => h('a.chip', {href: this.href(by, key, {...this.of, [k]: ''}), 'aria-current': 'true', title: 'Show the others too'}, `${k} ${v} ×`)),
       h('label', null, h('input', {type: 'checkbox', checked: this.sum, onchange: () => {
         this.sum = !this.sum;
         void this.load();
       }}), ' added up'), h('button', {type: 'button', onclick: () => this.csv()}, 'CSV'));
     const [, hours, step, each] = spans[key];
-    const to = Math.ceil(Date.now() / (each * 3600e3)) * each * 3600e3, from = to - hours * 3600e3;
+    const ms = each * 3600e3, to = Math.ceil((Date.parse(this.of.to) || Date.now()) / ms) * ms, from = Math.max(to - 1000 * ms, Math.floor((Date.parse(this.of.from) || to - hours * 3600e3) / ms) * ms);
     try {
-      const c = await get(`/api/v1/cost?by=${by}&step=${step}&from=${new Date(from).toISOString().replace(/\.\d+/, '')}&${new URLSearchParams(this.of)}`);
+      const c = await get('/api/v1/cost?' + new URLSearchParams({by, step, ...this.of, ...span(from, to)}));
       if (!this.alive || asked !== this.href(this.by, this.span, this.of)) return;
       this.data = c;
-      this.draw(c, from, to, each * 3600e3);
+      this.shown = span(from, to);
+      this.draw(c, from, to, ms);
     } catch (e) {
       if (this.alive) fill(this.box, h('p.bad', null, /** @type {Error} */ (e).message));
     }
+  }
+
+  /** What a point of the chart was made of. @param {any} series none: all of them @param {Record<string, string>} time */
+  leads(series, time) {
+    return series ? this.source(series.name, time) : this.href('loop', this.span, {...this.of, ...time});
   }
 
   /** @param {string} n */
@@ -111,7 +118,8 @@ class CostScreen extends Screen {
           return h('tr', null, h('td', null, h('a', {href: this.source(s.name)}, this.named(s.name))), h('td.num', null, h('a', {href: this.source(s.name)}, s.total.runs)), h('td.num', null, h('a', {href: this.source(s.name)}, (s.total.cost_usd.unknown_runs && s.total.cost_usd.known !== null ? '≥ ' : '') + money(s.total.cost_usd.known))),
             h('td.num', null, s.total.cost_usd.unknown_runs ? some(s.total.cost_usd.unknown_runs, 'run') : '–'), h('td.num', null, (s.total.tokens.unknown_runs && s.total.tokens.known !== null ? '≥ ' : '') + count(s.total.tokens.known)), h('td.num', null, priced > 0 && s.total.cost_usd.known !== null ? money(s.total.cost_usd.known / priced) : 'unknown'), this.by === 'loop' ? h('td', null, forecast(world.rows.get(s.name), s.total.cost_usd, hours)) : '');
         })))));
-    chart.data = {kind: this.sum ? 'areas' : 'bars', title: `Cost by ${kinds[this.by]}`, x: times.map(label), series, say: (/** @type {number|null} */ v) => money(v)};
+    chart.data = {kind: this.sum ? 'areas' : 'bars', title: `Cost by ${kinds[this.by]}`, x: times.map(label), series, say: (/** @type {number|null} */ v) => money(v),
+      source: (/** @type {number} */ i, /** @type {number} */ k) => this.leads(c.series[k < most ? k : -1], span(times[this.sum ? 0 : i], times[i] + step))};
   }
 
   /** Gives what is shown as a file of comma-separated values. What is not known is empty. */

@@ -223,7 +223,8 @@ export class Hub {
   }
 
   #patching() {
-    return this.#patch ??= {rows: new Map(), gone: new Set(), questions: new Map(), events: [], gaps: []};
+    if (!this.#patch) this.#patch = {rows: new Map(), gone: new Set(), questions: new Map(), events: [], gaps: []};
+    return this.#patch;
   }
 
   #flush() {

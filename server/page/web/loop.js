@@ -5,7 +5,7 @@ import {LogView} from './log.js';
 import {diffLines} from './diff.js';
 import {asks, dots, doing, ended, eventsOf, gates, next, roleEnds, silent, status, where} from './states.js';
 import {Timeline} from './timeline.js';
-import {ago, calm, clock, money, some, timeOfDay} from './time.js';
+import {ago, calm, clock, moment, money, some, timeOfDay} from './time.js';
 
 const tabs = /** @type {const} */ ([['log', 'Log'], ['prompt', 'Prompt'], ['timeline', 'Timeline'], ['gates', 'Gates'], ['diff', 'Diff'], ['events', 'Events']]);
 
@@ -150,7 +150,7 @@ class LoopScreen extends Screen {
 }
 
 /** What the events of a loop are chosen by, in the address. */
-const choices = ['event', 'role', 'runner', 'model'];
+const choices = ['event', 'role', 'runner', 'model', 'from', 'to'];
 
 /** Choices that are offered. @type {[string, string][]} */
 const kinds = [['', 'all'], ['role_*', 'roles'], ['role_[ft]*', 'failures'], ['tests_*', 'tests'], ['gates_evaluated', 'gates'], ['recovery_*', 'recoveries']];
@@ -175,7 +175,7 @@ class Events {
     const flags = this.chosen.filter(([c]) => c === 'event' || c === 'role').map(([c, v]) => ` --${c} '${v.replaceAll("'", "'\\''")}'`).join('');
     this.el = h('div', null, h('div.bar', null, h('div.chips', {role: 'group', 'aria-label': 'Only events about'}, kinds.map(([v, name]) => h('a.chip', {href: eventsOf(screen.id, {...Object.fromEntries(of), event: v}), 'aria-current': v === event ? 'true' : null}, name)),
       event && !kinds.some(([v]) => v === event) ? h('a.chip', {href: location.pathname + location.hash, 'aria-current': 'true'}, h('code', null, event)) : '',
-      of.map(([c, v]) => h('a.chip', {href: eventsOf(screen.id, {...Object.fromEntries(this.chosen), [c]: ''}), 'aria-current': 'true', title: 'Show those of others too'}, `${c} ${v} ×`))),
+      of.map(([c, v]) => h('a.chip', {href: eventsOf(screen.id, {...Object.fromEntries(this.chosen), [c]: ''}), 'aria-current': 'true', title: 'Show the others too'}, `${c} ${c === 'from' || c === 'to' ? moment(v) : v} ×`))),
     h('button', {type: 'button', onclick: () => this.verify()}, 'Verify the chain'), this.chain, h('span.faint', null, typed(`superloop events --loop ${screen.r?.loop ?? ''}${flags} --json`))), this.list, this.none, this.older);
     void this.news();
     if ((screen.r?.seq ?? 0) < 20_000) void this.verify();

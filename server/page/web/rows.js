@@ -46,7 +46,7 @@ export class LoopRow {
       this.day = day;
       const priced = day?.some((x) => x.usd > 0), runs = day?.reduce((n, x) => n + x.runs, 0) ?? 0, unknown = day?.reduce((n, x) => n + x.unknown, 0) ?? 0;
       const says = `${some(runs, 'run')} of roles in the last day${priced ? `, ${unknown ? '≥ ' : ''}${money(day?.reduce((n, x) => n + x.usd, 0))}` : ''}`;
-      this.line.replaceChildren(...runs && day ? [h('a', {href: this.name.getAttribute('href') + '#timeline', title: says}, spark(day.map((x) => priced ? x.usd : x.runs), says))] : []);
+      this.line.replaceChildren(...runs && day ? [h('a', {href: eventsOf(r.id, {event: roleEnds, from: new Date(Date.now() - 24 * 3600e3).toISOString()}), title: says}, spark(day.map((x) => priced ? x.usd : x.runs), says))] : []);
     }
     const was = this.was, q = world.questions.get(r.question);
     if (was === r && this.q === q) return;

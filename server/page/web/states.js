@@ -74,6 +74,9 @@ export const roleEnds = 'role_[eft]*';
 /** Where the events of a loop are shown that a number was made of. @param {string} id @param {Record<string, string>} choice */
 export const eventsOf = (id, choice) => `/loops/${encodeURIComponent(id)}#events?${new URLSearchParams(Object.entries(choice).filter(([, v]) => v))}`;
 
+/** A span of time, as eventsOf and the API take it: without its end. @param {number} from @param {number} to @returns {Record<string, string>} */
+export const span = (from, to) => ({from: new Date(from).toISOString(), to: new Date(to).toISOString()});
+
 /** The name of a repository: the last part of its path. @param {string} repo */
 export const base = (repo) => repo.split('/').filter(Boolean).pop() ?? repo;
 

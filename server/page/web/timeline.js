@@ -1,5 +1,6 @@
 import {get} from './client.js';
 import {fill, h} from './dom.js';
+import {eventsOf, roleEnds, span} from './states.js';
 import {duration, money, timeOfDay} from './time.js';
 
 /** The iterations of a loop with their roles: when each ran, how long, what came of it. */
@@ -36,15 +37,21 @@ export class Timeline {
   row(it) {
     const from = Date.parse(it.from), to = Math.max(Date.parse(it.to), from + 1), last = it.tests.at(-1);
     const cost = it.cost_usd === null ? it.unpriced_runs ? 'unknown' : '–' : (it.unpriced_runs ? '≥ ' : '') + money(it.cost_usd);
-    return h('tr', null, h('td.num', null, it.n), h('td', null, h('time', {datetime: it.from}, timeOfDay(it.from))), h('td.num', null, duration(to - from)),
+    const events = (/** @type {any} */ says, /** @type {string} */ event = '') => h('a', {href: this.events(from, it.roles.some((/** @type {any} */ x) => !x.to) ? 0 : to, event)}, says);
+    return h('tr', null, h('td.num', null, events(it.n)), h('td', null, h('time', {datetime: it.from}, timeOfDay(it.from))), h('td.num', null, events(duration(to - from))),
       h('td.bars', null, h('ol', null, it.roles.map((/** @type {any} */ x) => this.bar(x.role, Date.parse(x.from), x.to ? Date.parse(x.to) : Date.now(), from, to, x.outcome === 'open' ? 'run' : x.outcome === 'ok' ? 'ok' : 'bad', `${x.role}${x.attempt > 1 ? ', attempt ' + x.attempt : ''}, ${x.runner}: ${x.outcome}${x.error ? ', ' + x.error : ''}`, x, it.n)))),
-      h('td', null, last ? h('span.' + (last.status === 'ok' ? 'good' : last.status === 'failed' ? 'bad' : 'faint'), null, last.status || 'run') : '–'), h('td.num', null, cost));
+      h('td', null, last ? events(h('span.' + (last.status === 'ok' ? 'good' : last.status === 'failed' ? 'bad' : 'faint'), null, last.status || 'run'), 'tests_*') : '–'), h('td.num', null, cost === '–' ? cost : events(cost, roleEnds)));
+  }
+
+  /** The events of a time. @param {number} from @param {number} to its last moment; 0: until now @param {string} [event] */
+  events(from, to, event = '') {
+    return eventsOf(this.screen.id, {event, ...span(from, to + 1), ...to ? {} : {to: ''}});
   }
 
   /** @param {string} role @param {number} a @param {number} b @param {number} from @param {number} to @param {string} tone @param {string} title @param {any} x @param {number} n */
   bar(role, a, b, from, to, tone, title, x, n) {
     const span = Math.max(to, b) - from;
-    const track = h('span.track', null, h('i'));
+    const track = h('a.track', {href: this.events(a, x.to ? b : 0), 'aria-label': `${title}. Its events`}, h('i'));
     const li = h('li.' + tone, {title}, h('button.quiet', {type: 'button', 'aria-label': `${title}; ${duration(b - a)}. Its log`, onclick: () => {
       this.screen.open('log');
       this.screen.view.pick(role, n);
