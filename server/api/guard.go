@@ -33,7 +33,7 @@ type guard struct {
 }
 
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if w = (paced{w, g.limits.take}); r.Body == http.NoBody {
+	if w = (&paced{ResponseWriter: w, take: g.limits.take}); r.Body == http.NoBody {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // all of the request is here; a test has no connection
 	}
 	c := *connCaller(r.Context()) // a copy: a connection carries many requests

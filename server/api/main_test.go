@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/server/access"
@@ -56,6 +57,8 @@ type desk struct {
 	guard   *guard
 	at      []string // addresses, the one of IPv4 first
 	started func(registry.Entry) error
+	log     *observer.ObservedLogs // what the daemon would log
+	zap     *zap.Logger
 }
 
 func newDesk(t *testing.T) *desk {
@@ -66,7 +69,8 @@ func newDesk(t *testing.T) *desk {
 // newDeskOf has other limits.
 func newDeskOf(t *testing.T, of limits) *desk {
 	t.Helper()
-	d := &desk{t: t, state: filepath.Join(t.TempDir(), "state", "superloop"), limits: of, started: func(registry.Entry) error { return nil }}
+	core, said := observer.New(zap.DebugLevel)
+	d := &desk{t: t, state: filepath.Join(t.TempDir(), "state", "superloop"), limits: of, log: said, zap: zap.New(core), started: func(registry.Entry) error { return nil }}
 	d.open()
 	return d
 }
@@ -74,7 +78,7 @@ func newDeskOf(t *testing.T, of limits) *desk {
 // open serves until the end of the test.
 func (d *desk) open() {
 	d.t.Helper()
-	h, err := New(Options{State: d.state, Disk: durable.OS(), Version: "test", Log: zap.NewNop(), Start: func(_ context.Context, e registry.Entry) error { return d.started(e) },
+	h, err := New(Options{State: d.state, Disk: durable.OS(), Version: "test", Log: d.zap, Start: func(_ context.Context, e registry.Entry) error { return d.started(e) },
 		Verb: func(context.Context, VerbCall) ([]byte, error) {
 			return nil, &Refused{Exit: 1, Err: errors.New("not here")}
 		}, Metrics: func(map[string]string) []byte { return nil }})

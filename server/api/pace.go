@@ -33,16 +33,25 @@ const kept = 256 << 10
 type paced struct {
 	http.ResponseWriter
 	take time.Duration
+	gone bool // the client has not taken a piece
 }
 
-func (p paced) Unwrap() http.ResponseWriter { return p.ResponseWriter }
+func (p *paced) Unwrap() http.ResponseWriter { return p.ResponseWriter }
 
-func (p paced) Write(data []byte) (n int, err error) {
+// WriteHeader does nothing when the client has gone: a route that tries to say so has answered already.
+func (p *paced) WriteHeader(status int) {
+	if !p.gone {
+		p.ResponseWriter.WriteHeader(status)
+	}
+}
+
+func (p *paced) Write(data []byte) (n int, err error) {
 	control := http.NewResponseController(p.ResponseWriter)
 	for {
 		_ = control.SetWriteDeadline(time.Now().Add(p.take)) // a test has no connection
 		some, err := p.ResponseWriter.Write(data[n:min(len(data), n+piece)])
 		if n += some; err != nil || n >= len(data) {
+			p.gone = err != nil
 			return n, err
 		}
 	}

@@ -100,6 +100,9 @@ func TestSlowReaders(t *testing.T) {
 		}
 	}
 	d.want("the socket", d.ask("", "GET", path, ""), 200, "")
+	for _, line := range d.log.All() { // that a client is slow is no fault
+		t.Errorf("the daemon logs %s", line.Message)
+	}
 }
 
 // Beyond the bound of connections the daemon says that it is busy, answers over its socket, and answers again when one is

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"net"
 	"net/http"
 	"os"
@@ -11,6 +12,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"time"
+
+	"go.uber.org/zap"
 
 	"github.com/superloop/superloop/internal/durable"
 )
@@ -47,15 +50,15 @@ func Listen(disk durable.Disk, file string) (net.Listener, error) {
 // Serve answers requests of a listener of Listen or ListenTCP until ctx ends. On a socket it refuses the connections of
 // other users.
 func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
-	lim := usual
+	lim, said := usual, zap.NewNop()
 	if g, ok := h.(*guard); ok {
-		lim = g.limits
+		lim, said = g.limits, g.o.Log
 	}
 	if _, ok := l.Addr().(*net.TCPAddr); ok {
 		l = &bounded{Listener: l, most: lim.connections}
 	}
 	// The guard lifts the read deadline when the whole request has come: a stream has none.
-	s := &http.Server{Handler: h, ReadHeaderTimeout: lim.header, ReadTimeout: lim.header + lim.body, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+	s := &http.Server{Handler: h, ErrorLog: logOf(said), ReadHeaderTimeout: lim.header, ReadTimeout: lim.header + lim.body, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			if t, ok := c.(*boundedConn); ok {
@@ -85,4 +88,10 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 		return nil
 	}
 	return err
+}
+
+// logOf takes what net/http says of itself, such as a panic of a route.
+func logOf(to *zap.Logger) *log.Logger {
+	l, _ := zap.NewStdLogAt(to.Named("http"), zap.WarnLevel) // it knows the level
+	return l
 }
