@@ -408,6 +408,12 @@ func (c client) readsOfAll(l server.Row) {
 	}
 	c.ask("POST", "/api/v1/channels/test", fmt.Sprintf(`{"repo": %q, "channel": "none"}`, repo), 404, nil)
 	c.ask("POST", "/api/v1/channels/test", `{"repo": "/etc", "channel": "none"}`, 404, nil)
+	var found api.Examined
+	text = c.ask("POST", "/api/v1/doctor", fmt.Sprintf(`{"repo": %q}`, repo), 200, &found)
+	if i := slices.IndexFunc(found.Checks, func(f api.Finding) bool { return f.Name == "enforcement" }); i < 0 || len(found.Checks[i].Enforcement) == 0 {
+		t.Errorf("%s", text)
+	}
+	c.ask("POST", "/api/v1/doctor", `{"repo": "/etc"}`, 404, nil)
 	for _, path := range []string{"/api/v1/space", "/api/v1/channels"} {
 		c.ask("GET", path+"?limit=0", "", 422, nil)
 	}

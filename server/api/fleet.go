@@ -29,6 +29,7 @@ func (a *api) ofAll(h huma.API) {
 	huma.Get(h, "/api/v1/space", a.space)
 	huma.Get(h, "/api/v1/channels", a.channels)
 	huma.Register(h, huma.Operation{Method: http.MethodPost, Path: "/api/v1/channels/test"}, a.testChannel)
+	huma.Register(h, huma.Operation{Method: http.MethodPost, Path: "/api/v1/doctor"}, a.examine)
 	huma.Get(h, "/api/v1/chains", a.chains)
 	huma.Get(h, "/api/v1/chains/{cid}", a.chain)
 	huma.Register(h, huma.Operation{Method: http.MethodPost, Path: "/api/v1/policy/check"}, a.policyCheck)

@@ -76,7 +76,7 @@ func TestScopes(t *testing.T) {
 	}
 	want := map[string]access.Scope{
 		"POST /api/v1/loops": access.Control, "POST /api/v1/loops/{id}/start": access.Control, "POST /api/v1/loops/{id}/stop": access.Control, "POST /api/v1/loops/{id}/pause": access.Control,
-		"POST /api/v1/loops/{id}/cancel": access.Control, "POST /api/v1/loops/{id}/retry-now": access.Control, "POST /api/v1/loops/{id}/note": access.Control,
+		"POST /api/v1/loops/{id}/cancel": access.Control, "POST /api/v1/loops/{id}/retry-now": access.Control, "POST /api/v1/loops/{id}/note": access.Control, "POST /api/v1/doctor": access.Control,
 		"POST /api/v1/escalations/{eid}/answer": access.Approve, "GET /api/v1/audit": access.Read,
 		"POST /api/v1/channels/test": access.Approve, "POST /api/v1/loops/{id}/recoveries/{n}/undo": access.Approve, "POST /api/v1/loops/{id}/approve-completion": access.Approve, "POST /api/v1/policy/check": access.Read, "POST /api/v1/policy/lint": access.Read, "POST /api/v1/policy/replay": access.Read,
 		"GET /api/v1/tokens": access.Person, "POST /api/v1/tokens": access.Person, "DELETE /api/v1/tokens/{name}": access.Person, "GET /api/v1/sessions": access.Person, "DELETE /api/v1/sessions/{name}": access.Person,

@@ -100,3 +100,34 @@ func say[T any](ctx context.Context, a *api, call VerbCall) (*body[Says[T]], err
 func of(e entry, verb ...string) []string {
 	return append(verb, "--repo="+e.Repo, "--loop="+e.Loop, "--json")
 }
+
+// Examined is what superloop doctor --json prints.
+type Examined struct {
+	OK     bool      `json:"ok" doc:"no check has failed"`
+	Checks []Finding `json:"checks" nullable:"false"`
+}
+
+// Finding is what a check of superloop doctor has found.
+type Finding struct {
+	Name        string   `json:"name"`
+	Status      string   `json:"status" enum:"ok,warn,fail"`
+	Detail      string   `json:"detail"`
+	Fix         string   `json:"fix" doc:"what to do about it; empty: nothing"`
+	Enforcement Object   `json:"enforcement,omitempty" doc:"which walls hold"`
+	Protection  []Object `json:"protection,omitempty" nullable:"false" doc:"what steers other programs outside of the repository"`
+	Check       Object   `json:"check,omitempty" doc:"how it was found out whether a program works"`
+}
+
+// examine runs the checks of the repository, and of the machine as the daemon sees it. They take seconds, and some start
+// programs: it is not done by a route that reads.
+func (a *api) examine(ctx context.Context, in *struct{ Body InRepo }) (*body[Says[Examined]], error) {
+	by, err := a.operator(ctx)
+	if err != nil {
+		return nil, err
+	}
+	repo, err := a.repo(in.Body.Repo)
+	if err != nil {
+		return nil, err
+	}
+	return say[Examined](ctx, a, VerbCall{By: by, Args: []string{"doctor", "--repo=" + repo, "--json"}})
+}

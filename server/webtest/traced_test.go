@@ -104,7 +104,8 @@ func TestTraced(t *testing.T) {
 
 var aTime = regexp.MustCompile(`\b(from|to)=[^&]+`)
 
-// Settings shows channels without their addresses, and sends a sample message by a click; and what is kept on the disk.
+// Settings shows channels without their addresses, and sends a sample message by a click; who may answer, what the doctor
+// finds, and what is kept on the disk.
 func TestChannels(t *testing.T) {
 	w := begin(t)
 	w.loop(t, spec{repo: "channels", id: "channels", idle: true, channels: `"ops": {"type": "command", "command": "false s3cret", "tell": ["alert"]}, "mine": {"type": "command", "command": "cat", "tell": ["alert"]}`})
@@ -120,5 +121,8 @@ func TestChannels(t *testing.T) {
 	if strings.Contains(b.text("main"), "s3cret") {
 		t.Error("an address is shown")
 	}
+	b.until("who may answer is told", `/1 session/.test([...document.querySelectorAll('section')].find((s) => /^Who may answer/.test(s.innerText))?.innerText)`)
+	b.click("button", "Examine channels")
+	b.until("the doctor tells what holds here", `/L[01]/.test(document.querySelector('[aria-label="What the doctor found in channels"]')?.innerText)`)
 	b.until("what is kept is told", `/older than 30 days/.test(document.querySelector('main').innerText) && /\d (KiB|MiB)/.test(document.querySelector('[aria-label="Kept on the disk"]')?.innerText)`)
 }

@@ -388,6 +388,10 @@ func (p *play) ofAll() {
 		t.Errorf("%+v", tried)
 	}
 	bad("not-found")(c.TestChannel(ctx, &ogen.TestChannelRequest{Repo: p.repo, Channel: "none"}, ogen.TestChannelParams{}))
+	if found := good(c.ExamineRepo(ctx, &ogen.InRepo{Repo: p.repo}, ogen.ExamineRepoParams{})); len(found.Checks) == 0 {
+		t.Errorf("%+v", found)
+	}
+	bad("not-found")(c.ExamineRepo(ctx, &ogen.InRepo{Repo: "/etc"}, ogen.ExamineRepoParams{}))
 	if cost := good(c.GetCost(ctx, ogen.GetCostParams{By: ogen.NewOptGetCostBy(ogen.GetCostByLoop)})); len(cost.Series) == 0 || !cost.Total.CostUsd.Known.Null {
 		t.Errorf("%+v", cost)
 	}

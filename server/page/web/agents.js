@@ -40,7 +40,7 @@ class AgentsScreen extends Screen {
     found.sort((a, b) => a.timestamp < b.timestamp ? 1 : -1);
     fill(this.handed, h('h2', null, 'Handovers ', h('span.faint', null, found.length || '')), found.length === 0 ? h('p.faint', null, 'No role went to another runner.') :
       h('div.scroll', {tabindex: '0', role: 'region', 'aria-label': 'Handovers'}, h('table.plainrows', null, h('thead', null, h('tr', null, ['When', 'Loop', 'Role', 'From', 'To', 'Why'].map((x) => h('th', null, x)))),
-        h('tbody', null, found.slice(0, 200).map((e) => h('tr', null, h('td', null, moment(e.timestamp)), h('td', null, h('a', {href: `/loops/${encodeURIComponent(e.row.id)}#events`}, e.row.loop), h('span.faint', null, ' ', where(e.row), ', iteration ', e.iteration)), h('td', null, e.role), h('td', null, e.from), h('td', null, h('b', null, e.to)),
+        h('tbody', null, found.slice(0, 200).map((e) => h('tr', null, h('td', null, moment(e.timestamp)), h('td', null, h('a', {href: eventsOf(e.row.id, {event: 'runner_reassigned'})}, e.row.loop), h('span.faint', null, ' ', where(e.row), ', iteration ', e.iteration)), h('td', null, e.role), h('td', null, e.from), h('td', null, h('b', null, e.to)),
           h('td', null, e.reason, e.error ? h('div.faint', null, e.error) : '')))))));
   }
 

@@ -1,7 +1,7 @@
 import {change, get, on, world} from './client.js';
 import {dialog, tell} from './dialogs.js';
 import {fill, h, Screen} from './dom.js';
-import {base, where} from './states.js';
+import {base, eventsOf, where} from './states.js';
 import {output} from './text.js';
 import {duration, moment, some} from './time.js';
 
@@ -48,7 +48,7 @@ class RemediationScreen extends Screen {
   recovery(x) {
     const tone = {verified: 'good', harmful: 'bad', failed: 'bad', ineffective: 'bad', denied: 'faint'}[/** @type {string} */ (x.outcome)] ?? 'wait';
     const kept = x.kept.at(-1), q = [...world.questions.values()].find((y) => y.loop_id === x.row.id && y.command?.text === x.command);
-    return h('li', null, h('div.line', null, q && x.outcome === 'not run' ? h('a', {href: '/questions/' + encodeURIComponent(q.id)}, h('span.st.ask', null, 'asks you')) : h('span.st.' + tone, null, x.outcome), h('code', null, x.command), h('a', {href: `/loops/${encodeURIComponent(x.row.id)}#events`}, x.row.loop), h('span.faint', null, `${where(x.row)} · iteration ${x.iteration} · ${moment(x.at).slice(5, 16)}${x.duration_ms ? ' · ' + duration(x.duration_ms) : ''}`),
+    return h('li', null, h('div.line', null, q && x.outcome === 'not run' ? h('a', {href: '/questions/' + encodeURIComponent(q.id)}, h('span.st.ask', null, 'asks you')) : h('span.st.' + tone, null, x.outcome), h('code', null, x.command), h('a', {href: eventsOf(x.row.id, {event: 'recovery_*'})}, x.row.loop), h('span.faint', null, `${where(x.row)} · iteration ${x.iteration} · ${moment(x.at).slice(5, 16)}${x.duration_ms ? ' · ' + duration(x.duration_ms) : ''}`),
       kept ? h('button.quiet', {type: 'button', onclick: () => this.undo(x)}, 'Undo') : ''),
       h('details', null, h('summary', null, 'why'), h('dl', null, [['Cause', x.root_cause], ['Decided', [x.verdict, x.rule, x.reason].filter(Boolean).join(', ')], ['By', x.by], ['Proposed by', x.source], ['About', x.category]].filter(([, v]) => v).map(([k, v]) => [h('dt', null, k), h('dd', null, v)])),
         x.evidence?.length ? h('ul.evidence', null, x.evidence.map((/** @type {string} */ e) => h('li', null, h('code', null, e)))) : ''));
