@@ -126,3 +126,14 @@ func TestChannels(t *testing.T) {
 	b.until("the doctor tells what holds here", `/L[01]/.test(document.querySelector('[aria-label="What the doctor found in channels"]')?.innerText)`)
 	b.until("what is kept is told", `/older than 30 days/.test(document.querySelector('main').innerText) && /\d (KiB|MiB)/.test(document.querySelector('[aria-label="Kept on the disk"]')?.innerText)`)
 }
+
+// An address that a server would refuse can be loaded again all the same.
+func TestBrokenAddress(t *testing.T) {
+	b := open(t).enter(begin(t))
+	for _, path := range []string{"/loops/%", "/loops/%E0%A4%A", "/questions/%zz?q=%"} {
+		b.visit(path)
+		b.do(chromedp.Reload())
+		b.until("the page is there again", `document.querySelector('main')?.firstElementChild`)
+		b.enter(begin(t)) // a session ends with its last tab
+	}
+}
