@@ -130,7 +130,7 @@ func TestChannels(t *testing.T) {
 // An address that a server would refuse can be loaded again all the same.
 func TestBrokenAddress(t *testing.T) {
 	b := open(t).enter(begin(t))
-	for _, path := range []string{"/loops/%", "/loops/%E0%A4%A", "/questions/%zz?q=%"} {
+	for _, path := range []string{"/loops/%", "/loops/%E0%A4%A", "/questions/%zz?q=%", "/nowhere", "/nowhere/x#y"} {
 		b.visit(path)
 		b.do(chromedp.Reload())
 		b.until("the page is there again", `document.querySelector('main')?.firstElementChild`)

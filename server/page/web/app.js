@@ -56,9 +56,10 @@ function route() {
     return;
   }
   if (world.state === 'starting') return;
-  const sound = location.pathname.replace(/%(?![\da-f]{2})/gi, '%25'); // a server refuses the other when the tab is loaded again
-  if (sound !== location.pathname) history.replaceState(null, '', sound + location.search + location.hash);
-  const path = location.pathname, parts = path.split('/').filter(Boolean);
+  // An address that the daemon refuses could not be loaded again.
+  const word = location.pathname.split('/')[1], known = word === 'loops' || word === 'questions' || screens.some(([p]) => p.slice(1) === word);
+  const path = known ? location.pathname.replace(/%(?![\da-f]{2})/gi, '%25') : '/', parts = path.split('/').filter(Boolean);
+  if (path !== location.pathname) history.replaceState(null, '', path + location.search + location.hash);
   const here = screens.find(([p]) => p === path);
   const tag = parts[0] === 'loops' && parts[1] ? 'sl-loop' : parts[0] === 'questions' && parts[1] ? 'sl-question' : here?.[2] ?? 'sl-overview';
   const of = decoded(parts[1] ?? '');
