@@ -5,22 +5,18 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/recovery/permit"
 )
 
 const (
-	claudeHook  = "pre"    // superloop's id of the hook that claude calls before each tool
-	claudeFirst = "i1"     // the id of superloop's only request
-	maxControl  = 64 << 20 // bounds a line of output that holds a request or a result, in bytes
-	maxAsked    = 1 << 16  // bounds how many uses of tools are remembered that have no result yet
-	maxMemory   = 64 << 10 // bounds what is taken of CLAUDE.md, in bytes
+	claudeHook  = "pre"   // superloop's id of the hook that claude calls before each tool
+	claudeFirst = "i1"    // the id of superloop's only request
+	maxAsked    = 1 << 16 // bounds how many uses of tools are remembered that have no result yet
 	hookMargin  = time.Minute
 )
 
@@ -37,8 +33,7 @@ type claudeClient struct {
 	ctx     context.Context
 	stop    context.CancelFunc
 	running sync.WaitGroup
-	line    []byte // the present line, as far as it has come
-	lost    bool   // the rest of the present line is dropped
+	lines   wireLines
 
 	mu    sync.Mutex
 	open  map[string]context.CancelFunc // the requests that are being answered, by their id as JSON
@@ -54,9 +49,7 @@ type verdictOf struct {
 func (c claude) Converse(req Request, with Conversation) Client {
 	out := &claudeClient{Conversation: with, enforce: req.Asked == permit.Enforce, open: map[string]context.CancelFunc{}, asked: map[string]verdictOf{}}
 	if out.enforce && req.Resume == nil {
-		if memory, _, err := door.Ends(filepath.Join(req.WorkDir, "CLAUDE.md"), maxMemory, 0); err == nil && memory != "" {
-			out.Prompt = "CLAUDE.md of this repository says:\n\n" + memory + "\n\n" + out.Prompt // the CLI does not read it without the repository's settings
-		}
+		out.Prompt = remembered(req, "CLAUDE.md", out.Prompt)
 	}
 	out.ctx, out.stop = context.WithCancel(context.Background())
 	return out
@@ -75,27 +68,9 @@ func (c *claudeClient) End() {
 }
 
 func (c *claudeClient) Stdout(p []byte) {
-	for len(p) > 0 {
-		piece, rest, whole := bytes.Cut(p, []byte("\n"))
-		p = rest
-		if !c.lost && len(c.line)+len(piece) > maxControl {
-			c.lost, c.line = true, nil
-			c.Fail(fmt.Sprintf("the CLI printed a line of more than %d MiB, in which it may have asked for something", maxControl>>20))
-		}
-		if !c.lost {
-			c.line = append(c.line, piece...)
-		}
-		if !whole {
-			return
-		}
-		if !c.lost {
-			c.message(c.line)
-		}
-		c.line, c.lost = c.line[:0], false
-		if cap(c.line) > 1<<20 {
-			c.line = nil
-		}
-	}
+	c.lines.cut(p, c.message, func() {
+		c.Fail(fmt.Sprintf("the CLI printed a line of more than %d MiB, in which it may have asked for something", maxWire>>20))
+	})
 }
 
 // claudeMessage is a line of claude's output, as far as the client needs it.
