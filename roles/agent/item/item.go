@@ -66,6 +66,9 @@ type Reader struct {
 	cost  float64   // of the steps of this turn
 	count int64
 	steps bool
+
+	thread string // the conversation of `codex app-server`, and the tokens that it has used
+	tokens *int64
 }
 
 type call struct {
@@ -113,7 +116,7 @@ func (r *Reader) line(l *jsonstream.Line) {
 			r.skipped++
 			return
 		}
-	case r.gemini(e), r.claude(e), r.codex(e), r.opencode(e):
+	case r.gemini(e), r.claude(e), r.codex(e), r.served(e), r.opencode(e):
 		return
 	}
 	r.emit(Item{Kind: Plain, Text: plainText(l.Head), Bytes: l.Bytes})

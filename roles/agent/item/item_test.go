@@ -102,6 +102,32 @@ func TestRecordedStreams(t *testing.T) {
 	}
 }
 
+// TestCodexServed: a recorded conversation with `codex app-server` gives the items of the golden file. What superloop answered is
+// not in a log.
+func TestCodexServed(t *testing.T) {
+	t.Parallel()
+	file, err := os.ReadFile("../testdata/codex.rpc.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stream bytes.Buffer
+	for line := range bytes.Lines(file) {
+		if line, ok := bytes.CutPrefix(line, []byte("< ")); ok {
+			stream.Write(line)
+		}
+	}
+	items, skipped := read(stream.Bytes(), 0, NewReader)
+	got, golden := fmt.Sprintf("%s\n%d skipped\n", strings.Join(shown(items), "\n"), skipped), filepath.Join("testdata", "codex-served.items")
+	if *update {
+		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want, err := os.ReadFile(golden); err != nil || got != string(want) {
+		t.Errorf("the items differ (%v); look at them, then: go test ./roles/agent/item -update\n%s", err, got)
+	}
+}
+
 func shown(items []Item) (out []string) {
 	for _, it := range items {
 		out = append(out, show(it))
@@ -124,6 +150,10 @@ func TestLines(t *testing.T) {
 			"call    tool=shell \"make x\"\nresult  tool=shell failed bytes=9 lines=2 \"exit code 2: no rule\""},
 		"an argument with a bad name":  {`{"type":"assistant","session_id":"s","message":{"content":[{"type":"tool_use","name":"mcp__x\u001b[2J","input":{"zzz":"\u202efile"}}]}}`, `call    tool=mcp__x "file"`},
 		"the message of a sub-agent":   {`{"type":"assistant","session_id":"s","parent_tool_use_id":"t","message":{"content":[{"type":"text","text":"hi"}]}}`, `said    sub "hi"`},
+		"a refusal to begin":           {`{"error":{"code":-32600,"message":"no rollout found"},"id":2}`, `note    failed "no rollout found"`},
+		"a turn that failed":           {`{"method":"turn/completed","params":{"threadId":"t","turn":{"status":"failed","error":{"message":"no"}}}}`, `end     failed "no"`},
+		"a command that failed":        {`{"method":"item/completed","params":{"threadId":"t","item":{"type":"commandExecution","id":"1","command":"/bin/bash -lc 'make x'","aggregatedOutput":"\nno rule\n","exitCode":2,"durationMs":5,"status":"failed"}}}`, "call    tool=shell \"make x\"\nresult  tool=shell failed took=5ms bytes=9 lines=2 \"exit code 2: no rule\""},
+		"a retry":                      {`{"method":"error","params":{"error":{"message":"Reconnecting... 1/5","additionalDetails":"429"},"willRetry":true,"threadId":"t"}}`, `note    failed "Reconnecting... 1/5 (429)"`},
 		"a time that cannot be":        {`{"type":"text","timestamp":9e15,"sessionID":"s","part":{"text":"hi"}}`, `said    "hi"`},
 		"a cost below zero is unknown": {`{"type":"result","subtype":"success","is_error":false,"total_cost_usd":-1}`, `end    `},
 	} {
