@@ -327,9 +327,9 @@ func TestClaudeAsks(t *testing.T) {
 	}
 	// Another CLI is not started at all.
 	r = req(permit.Enforce)
-	r.CLI.Command = []string{"codex"}
+	r.CLI.Command = []string{"gemini"}
 	_, err := Run(t.Context(), nil, r, Options{Ask: decides(permit.Allow)})
-	if err == nil || !strings.Contains(err.Error(), "only by claude") {
+	if err == nil || !strings.Contains(err.Error(), "only by claude, codex") {
 		t.Errorf("%v", err)
 	}
 }

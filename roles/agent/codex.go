@@ -10,7 +10,7 @@ import (
 )
 
 // codex is the adapter of the Codex CLI in headless mode: `codex exec` with its stream of JSON lines on standard
-// output.
+// output. If the CLI is to ask about its tools, it is `codex app-server`.
 type codex struct{}
 
 func (codex) Name() string                { return "codex" }
@@ -67,6 +67,9 @@ func containsAny(words, of []string) bool {
 
 func (c codex) Command(req Request, environ []string) (Command, error) {
 	line := c.line(req)
+	if req.Asked != "" && len(req.CLI.Command) > 0 {
+		return c.asking(req, environ)
+	}
 	if len(req.CLI.Command) == 0 || line.noExec {
 		return assemble(req, environ, nil, nil)
 	}

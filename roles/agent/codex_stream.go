@@ -10,6 +10,7 @@ import (
 	"github.com/superloop/superloop/internal/pattern"
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/internal/text"
+	"github.com/superloop/superloop/recovery/permit"
 	"github.com/superloop/superloop/roles/agent/class"
 )
 
@@ -40,6 +41,7 @@ type codexStream struct {
 	worked    bool   // the model has answered
 	completed bool
 	failed    bool
+	refused   bool   // the turn could not begin
 	failure   string // the message of turn.failed
 	error     string // the message of the last event of type error, unless the model has answered since
 	attempt   int64  // the number of the retry, from error
@@ -52,7 +54,14 @@ type codexStream struct {
 func (c codex) Stream(req Request) Stream {
 	s := &codexStream{resumed: req.Resume != nil || c.line(req).own, resume: req.Resume, zone: zoneOf(req)}
 	s.note = s.logged
-	s.read(codexLines(), s.event)
+	if req.Asked == "" {
+		s.read(codexLines(), s.event)
+		return s
+	}
+	if req.Asked == permit.Enforce { // each run is a conversation of its own
+		s.resumed, s.resume = false, nil
+	}
+	s.read(codexServed(), s.served)
 	return s
 }
 
@@ -109,26 +118,36 @@ func (s *codexStream) item(e event, kind string) {
 	if item == "" || item == "error" {
 		return
 	}
+	s.works(kind == "item.completed" && e.str("item.status") == "declined")
+	s.shows(e, item, "item.")
+}
+
+// works notes that the model has answered.
+func (s *codexStream) works(declined bool) {
 	s.worked, s.error, s.attempt, s.pause = true, "", 0, codexPause{}
-	if kind == "item.completed" && e.str("item.status") == "declined" {
+	if declined {
 		s.denied++
 	}
+}
+
+// shows says what an item is about. at is the path of the item, with its dot.
+func (s *codexStream) shows(e event, item, at string) {
 	switch item {
 	case "agent_message", "reasoning":
-		said := e.message("item.text")
+		said := e.message(at + "text")
 		if item == "agent_message" {
 			s.said = cmp.Or(said, s.said)
 		}
 		s.say(said)
 	case "command_execution":
-		s.say("$ " + strings.ReplaceAll(e.str("item.command"), "\n", " "))
+		s.say("$ " + strings.ReplaceAll(e.str(at+"command"), "\n", " "))
 	case "file_change":
-		s.say("change: " + e.str("item.changes.*.path"))
+		s.say("change: " + e.str(at+"changes.*.path"))
 	case "mcp_tool_call", "collab_tool_call":
 		s.agents = s.agents || item == "collab_tool_call"
-		s.say("tool: " + e.str("item.tool"))
+		s.say("tool: " + e.str(at+"tool"))
 	case "web_search":
-		s.say("search: " + e.str("item.query"))
+		s.say("search: " + e.str(at+"query"))
 	}
 }
 
@@ -182,6 +201,8 @@ func (s *codexStream) Finish(end proc.Result) Learned {
 	switch {
 	case s.completed:
 		learned.Done = true
+	case s.refused:
+		learned.Class, learned.ErrorText = cmp.Or(classOf("codex.start", said), codexClass(said)), errorText(said)
 	case said != "":
 		learned.Class, learned.ErrorText = codexClass(said), errorText(said)
 	case s.failed:
@@ -247,7 +268,7 @@ func codexStart(stderr string, end proc.Result) (class.Class, string) {
 	return class.None, ""
 }
 
-var codexNoise = pattern.Lazy(`^(?:WARNING: |Reading |\S+Z +WARN )`)
+var codexNoise = pattern.Lazy(`^(?:WARNING: |Reading |\S+Z +WARN |\S+Z +ERROR codex_app_server: (?:Codex could not find bubblewrap|Project-local config)|    1\. /| +To load project-local config)`)
 
 // codexErrors returns standard error without the lines that come at every start.
-func codexErrors(stderr string) string { return without(codexNoise(), stderr) }
+func codexErrors(stderr string) string { return without(codexNoise(), text.Uncoloured(stderr)) }

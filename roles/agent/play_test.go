@@ -12,6 +12,7 @@ import (
 
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/internal/testkit/mockapi"
+	"github.com/superloop/superloop/recovery/permit"
 	"github.com/superloop/superloop/roles/agent/class"
 )
 
@@ -28,6 +29,8 @@ type play struct {
 	// cut ends the run with SIGTERM when the agent says a line that holds this.
 	cut  string
 	want told
+	// answer answers what the CLI asks for; nil allows it.
+	answer permit.Ask
 }
 
 // told is what is expected of Learned. Usage is as usageWord has it.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/internal/testkit/mockapi"
+	"github.com/superloop/superloop/recovery/permit"
 	"github.com/superloop/superloop/roles/agent/class"
 )
 
@@ -106,6 +107,9 @@ func (st *stage) perform(t *testing.T, p play) (Result, *mockapi.Server) {
 		if p.cut != "" && strings.Contains(line, p.cut) {
 			stop()
 		}
+	}
+	if o.Ask, o.Hold = p.answer, time.Minute; o.Ask == nil {
+		o.Ask = func(context.Context, permit.Request) permit.Answer { return permit.Answer{Decision: permit.Allow} }
 	}
 	res, err := Run(kill, st.runner, req, o)
 	if err != nil {

@@ -59,7 +59,7 @@ func calls(t *testing.T, names ...string) map[string][]string {
 func TestEventPaths(t *testing.T) {
 	t.Parallel()
 	layouts := map[string][]*layout{
-		"claude": {claudeLines(), claudeTranscript()}, "codex": {codexLines(), codexRollout()},
+		"claude": {claudeLines(), claudeTranscript()}, "codex": {codexLines(), codexServed(), codexRollout()},
 		"gemini": {geminiLines()}, "opencode": {opencodeLines()},
 	}
 	n := 0
@@ -75,6 +75,14 @@ func TestEventPaths(t *testing.T) {
 	for _, path := range geminiMarks {
 		if _, ok := geminiLines().wants[path]; !ok {
 			t.Errorf("%q is not read", path)
+		}
+	}
+	for _, name := range []string{"text", "command", "changes.*.path", "tool", "query"} {
+		if _, ok := codexLines().wants["item."+name]; !ok {
+			t.Errorf("%q is not read", name)
+		}
+		if _, ok := codexServed().wants["params.item."+name]; !ok {
+			t.Errorf("%q is not read", name)
 		}
 	}
 	if n < 100 {
