@@ -21,6 +21,12 @@ import (
 // the implementer's model does before it is done, one after the other; the other roles do nothing but what they must.
 func (n *testEnv) asking(permissions string, turns ...mockapi.Reply) {
 	n.t.Helper()
+	n.askingOf("claude", permissions, turns...)
+}
+
+// askingOf is asking for any CLI that can be asked.
+func (n *testEnv) askingOf(cli, permissions string, turns ...mockapi.Reply) {
+	n.t.Helper()
 	dir := n.path("repo/.superloop/loops/l")
 	var mu sync.Mutex
 	turn, wrote := 0, map[string]bool{}
@@ -47,12 +53,12 @@ func (n *testEnv) asking(permissions string, turns ...mockapi.Reply) {
 		}
 		return mockapi.Reply{Text: "All is there. <promise>GREETED</promise>"}
 	})
-	n.at(s, false, "claude")
+	n.at(s, false, cli)
 	n.mkdir("repo/.superloop/specs")
 	n.write("repo/.superloop/specs/l.md", "# A greeting\n\nhello.txt says hello.\n")
-	n.write("repo/.superloop/config.json", fmt.Sprintf(`{"runners": {"claude": {"command": ["claude"], "args": ["-p"], "permissions": "workspace"}}, "permissions": %s, "loops": [{"id": "l", "spec_file": ".superloop/specs/l.md",
+	n.write("repo/.superloop/config.json", fmt.Sprintf(`{"runners": {%q: {"command": [%[1]q], "permissions": "workspace"}}, "permissions": %[2]s, "loops": [{"id": "l", "spec_file": ".superloop/specs/l.md",
 	"max_iterations": 1, "completion_promise": "GREETED", "completion": {"allow_ungated": true, "require_change": false}, "retry": {"attempts": 1},
-	"roles": {"implementer": {"runner": "claude", "timeout": "3m"}, "reviewer": {"runner": "claude", "timeout": "3m"}}}]}`, permissions))
+	"roles": {"implementer": {"runner": %[1]q, "timeout": "3m"}, "reviewer": {"runner": %[1]q, "timeout": "3m"}}}]}`, cli, permissions))
 	n.git("init", "-q")
 	n.git("add", "-A")
 	n.git("commit", "-q", "-m", "start")
