@@ -33,9 +33,10 @@ type guard struct {
 }
 
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if w = (&paced{ResponseWriter: w, take: g.limits.take}); r.Body == http.NoBody {
+	if r.Body == http.NoBody {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // all of the request is here; a test has no connection
 	}
+	w = &paced{ResponseWriter: w, take: g.limits.take}
 	c := *connCaller(r.Context()) // a copy: a connection carries many requests
 	r = r.WithContext(context.WithValue(r.Context(), callerKey{}, &c))
 	w.Header().Set("Cache-Control", "no-store")
@@ -272,8 +273,9 @@ func (g *guard) write(r *http.Request, c *caller, line access.Line) {
 	}
 }
 
+// readBody reads the body of a request, for limits.body at most. w is that of ServeHTTP.
 func (g *guard) readBody(w http.ResponseWriter, r *http.Request) ([]byte, *Problem) {
-	rc := http.NewResponseController(w)
+	rc := http.NewResponseController(w.(*paced).ResponseWriter)
 	_ = rc.SetReadDeadline(time.Now().Add(g.limits.body)) // a test has no connection
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err == nil { // else the deadline also bounds what the library reads to the end of the body

@@ -38,6 +38,10 @@ type paced struct {
 
 func (p *paced) Unwrap() http.ResponseWriter { return p.ResponseWriter }
 
+// SetReadDeadline does nothing: the guard has read the body, under limits.body. The library would give each body five seconds,
+// and net/http ends a request when such a time is over, also while its route works.
+func (p *paced) SetReadDeadline(time.Time) error { return nil }
+
 // WriteHeader does nothing when the client has gone: a route that tries to say so has answered already.
 func (p *paced) WriteHeader(status int) {
 	if !p.gone {

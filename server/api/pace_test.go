@@ -5,9 +5,13 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/superloop/superloop/server/access"
 )
@@ -36,6 +40,23 @@ func (d *desk) drip(c net.Conn, text string) string {
 	}()
 	answer, _ := io.ReadAll(c) // it is cut at any place
 	return string(answer)
+}
+
+// deadlines counts the deadlines for reading that a connection gets.
+type deadlines struct {
+	http.ResponseWriter
+	n int
+}
+
+func (d *deadlines) SetReadDeadline(time.Time) error { d.n++; return nil }
+
+// The library's time for a body does not bound the route, whose body the guard has read.
+func TestARouteMayTakeItsTime(t *testing.T) {
+	t.Parallel()
+	conn := &deadlines{ResponseWriter: httptest.NewRecorder()}
+	if err := huma.SetReadDeadline(&paced{ResponseWriter: conn}, time.Now()); err != nil || conn.n != 0 {
+		t.Errorf("%v, the connection got %d deadlines", err, conn.n)
+	}
 }
 
 // Who sends a header or a body byte by byte is let go, and who asks meanwhile is answered.
