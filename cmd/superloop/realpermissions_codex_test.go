@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"strings"
 	"syscall"
 	"testing"
@@ -10,39 +9,13 @@ import (
 	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/internal/testkit/mockapi"
-	"github.com/superloop/superloop/loop"
 )
 
 // Of 40 uses of tools by the real codex each one is judged, what is refused does not happen, and the model is told why.
 func TestRealPermissionsCodex(t *testing.T) {
 	realCLIs(t, "codex")
 	t.Parallel()
-	n := &testEnv{t: t, root: t.TempDir()}
-	var turns []mockapi.Reply
-	for i := range 8 {
-		turns = append(turns, mockapi.Reply{Tools: []mockapi.Tool{
-			shell(fmt.Sprintf("ls . && echo fine > fine-%d.txt", i)), shell(fmt.Sprintf("touch bad-%d.txt", i)), shell(fmt.Sprintf("git push origin x%d", i)),
-			{Write: &mockapi.File{Path: n.path(fmt.Sprintf("outside-%d.txt", i)), Content: "x\n"}}, {Write: &mockapi.File{Path: n.path(fmt.Sprintf("repo/written-%d.txt", i)), Content: "x\n"}}}})
-	}
-	n.askingOf("codex", `{"mode": "enforce", "auto_approve_programs": ["ls", "echo", "printf"], "deny": ["git push *"], "on_unknown": "deny", "wait": 0}`, turns...)
-	if code, out := n.superloop(nil, "run", "--loop", "l"); code != 0 {
-		t.Fatalf("exit code %d\n%s\n%s", code, out, n.logs())
-	}
-	for i := range 8 {
-		n.missing(fmt.Sprintf("repo/bad-%d.txt", i), fmt.Sprintf("outside-%d.txt", i))
-		n.present(fmt.Sprintf("repo/fine-%d.txt", i), fmt.Sprintf("repo/written-%d.txt", i))
-	}
-	ends := n.roleEnds()
-	if len(ends) != 2 || ends[0].Permissions == nil || *ends[0].Permissions != (loop.Permissions{Auto: 17, Human: 8, Deny: 16}) || ends[0].Outcome != loop.OutcomeOK {
-		t.Errorf("%+v %+v", ends, ends[0].Permissions)
-	}
-	verdicts := map[string]int{}
-	for _, f := range n.permissionEvents("permission_asked") {
-		verdicts[fmt.Sprint(f["verdict"], " ", f["rule"])]++
-	}
-	if verdicts["deny deny"] != 8 || verdicts["deny on_unknown"] != 8 || verdicts["human outside"] != 8 || len(verdicts) != 3 {
-		t.Errorf("%v", verdicts)
-	}
+	n := judgesAll(t, "codex")
 	if !strings.Contains(n.said("implementer"), "superloop refused git push origin x7") {
 		t.Error("the agent was not told why")
 	}

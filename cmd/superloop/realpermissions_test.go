@@ -133,14 +133,20 @@ func (n *testEnv) wanted() (escalation.Store, escalation.Record) {
 func TestRealPermissionsJudgeAll(t *testing.T) {
 	realCLIs(t, "claude")
 	t.Parallel()
+	judgesAll(t, "claude").noSecrets()
+}
+
+// judgesAll plays 40 uses of tools of the real CLI in one role: each has the right verdict, none runs unasked.
+func judgesAll(t *testing.T, cli string) *testEnv {
+	t.Helper()
 	n := &testEnv{t: t, root: t.TempDir()}
 	var turns []mockapi.Reply
 	for i := range 8 {
 		turns = append(turns, mockapi.Reply{Tools: []mockapi.Tool{
 			shell(fmt.Sprintf("ls . && echo fine > fine-%d.txt", i)), shell(fmt.Sprintf("touch bad-%d.txt", i)), shell(fmt.Sprintf("git push origin x%d", i)),
-			{Write: &mockapi.File{Path: n.path(fmt.Sprintf("outside-%d.txt", i)), Content: "x"}}, {Write: &mockapi.File{Path: n.path(fmt.Sprintf("repo/written-%d.txt", i)), Content: "x"}}}})
+			{Write: &mockapi.File{Path: n.path(fmt.Sprintf("outside-%d.txt", i)), Content: "x\n"}}, {Write: &mockapi.File{Path: n.path(fmt.Sprintf("repo/written-%d.txt", i)), Content: "x\n"}}}})
 	}
-	n.asking(`{"mode": "enforce", "auto_approve_programs": ["ls", "echo"], "deny": ["git push *"], "on_unknown": "deny", "wait": 0}`, turns...)
+	n.askingOf(cli, `{"mode": "enforce", "auto_approve_programs": ["ls", "echo", "printf"], "deny": ["git push *"], "on_unknown": "deny", "wait": 0}`, turns...)
 	if code, out := n.superloop(nil, "run", "--loop", "l"); code != 0 {
 		t.Fatalf("exit code %d\n%s\n%s", code, out, n.logs())
 	}
@@ -159,7 +165,7 @@ func TestRealPermissionsJudgeAll(t *testing.T) {
 	if verdicts["deny deny"] != 8 || verdicts["deny on_unknown"] != 8 || verdicts["human outside"] != 8 || len(verdicts) != 3 {
 		t.Errorf("%v", verdicts)
 	}
-	n.noSecrets()
+	return n
 }
 
 // A request is held until an operator approves it; fifty answers at once are one.
