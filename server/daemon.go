@@ -102,7 +102,9 @@ type supervised struct {
 	stop  context.CancelCauseFunc
 	retry chan struct{} // capacity 1; an operator wants the next try now
 	now   phase
-	err   string // why it cannot be supervised
+	rests *holding // has no goroutine, and wake gives it one; nil if it has
+	wakes int      // how often wake was called
+	err   string   // why it cannot be supervised
 	until time.Time
 }
 
@@ -175,10 +177,11 @@ func Run(ctx context.Context, o Options) error {
 			d.workOff(ctx, &running, backlogs)
 		case <-o.Drain:
 			end()
-			// Each loop leaves by itself before its next effect. A loop that only waits leaves with the daemon.
-			d.drained(ctx, &running, stop)
+			d.wakeAll()
+			d.drained(ctx, &running, stop) // each loop leaves by itself before its next effect
 			return nil
 		case <-ctx.Done():
+			d.wakeAll()
 			return nil
 		}
 	}
@@ -212,9 +215,9 @@ func (d *daemon) look(ctx context.Context, running *sync.WaitGroup) {
 	for name, s := range d.loops {
 		switch e, ok := wanted[name]; {
 		case !ok:
-			s.stop(errGone)
+			s.end(errGone)
 		case e.Wanted == registry.Stopped:
-			s.stop(errStop)
+			s.end(errStop)
 		case e.Wanted == registry.Running && !e.Since.Equal(s.entry.Since):
 			s.entry = e // other labels, or another priority, count from the next run on
 			select {
@@ -232,8 +235,9 @@ func (d *daemon) look(ctx context.Context, running *sync.WaitGroup) {
 		life, stop := context.WithCancelCause(ctx)
 		s := &supervised{entry: e, asked: d.slots.Ask(name, e.Priority), stop: stop, retry: make(chan struct{}, 1), now: queued}
 		d.loops[name] = s
-		running.Go(func() {
-			d.supervise(life, s)
+		running.Add(1)
+		h := &holding{d: d, s: s, ctx: life, pause: firstPause, release: func() {}}
+		h.over = func() {
 			stop(nil)
 			leaves := ctx.Err() != nil || closed(d.o.Drain)
 			d.mu.Lock()
@@ -246,7 +250,9 @@ func (d *daemon) look(ctx context.Context, running *sync.WaitGroup) {
 			if !leaves {
 				d.again(ctx, name, running)
 			}
-		})
+			running.Done()
+		}
+		go h.supervise()
 	}
 	d.worked = nil
 	d.touch()
@@ -287,26 +293,27 @@ func (d *daemon) set(s *supervised, now phase, until time.Time, err error) {
 	d.touch()
 }
 
-// supervise runs a loop, again and again, until it ends or is no longer wanted.
-func (d *daemon) supervise(ctx context.Context, s *supervised) {
-	pause := firstPause
-	for {
-		ran, err := d.hold(ctx, s)
-		if err == nil || ctx.Err() != nil || closed(d.o.Drain) {
-			return
-		}
-		if ran {
-			pause = firstPause
-		}
-		apart(func() { d.failed(s, err, pause) })
-		select {
-		case <-time.After(pause):
-			pause = min(2*pause, longestPause)
-		case <-s.retry:
-			pause = firstPause
-		case <-d.o.Drain:
-		case <-ctx.Done():
-		}
+// end ends the supervision of the loop. The caller holds d.mu.
+func (s *supervised) end(why error) {
+	s.stop(why)
+	s.wake()
+}
+
+// wake has a loop that waits look whether there is something to do. The caller holds d.mu.
+func (s *supervised) wake() {
+	s.wakes++
+	if h := s.rests; h != nil {
+		s.rests = nil
+		go h.supervise()
+	}
+}
+
+// wakeAll wakes all loops, since the daemon ends.
+func (d *daemon) wakeAll() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, s := range d.loops {
+		s.wake()
 	}
 }
 

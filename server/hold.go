@@ -13,49 +13,74 @@ import (
 	"github.com/superloop/superloop/server/registry"
 )
 
-// holding is a loop that the daemon holds, so that no other process runs it.
+// holding is a loop that the daemon supervises, and holds while it can, so that no other process runs it.
+//
+// A loop that waits has no goroutine, only this and its watches: supervise returns, and wake of supervised calls it again.
 type holding struct {
 	d     *daemon
 	s     *supervised
-	entry registry.Entry // as it was when the next run was asked for
-	held  *local.Held
+	ctx   context.Context // ends when the loop is no longer wanted
+	over  func()          // called once, at the end of the supervision
+	pause time.Duration   // before the next try, if this one fails
+	entry registry.Entry  // as it was when the next run was asked for
+	held  *local.Held     // nil: the loop is not held
 	was   standing
 	// release releases what the last run holds. That is kept while the loop waits, so that a click is an answer.
 	release func()
 	waits   *local.Waiting // what the loop waits for
-	ran     bool           // it could be run at least once
+	leave   func()         // ends what wakes the loop while it waits
 	err     error
 }
 
-// hold takes the loop and runs it to its end, or until it is no longer wanted. ran reports whether the loop could be run
-// at least once.
-//
-// A loop that waits costs one goroutine, its watches and a holding. The stack of this goroutine is a large part of that, so
-// all that needs more than a few hundred bytes of it is called apart.
-func (d *daemon) hold(ctx context.Context, s *supervised) (ran bool, err error) {
-	h := &holding{d: d, s: s, release: func() {}}
-	goesOn := false
-	apart(func() { goesOn = h.take(ctx) })
-	for goesOn && h.place(ctx) {
-		apart(func() { goesOn = h.work(ctx) })
-		if d.slots.Idle() {
-			apart(debug.FreeOSMemory) // a run needs many MiB, and the daemon may wait for hours now
+// supervise runs the loop, again and again, until it waits, ends or is no longer wanted.
+func (h *holding) supervise() {
+	for !h.hold() {
+		h.letGo()
+		if h.err == nil || h.leaves() {
+			h.over()
+			return
 		}
-		goesOn = goesOn && h.await(ctx)
+		h.d.failed(h.s, h.err, h.pause)
+		h.err = nil
+		select {
+		case <-time.After(h.pause):
+			h.pause = min(2*h.pause, longestPause)
+		case <-h.s.retry:
+			h.pause = firstPause
+		case <-h.d.o.Drain:
+		case <-h.ctx.Done():
+		}
 	}
-	apart(h.letGo)
-	return h.ran, h.err
 }
 
-// apart calls f in a goroutine of its own and waits for it. A goroutine keeps the largest stack that it ever needed through
-// several garbage collections.
-func apart(f func()) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		f()
-	}()
-	<-done
+// leaves reports whether the daemon lets the loop go, whatever it does.
+func (h *holding) leaves() bool { return h.ctx.Err() != nil || closed(h.d.o.Drain) }
+
+// hold takes the loop, unless it has waited, and runs it. It returns true when the loop waits, and false if there is nothing
+// more to do for it, or if h.err says why that could not be done.
+func (h *holding) hold() (waits bool) {
+	if h.held != nil {
+		if h.rests() {
+			return true
+		}
+	} else {
+		goesOn := false
+		// In a goroutine of its own: of a thousand loops that wait for a place, none keeps the stack that it needed.
+		done := make(chan struct{})
+		go func() { goesOn = h.take(); close(done) }()
+		if <-done; !goesOn {
+			return false
+		}
+	}
+	for !h.leaves() && h.place() && h.work() {
+		if h.d.slots.Idle() {
+			debug.FreeOSMemory() // a run needs many MiB, and the daemon may wait for hours now
+		}
+		if h.await(); h.rests() {
+			return true
+		}
+	}
+	return false
 }
 
 // options returns those of the loop that need no configuration.
@@ -64,7 +89,7 @@ func (h *holding) options() local.Options {
 }
 
 // take takes the loop. It returns false if the loop is not to run.
-func (h *holding) take(ctx context.Context) (runs bool) {
+func (h *holding) take() (runs bool) {
 	h.entry = h.d.entryOf(h.s)
 	if h.held, h.err = local.Hold(h.options()); h.err != nil {
 		return false
@@ -73,8 +98,8 @@ func (h *holding) take(ctx context.Context) (runs bool) {
 		return false
 	}
 	if h.was.settled != "" {
-		h.rest()
-		h.err = h.d.conclude(ctx, h.s, h.held, h.was.settled)
+		h.forgo()
+		h.err = h.d.conclude(h.ctx, h.s, h.held, h.was.settled)
 		return false
 	}
 	h.d.set(h.s, queued, time.Time{}, nil)
@@ -83,15 +108,17 @@ func (h *holding) take(ctx context.Context) (runs bool) {
 
 // letGo lets the loop go, and what was asked for it.
 func (h *holding) letGo() {
-	h.rest()
+	h.forgo()
 	h.release()
+	h.release = func() {}
 	if h.held != nil {
 		h.held.Release()
+		h.held = nil
 	}
 }
 
-// rest lets others have the place that was asked for.
-func (h *holding) rest() {
+// forgo lets others have the place that was asked for.
+func (h *holding) forgo() {
 	if ask := h.s.asked; ask != nil {
 		h.s.asked = nil
 		over, stop := context.WithCancel(context.Background())
@@ -101,26 +128,26 @@ func (h *holding) rest() {
 }
 
 // place waits until the loop has a place. It returns false if it gets none any more.
-func (h *holding) place(ctx context.Context) bool {
+func (h *holding) place() bool {
 	ask := h.s.asked
 	if h.s.asked = nil; ask == nil {
 		ask = func(ctx context.Context) error { return h.d.slots.Work(ctx, h.entry.Name(), h.entry.Priority) }
 	}
-	return h.d.admitted(ctx, ask) == nil
+	return h.d.admitted(h.ctx, ask) == nil
 }
 
 // work runs a loop that has a place, until it ends or waits, and gives the place back. It returns true if the loop waits.
-func (h *holding) work(ctx context.Context) (waits bool) {
-	d, s, log := h.d, h.s, h.d.log(h.entry)
+func (h *holding) work() (waits bool) {
+	d, s, ctx, log := h.d, h.s, h.ctx, h.d.log(h.entry)
 	d.set(s, working, time.Time{}, nil)
 	log.Info("the loop works")
 	began := h.entry
-	ended, err := h.run(ctx)
+	ended, err := h.run()
 	if err != nil {
 		h.err = err
 		return false
 	}
-	h.ran, h.entry = true, d.entryOf(s)
+	h.pause, h.entry = firstPause, d.entryOf(s)
 	switch {
 	case h.waits != nil:
 		log.Info("the loop waits", zap.Time("until", h.waits.Until), zap.String("question", h.waits.Question))
@@ -138,8 +165,8 @@ func (h *holding) work(ctx context.Context) (waits bool) {
 
 // run runs the loop. It reads the configuration as late as here: of a thousand loops that wait for a place or for an answer
 // none keeps one. ended is the status with which the loop has ended, "" if it has not.
-func (h *holding) run(ctx context.Context) (ended string, err error) {
-	d, e := h.d, h.entry
+func (h *holding) run() (ended string, err error) {
+	d, ctx, e := h.d, h.ctx, h.entry
 	defer d.slots.Rest(e.Name())
 	h.waits = nil
 	o, release, err := d.o.Prepare(e)
@@ -169,33 +196,42 @@ func (h *holding) run(ctx context.Context) (ended string, err error) {
 	return ended, err
 }
 
-// await waits until the loop has something to do. It returns false if it is no longer wanted.
-func (h *holding) await(ctx context.Context) bool {
-	life, leave := context.WithCancel(ctx)
-	defer leave()
-	var look [local.MaxPlaces]<-chan struct{} // the channels that are left nil never fire
-	stirs := false
-	apart(func() {
-		for i, dir := range h.waits.Places(h.options()) {
-			look[i] = h.d.watches.Dir(life, dir, func(string) bool { return true })
-		}
-		stirs = h.waits.Stirs(h.options())
-	})
-	timer := time.NewTimer(time.Until(h.waits.Until))
-	defer timer.Stop()
-	for !stirs {
-		select {
-		case <-look[0]:
-		case <-look[1]:
-		case <-look[2]:
-		case <-timer.C:
-		case <-h.d.o.Drain:
-			return false
-		case <-ctx.Done():
-			return false
-		}
-		apart(func() { stirs = h.waits.Stirs(h.options()) })
+// await has the loop woken when it may have something to do.
+func (h *holding) await() {
+	life, leave := context.WithCancel(h.ctx)
+	wake := func() {
+		h.d.mu.Lock()
+		defer h.d.mu.Unlock()
+		h.s.wake()
 	}
-	apart(func() { h.d.set(h.s, queued, time.Time{}, nil) })
-	return true
+	for _, dir := range h.waits.Places(h.options()) {
+		h.d.watches.Call(life, dir, func(string) bool { return true }, wake)
+	}
+	timer := time.AfterFunc(time.Until(h.waits.Until), wake)
+	h.leave = func() { timer.Stop(); leave() }
+}
+
+// rests leaves a loop that waits without a goroutine. It returns false if the loop has something to do, or is no longer
+// wanted.
+func (h *holding) rests() bool {
+	for {
+		h.d.mu.Lock()
+		wakes := h.s.wakes
+		h.d.mu.Unlock()
+		leaves := h.leaves()
+		if leaves || h.waits.Stirs(h.options()) {
+			h.leave()
+			if !leaves {
+				h.d.set(h.s, queued, time.Time{}, nil)
+			}
+			return false
+		}
+		h.d.mu.Lock()
+		if h.s.wakes == wakes { // whatever has happened since the look at the files wakes the loop again
+			h.s.rests = h
+			h.d.mu.Unlock()
+			return true
+		}
+		h.d.mu.Unlock()
+	}
 }

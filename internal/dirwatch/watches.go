@@ -32,15 +32,8 @@ type Watches struct {
 type watcher struct {
 	ctx      context.Context // when it ends, the listener is removed
 	dir      string
-	look     chan struct{} // capacity 1, because each value only means "look again"
 	concerns func(path string) bool
-}
-
-func (w *watcher) poke() {
-	select {
-	case w.look <- struct{}{}:
-	default:
-	}
+	poke     func()
 }
 
 // NewWatches starts to watch, until ctx ends.
@@ -51,11 +44,23 @@ func NewWatches(ctx context.Context) *Watches {
 	return w
 }
 
-// Dir returns a channel that receives a value when something may have happened to a file of dir for which concerns
-// returns true. The channel also receives a value now and then without a change. This ends with ctx, which Watches
-// notices at the listener's next turn.
+// Dir returns a channel that receives a value when Call would call its function. Values that nobody has received are one.
 func (w *Watches) Dir(ctx context.Context, dir string, concerns func(path string) bool) <-chan struct{} {
-	one := &watcher{ctx: ctx, dir: filepath.Clean(dir), look: make(chan struct{}, 1), concerns: concerns}
+	look := make(chan struct{}, 1)
+	w.Call(ctx, dir, concerns, func() {
+		select {
+		case look <- struct{}{}:
+		default:
+		}
+	})
+	return look
+}
+
+// Call has poke called when something may have happened to a file of dir for which concerns returns true, and now and then
+// without a change. This ends with ctx, which Watches notices at the listener's next turn. poke must return at once, and
+// must not call a method of Watches.
+func (w *Watches) Call(ctx context.Context, dir string, concerns func(path string) bool, poke func()) {
+	one := &watcher{ctx: ctx, dir: filepath.Clean(dir), concerns: concerns, poke: poke}
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
 	w.All = append(w.All, one)
@@ -63,7 +68,6 @@ func (w *Watches) Dir(ctx context.Context, dir string, concerns func(path string
 	if len(w.dirs[one.dir]) == 1 {
 		w.arm(one.dir)
 	}
-	return one.look
 }
 
 func (w *Watches) arm(dir string) {

@@ -168,9 +168,6 @@ func (w *Waiting) answered(store escalation.Store) bool {
 	return err != nil || rec.Question.ID != w.Question || rec.State != escalation.Pending
 }
 
-// MaxPlaces bounds the directories of Places.
-const MaxPlaces = 3
-
 // Places returns the directories in which a change may mean that Stirs returns something else.
 func (w *Waiting) Places(o Options) []string {
 	paths, err := layout.NewPaths(o.Repo, o.LoopID, o.StateHome)
