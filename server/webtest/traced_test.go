@@ -52,7 +52,7 @@ func TestTraced(t *testing.T) {
 	only("its address", "event=role_%5Beft%5D*", "role_end")
 
 	b.visit("/agents")
-	b.click("section a", "traced")
+	b.click("tbody a", "traced")
 	only("a runner's events", "runner=claude&role=tester&event=role_%5Beft%5D*", "role_end")
 	b.click(".chips a", "runner claude")
 	b.until("the choice is taken back", `location.hash === '#events?event=role_%5Beft%5D*&role=tester'`)

@@ -46,7 +46,9 @@ class AgentsScreen extends Screen {
 
   draw() {
     this.lacking = this.repos.some((r) => ![...world.rows.values()].some((x) => x.repo === r.repo));
-    fill(this.box, this.repos.length === 0 && h('p.faint', null, 'The daemon knows no repository.'), this.repos.map(repo));
+    fill(this.box, this.repos.length === 0 ? h('p.faint', null, 'The daemon knows no repository.') : h('div.scroll', {tabindex: '0', role: 'region', 'aria-label': 'Runners'},
+      h('table.plainrows', null, h('thead', null, h('tr', null, h('th', null, 'Runner'), h('th', null, 'Model'), h('th', null, 'Account'), h('th', null, 'State'), h('th.num', null, 'Runs'), h('th.num', null, 'Success, recent'), h('th.num', null, 'Failures in a row'), h('th.num', null, 'A success costs'), h('th', null, 'Last success'), h('th', null, 'Roles'), h('th', null, 'Its events'))),
+        this.repos.map(repo))));
   }
 
   async load() {
@@ -63,10 +65,8 @@ class AgentsScreen extends Screen {
 
 /** @param {any} r */
 function repo(r) {
-  const list = r.known?.runners ?? [];
-  return h('section', null, h('h2', {title: r.repo}, base(r.repo)), r.error ? h('p.bad', null, r.error) : list.length === 0 ? h('p.faint', null, 'No runner has been used yet.') :
-    h('div.scroll', {tabindex: '0', role: 'region', 'aria-label': 'Runners of ' + base(r.repo)}, h('table.plainrows', null, h('thead', null, h('tr', null, h('th', null, 'Runner'), h('th', null, 'Model'), h('th', null, 'Account'), h('th', null, 'State'), h('th.num', null, 'Runs'), h('th.num', null, 'Success, recent'), h('th.num', null, 'Failures in a row'), h('th.num', null, 'A success costs'), h('th', null, 'Last success'), h('th', null, 'Roles'), h('th', null, 'Its events'))),
-      h('tbody', null, list.map((/** @type {any} */ x) => row(x, r.repo))))));
+  const list = r.known?.runners ?? [], says = r.error ? h('span.bad', null, r.error) : list.length === 0 ? h('span.faint', null, 'No runner has been used yet.') : '';
+  return h('tbody', null, h('tr.group', null, h('th', {colspan: '11', scope: 'rowgroup', title: r.repo}, base(r.repo), ' ', says)), list.map((/** @type {any} */ x) => row(x, r.repo)));
 }
 
 /** @param {any} x @param {string} repo */
@@ -79,7 +79,7 @@ function row(x, repo) {
   const state = x.limit ? [h('span.st.ask', null, 'limited'), ' ', until(x.limit.until, 'over')] : x.state === 'fit' ? h('span.st.good', null, 'fit') : x.state === 'probation' ? h('span.st.ask', null, 'on probation') :
     [h('span.st.bad', null, x.state === 'mend' ? 'to be mended' : 'unfit'), x.until && x.state !== 'mend' ? [' ', until(x.until)] : ''];
   const why = x.limit?.text || x.why;
-  return h('tr', null, h('td', null, h('b', null, x.runner), x.configured ? '' : h('span.tag', null, 'not configured')), h('td', null, x.model || h('span.faint', {title: 'the one that the program chooses'}, '–')), h('td', null, [x.provider, x.account].filter(Boolean).join(' / ') || '–'), h('td.state2', null, state, why ? h('div.faint', null, why) : ''),
+  return h('tr', null, h('td', null, h('b', null, x.runner), x.configured ? '' : h('span.tag', null, 'not configured')), h('td.one', null, x.model || h('span.faint', {title: 'the one that the program chooses'}, '–')), h('td', null, [x.provider, x.account].filter(Boolean).join(' / ') || '–'), h('td.state2', null, state, why ? h('div.faint', null, why) : ''),
     h('td.num', null, traced(x.runs, roleEnds)), h('td.num', null, x.success_rate === null || x.success_rate === undefined ? '–' : traced(`${Math.round(100 * x.success_rate)} % of ${x.recent_runs}`, roleEnds)), h('td.num', null, x.failures_in_row ? traced(x.failures_in_row, 'role_[ft]*') : '–'),
     h('td.num', null, traced(x.cost_per_success_usd === null || x.cost_per_success_usd === undefined ? 'unknown' : (x.unpriced_runs ? '≥ ' : '') + money(x.cost_per_success_usd), roleEnds)), h('td', null, x.last_success ? [ago(x.last_success), ' ago'] : '–'),
     h('td', null, (x.by_role ?? []).map((/** @type {any} */ d) => h('span.tag', {title: `${count(d.recent_runs)} recent runs`}, `${d.role} ${Math.round(100 * d.success_rate)} %`))),

@@ -116,7 +116,7 @@ function details(q) {
   if (v.details) out.push(part('What it is about', [h('pre.out', {tabindex: '0'}, show(v.details, true))]));
   if (v.errors?.length) out.push(part('What went wrong before', [v.errors.map((/** @type {string} */ e) => h('pre.out', {tabindex: '0'}, output(e)))]));
   const crumbs = q.chain?.breadcrumbs;
-  if (crumbs?.length) out.push(part('How it came here', [h('ol.crumbs', null, crumbs.map((/** @type {any} */ b) => h('li', null, b.label ?? b.goal ?? b.text ?? '', b.status ? h('span.faint', null, ' ', b.status) : '')))]));
+  if (crumbs?.length) out.push(part('How it came here', [h('ol.crumbs', null, crumbs.map((/** @type {any} */ b) => h('li', null, b.label ?? '', b.status ? h('span.faint', null, ' ', b.status) : '')))]));
   if (q.options?.length) out.push(part('Ways on', [options(q.options)]));
   if (q.ways?.length) out.push(h('details.typedways', null, h('summary', null, 'The same by typing'), q.ways.map((/** @type {any} */ w) => h('p', null, h('span.faint', null, w.does, ' '), typed(w.line)))));
   out.push(h('p.faint.ids', null, 'Question ', h('code', null, q.id), ', digest ', h('code', null, q.digest.slice(0, 16)), ', ', h('a', {href: `/loops/${encodeURIComponent(q.loop_id)}#events`}, 'its events')));

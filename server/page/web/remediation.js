@@ -68,12 +68,14 @@ class RemediationScreen extends Screen {
   /** @param {any} c */
   plan(c) {
     const more = h('div');
-    return h('li', null, h('div.line', null, h('span.st.' + (c.status === 'done' ? 'good' : 'wait'), null, c.status), h('code', null, c.original_goal?.command ?? c.goal ?? c.label ?? ''), h('span.faint', null, base(c.repo))),
+    return h('li', null, h('div.line', null, h('span.st.' + (c.status === 'done' ? 'good' : 'wait'), null, c.status), h('code', null, c.command), h('span.faint', null, `${c.loop_id ? c.loop_id + ' · ' : ''}${base(c.repo)} · ${some(c.attempts, 'command')} run · ${moment(c.updated_at).slice(5, 16)}`)),
+      c.why || c.error ? h('p.faint', null, c.why || c.error) : '',
       h('details', {ontoggle: async () => {
         if (more.firstChild) return;
-        const full = await get(`/api/v1/chains/${encodeURIComponent(c.chain_id ?? c.id)}?repo=${encodeURIComponent(c.repo)}`).catch((/** @type {Error} */ e) => ({message: e.message}));
-        fill(more, full.message ?? [h('ol.crumbs', null, (full.breadcrumbs ?? []).map((/** @type {any} */ b) => h('li', null, b.label ?? '', b.status ? h('span.faint', null, ' ', b.status) : ''))),
-          (full.escalation_stack ?? []).map((/** @type {any} */ l) => h('div', null, h('h3', null, `Level ${l.depth}: ${l.label}`), ways(l.options ?? []))), full.stderr ? h('pre.out', {tabindex: '0'}, output(full.stderr)) : '', h('p.faint', null, some((full.errors ?? []).length, 'failure'))]);
+        const full = await get(`/api/v1/chains/${encodeURIComponent(c.chain_id)}?repo=${encodeURIComponent(c.repo)}`).catch((/** @type {Error} */ e) => ({message: e.message}));
+        fill(more, full.message ?? [h('ol.crumbs', null, (full.breadcrumbs ?? []).map((/** @type {any} */ b) => h('li', null, h('code', null, b.label), h('span.tag', null, b.status)))),
+          (full.escalation_stack ?? []).map((/** @type {any} */ l) => h('div', null, h('h3', null, `Level ${l.depth}: ${l.label}`), ways(l.options ?? []))), full.stderr ? h('pre.out', {tabindex: '0'}, output(full.stderr)) : '',
+          full.errors?.length ? [h('h3', null, 'What did not work'), h('ul.evidence', null, full.errors.map((/** @type {any} */ e) => h('li', null, `level ${e.depth}: `, h('code', null, e.command || e.option), ' ', e.text)))] : '']);
       }}, h('summary', null, 'levels and options'), more));
   }
 }
