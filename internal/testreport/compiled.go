@@ -14,6 +14,8 @@ var (
 	goCompare = pattern.Lazy(`(?i)\bwant(?:ed|s)?\b|\bexpect(?:ed|s|ing)?\b|\bgot\b|\bmismatch|\bshould (?:be|have|return)|\bdiff\b|unexpected value|Not equal|!=|\) (?:does not|did not|is not|should) `)
 	// goSystem matches the errors that Go's own packages make of what the kernel says: an operation, its object, the error.
 	goSystem = pattern.Lazy(`\b(?:open|write|read|mkdir|stat|lstat|unlink|unlinkat|rename|remove|chmod|chdir|close|sync|truncate|fork/exec|symlink|link|readlink|fsync|fdatasync|mkdirtemp|createtemp|flock|mmap) (?:[^\s:]*[/|][^\s:]*|"[^"]+"): |\b(?:dial|listen|read|write|accept) (?:tcp|udp|unix)[46]? |\blookup \S+(?: on \S+)?: |\b(?:Get|Post|Head|Put) "[^"]+": |exec: "|executable file not found|\bunknown time zone |\bpq: |\bx509: |\bsql: unknown driver`)
+	// goClient matches the errors that well-known clients make of what a server answers or does not answer.
+	goClient = pattern.Lazy(`\bError \d{4} \(\w{5}\): |\bError \d{4}: |\bSQLSTATE \w{5}\b|\b(?:NOAUTH|WRONGPASS|LOADING|READONLY|MISCONF) \w|\brpc error: code = (?:Unavailable|DeadlineExceeded|Unauthenticated|ResourceExhausted) |\boperation error \w+: |\bunexpected status (?:code )?(?:40[13]|407|429|50[0234])\b|\bcontext deadline exceeded\b|\bserver selection error: |\btls: [a-z]|\bhttp: server gave HTTP response\b|\bCannot connect to the Docker daemon\b|\bDocker not found\b|\bdatabase is locked \(|\b(?:redis|kafka|mongo|amqp|nats|minio): [a-z]`)
 	// goNoError matches the words with which a test says that it wants no error: what follows them is the error.
 	goNoError = pattern.Lazy(`(?i),? *\b(?:want(?:ed)? (?:nil|no error|<nil>)|unexpected err(?:or)?|expected (?:nil|no error)|got (?:unexpected )?err(?:or)?|should not fail)\b:?`)
 	// goWrapped matches a message that says what the test did, and after a colon the error that it got.
@@ -69,7 +71,7 @@ var goTest = format{
 			switch {
 			case goCompare().MatchString(whole):
 				f.Asserted = true
-			case goSystem().MatchString(whole), goPrints().MatchString(whole), goWrapped().MatchString(m[1]):
+			case goSystem().MatchString(whole), goClient().MatchString(whole), goPrints().MatchString(whole), goWrapped().MatchString(m[1]):
 				f.say(i, m[1])
 				for k := i + 1; k < end; k++ {
 					f.say(k, lines[k])
@@ -96,6 +98,7 @@ var goPanic = format{
 
 var (
 	rustOpens  = pattern.Lazy(`^---- \S.* stdout ----$`)
+	rustValue  = pattern.Lazy(`: (?:-?\d+|\(\)|true|false|Some\(.*\)|None)$`) // expect_err got a value; an error is never one of these
 	rustPanics = pattern.Lazy(`^thread '.*' (?:\(\d+\) )?panicked at (?:'(.*)', )?\S+:\d+:\d+:?$`)
 )
 
@@ -110,7 +113,7 @@ var cargo = format{
 				if text == "" && i+2 < len(lines) {
 					text, at = lines[i+2], i+2
 				}
-				f.Asserted = strings.HasPrefix(text, "assertion ") || strings.Contains(text, "not yet implemented")
+				f.Asserted = strings.HasPrefix(text, "assertion ") || strings.Contains(text, "not yet implemented") || rustValue().MatchString(text)
 				f.say(at, text)
 			} else if strings.HasPrefix(l, "Error: ") {
 				f.say(i+1, l)

@@ -105,7 +105,7 @@ var nodeSpec = format{
 // readJS reads the message of an exception of JavaScript: the lines before the code frame and the stack. Runners that
 // print no name of the exception print its message first.
 func readJS(f *Failure, lines []string, offset int) {
-	said := false
+	said, first := false, ""
 	for i, l := range lines {
 		t := strings.TrimSpace(l)
 		switch {
@@ -132,6 +132,11 @@ func readJS(f *Failure, lines []string, offset int) {
 				f.say(i+offset, strings.TrimPrefix(strings.TrimPrefix(t, "Caused by: "), "[cause]: "))
 			}
 			said = true
+		case len(f.Says) > 0 && strings.HasPrefix(f.Says[0].Text, "Error: Command failed: ") || strings.HasPrefix(first, "Command failed: "):
+			f.say(i+offset, t) // what the command itself printed
+		}
+		if first == "" {
+			first = t
 		}
 	}
 }
@@ -186,7 +191,7 @@ var tap = format{
 			case ok && key == "stack":
 				stack = true
 			case ok && (key == "error" || key == "message" || key == "code" || key == "name") && !prefixAny(value, "|", ">", "'ERR_TEST_FAILURE'", "'test failed'"):
-				f.say(i+1, strings.Trim(value, `'"`))
+				f.say(i+1, unquoted(value))
 			case !stack && !ok && i > 0 && hasAny(lines[i], "error: |", "message: |", "error: >"), jsError().MatchString(t):
 				f.say(i+1, t)
 			case strings.HasPrefix(t, "#   `") && strings.Contains(t, "$output"): // bats
@@ -196,6 +201,14 @@ var tap = format{
 			}
 		}
 	},
+}
+
+// unquoted removes the quotation marks of a value of YAML. A value may begin or end with other marks of its own.
+func unquoted(v string) string {
+	if n := len(v); n > 1 && v[0] == v[n-1] && (v[0] == '\'' || v[0] == '"') {
+		return strings.ReplaceAll(v[1:n-1], strings.Repeat(v[:1], 2), v[:1])
+	}
+	return v
 }
 
 var nodePlace = pattern.Lazy(`^# \S+:\d+$`)

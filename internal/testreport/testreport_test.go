@@ -63,6 +63,9 @@ func TestParse(t *testing.T) {
 		{"Nim", "    Unhandled exception: Connection refused [OSError]\n  [FAILED] answers", "Connection refused [OSError]"},
 		{"Nim, a check", "    /repo/tests/tlog.nim(4, 85): Check failed: advice(\"No space left on device\") == \"clean\"\n  [FAILED] full disk", ""},
 		{"meson test", "1/2 saves FAIL            0.01s   exit status 1\n>>> MALLOC_PERTURB_=1 /repo/build/t\n―――――――――――――――― ✀  ――――――――――――――――\nstderr:\n/repo/build/t: error while loading shared libraries: libx.so.2: cannot open shared object file\n――――――――――――――――――――――――――――――――――", "/repo/build/t: error while loading shared libraries: libx.so.2: cannot open shared object file"},
+		{"TAP, a path at the end of a quoted error", "not ok 1 - boots\n  ---\n  error: \"ENOENT: no such file or directory, open '/etc/a.pem'\"\n  ...\n1..1", "ENOENT: no such file or directory, open '/etc/a.pem'"},
+		{"cargo test, the value of expect_err", "---- t::refuses stdout ----\nthread 't::refuses' (7) panicked at src/lib.rs:1:9:\nmust be refused: Read-only file system: 1\n\nfailures:", ""},
+		{"go test, the error of a client", "--- FAIL: TestOpen (0.00s)\n    store_test.go:14: boot: NOAUTH Authentication required.\nFAIL", "boot: NOAUTH Authentication required."},
 		{"bats, what a program printed", "not ok 1 tls\n# (in test file t.bats, line 4)\n#   `[ \"$output\" = tls ]' failed\n# got: SSL certificate problem\nok 2 x", ""},
 		{"jasmine", "1) store connects\n  Message:\n    Error: connect ECONNREFUSED 127.0.0.1:6379\n  Stack:\n        at <Jasmine>\n\n1 spec, 1 failure", "Error: connect ECONNREFUSED 127.0.0.1:6379"},
 		{"jasmine, a check with a context", "1) why knows it\n  Message:\n    JavaScript heap out of memory: Expected 'crash' to be 'memory'.\n  Stack:\n        at <Jasmine>\n\n1 spec, 1 failure", ""},
@@ -112,6 +115,16 @@ func TestPytestLine(t *testing.T) {
 		t.Fatalf("%+v", list)
 	}
 	if list[0].Asserted || list[0].Says[0].Text != "ReadTimeout: read timed out" || !list[1].Asserted {
+		t.Errorf("%+v", list)
+	}
+}
+
+// What a command printed that a test of JavaScript ran is a part of what ended the test.
+func TestCommandFailed(t *testing.T) {
+	t.Parallel()
+	lines := strings.Split("  ● renders\n\n    Command failed: magick a.png b.png\n    /bin/sh: 1: magick: not found\n\n      at run (lib/run.js:2:3)\n", "\n")
+	list := testreport.Parse(lines)
+	if len(list) != 1 || list[0].Asserted || len(list[0].Says) != 2 || list[0].Says[1].Text != "/bin/sh: 1: magick: not found" {
 		t.Errorf("%+v", list)
 	}
 }

@@ -297,3 +297,39 @@ var names = sync.OnceValue(func() map[string]string {
 
 // named returns the value of a word in names.txt, or "" if the word is not there.
 func named(kind, word string) string { return names()[kind+" "+word] }
+
+// ownProgram reports whether a command runs programs that the project chooses: a target of make, just or rake, a script
+// of package.json, or a program for which ownScript is true.
+func ownProgram(name string, words []string) bool {
+	switch name {
+	case "make", "gmake", "just", "rake":
+		return true
+	case "npm", "pnpm", "yarn", "bun":
+		a := afterFlags(words[1:])
+		return len(a) > 0 && (a[0] == "run" || a[0] == "test" || a[0] == "start" || a[0] == "run-script")
+	}
+	return ownScript(name, words)
+}
+
+// ownScript reports whether a command calls a program of the project: by its path, as a file that an interpreter runs,
+// or as a hook of git.
+func ownScript(name string, words []string) bool {
+	if w := words[0]; strings.HasPrefix(w, "./") && !strings.Contains(w, "node_modules/") && !strings.Contains(w, "venv/") && !strings.HasSuffix(w, "gradlew") && !strings.HasSuffix(w, "mvnw") || strings.HasSuffix(w, ".sh") && !strings.HasPrefix(w, "/") {
+		return true
+	}
+	switch name {
+	case "git":
+		return slices.Contains(words, "commit") || slices.Contains(words, "push") // commit and push run the hooks of the project
+	case "python", "node", "ruby", "perl", "php", "java", "sh", "bash", "dash", "zsh", "tsx", "ts-node", "deno", "lua", "awk", "gawk", "mawk", "rscript", "guile", "racket", "sbcl", "clisp", "swipl", "groovy", "kotlin", "crystal", "pwsh", "expect", "wish", "luajit", "gjs", "raku", "fish", "ksh", "busybox", "octave-cli", "pypy", "escript", "elixir",
+		"tclsh", "nim", "julia", "ocaml", "runghc", "octave":
+		for _, a := range words[1:] {
+			if a == "-m" || a == "-c" || a == "-e" {
+				return false
+			}
+			if scriptFile().MatchString(a) {
+				return !foreign(a)
+			}
+		}
+	}
+	return false
+}

@@ -74,7 +74,7 @@ func (j *judgement) guessed() *guess {
 	case p.rule.h.Guard == catalog.GuardWeak && !j.guarded():
 		// The environment ended the tests, in words that no handler knows.
 		return sure(byWords(j.ended()))
-	case p.rule.h.Guard == catalog.GuardNone && !j.confirmed && (p.byTest() || j.weak != nil && (p.rule.h.Dominates || p.rule.h.Confidence > 0 && p.rule.h.Confidence <= maxGeneral)):
+	case p.rule.h.Guard == catalog.GuardNone && !j.confirmed && !j.names(p) && (p.byTest() && (p.rule.h.Confidence > 0 && p.rule.h.Confidence <= maxGeneral || p.rule.h.Dominates) || j.weak != nil && (p.rule.h.Dominates || p.rule.h.Confidence > 0 && p.rule.h.Confidence <= maxGeneral)):
 		// A handler knows some words of an output that reads like a fault of the code.
 		lines := j.ended()
 		if len(lines) == 0 {
@@ -85,6 +85,18 @@ func (j *judgement) guessed() *guess {
 		}
 	}
 	return nil
+}
+
+// names reports whether a match is about what ended the program: a match of a dominator in the line of the exception, any
+// match in the message of an exception of C++, or in what the exception follows from. No other words of the output say
+// as much.
+func (j *judgement) names(m *match) bool {
+	threw := j.threw()
+	if threw == nil || m.hit == nil {
+		return false
+	}
+	own := m.hit.stream == threw.stream && (m.hit.line == threw.line && m.rule.h.Dominates || m.hit.line == threw.line+1 && strings.HasPrefix(threw.text, cppEnd))
+	return own || threw.follows(m.hit)
 }
 
 // sure returns a guess about what ended a test if it is sure enough that the environment did.

@@ -136,7 +136,7 @@ func (j *judgement) heard(h hit) voice {
 	if h.of != nil {
 		return voiceSuite
 	}
-	if h.quoted && h.checked {
+	if h.quoted && h.checked && !exception().MatchString(h.text) {
 		return voiceName // a compiler or a checker quotes the code
 	}
 	if h.voice != voicePassed && h.voice != voiceName && j.inReport(h) {

@@ -37,7 +37,7 @@ var (
 	verdictWord = pattern.Lazy(`(?i)\b(?:fail(?:s|ed|ure|ures|ing)?|errors?|invalid|expected|got \S+, want|mismatch\w*|wrong|unexpected|missing|must|should|differs?|different|not (?:equal|allowed|valid|covered|sorted|documented|implemented)|violat\w+|undefined|unresolved|duplicated?|out of (?:date|sync)|outdated|stale|broken|incomplete|forgotten|forbidden|bad|illegal|malformed|rejected|refused)\b`)
 	// nothingWrong matches the words with which a check says that there is none of it.
 	nothingWrong = pattern.Lazy(`(?i)\b(?:0|no|zero|without(?: any)?) (?:fail(?:ed|ures?)?|errors?|violations?|mismatch\w*|differences?|duplicates?)\b|\b(?:fail(?:ed|ures?)?|errors?|violations?) ?[:=] ?0\b`)
-	scriptFile   = pattern.Lazy(`\.(?:[cm]?[jt]sx?|py|rb|p[lm]|php|sh|bash|java|lua|exs?|R|jl|groovy|kts?|awk|scm|erl|escript|tcl|test|nim|ml|hs|m)$`)
+	scriptFile   = pattern.Lazy(`\.(?:[cm]?[jt]sx?|py|rb|p[lm]|php|sh|bash|java|lua|exs?|R|jl|groovy|kts?|awk|scm|erl|escript|tcl|test|nim|ml|hs|m|rkt|lisp|cl|pl6|raku|cr|ps1|fish|exp|swift|zsh)$`)
 	// crash matches the line with which make or a shell reports that a signal such as SIGSEGV ended a program of the
 	// project. A line of make names a recipe; a line of a shell names the program by a relative path.
 	crash = pattern.Lazy(`^\S*make(?:\[\d+\])?: \*\*\* \[.*\] (?:Segmentation fault|Floating point exception|Bus error|Illegal instruction|Aborted)\b|^\S+: line \d+: +\d+ (?:Segmentation fault|Floating point exception|Bus error|Illegal instruction|Aborted)\s+(?:\(core dumped\))?\s*\.{1,2}/\S`)
@@ -55,8 +55,8 @@ var (
 	noFile = pattern.Lazy(`(?:[Nn]o such file or directory)(?:, (?:open|stat|scandir|lstat|access))?:? ['"]([^'"]+)['"]|(?:FileNotFoundException|NoSuchFileException): (\S+)|no such file or directory @ \S+ - (\S+)`)
 	// made matches the paths of directories and files that an installation or a build makes.
 	made = pattern.Lazy(`(?:^|/)(?:node_modules|dist|build|out|target|vendor|\.venv|venv|\.next|\.nuxt|coverage|tmp|\.cache|bin|obj|\.env\b|__pycache__|generated)(?:/|$)|\.lock$|\.pid$|\.sock$|\.env`)
-	// framing matches the lines that a runner such as make or npm adds after the failure of the command that it ran.
-	framing = pattern.Lazy(`^make(?:\[\d+\])?: \*\*\* |^npm (?:ERR!|error)|^exit status \d+$|^> (?:[^A-Z]|[A-Z][A-Z0-9_]|$)|^ ?ELIFECYCLE|^error Command failed|^info Visit|^\s*(?:Compiling|Finished|Running|Blocking) `)
+	// framing matches the lines that a runner such as make or npm, or the runtime of R, adds after the failure.
+	framing = pattern.Lazy(`^make(?:\[\d+\])?: \*\*\* |^npm (?:ERR!|error)|^exit status \d+$|^> (?:[^A-Z]|[A-Z][A-Z0-9_]|$)|^ ?ELIFECYCLE|^error Command failed|^info Visit|^Execution halted$|^\s*(?:Compiling|Finished|Running|Blocking) `)
 )
 
 // ownFault finds the message of a program of the project about its own end. It returns nil if there is no such message,
@@ -273,7 +273,7 @@ func (j *judgement) said(o *output) *fault {
 		if l == "" || framing().MatchString(l) {
 			continue
 		}
-		if outside().MatchString(l) || died().MatchString(l) {
+		if outside().MatchString(l) || died().MatchString(l) || last < 0 && j.interpreter(l) {
 			return nil
 		}
 		seen++
@@ -301,6 +301,15 @@ func (j *judgement) said(o *output) *fault {
 		return &fault{hit: o.at(last), why: "the program that was built says so itself", message: true}
 	}
 	return nil
+}
+
+// interpreter reports whether a line is from the interpreter that runs a script of the project, which names itself, and
+// not from the script.
+func (j *judgement) interpreter(line string) bool {
+	name, _, ok := strings.Cut(line, ": ")
+	return ok && slices.ContainsFunc(j.calls.words, func(call []string) bool {
+		return call[0] == programName(name) && len(call) > 1 && ownScript(call[0], call)
+	})
 }
 
 // builds reports whether the command builds a program of the project and runs it.
@@ -356,42 +365,6 @@ func (c *calls) compares() bool {
 		return true
 	case "git":
 		return slices.Contains(last, "diff") && (slices.Contains(last, "--exit-code") || slices.Contains(last, "--quiet"))
-	}
-	return false
-}
-
-// ownProgram reports whether a command runs programs that the project chooses: a target of make, just or rake, a script
-// of package.json, or a program for which ownScript is true.
-func ownProgram(name string, words []string) bool {
-	switch name {
-	case "make", "gmake", "just", "rake":
-		return true
-	case "npm", "pnpm", "yarn", "bun":
-		a := afterFlags(words[1:])
-		return len(a) > 0 && (a[0] == "run" || a[0] == "test" || a[0] == "start" || a[0] == "run-script")
-	}
-	return ownScript(name, words)
-}
-
-// ownScript reports whether a command calls a program of the project: by its path, as a file that an interpreter runs,
-// or as a hook of git.
-func ownScript(name string, words []string) bool {
-	if w := words[0]; strings.HasPrefix(w, "./") && !strings.Contains(w, "node_modules/") && !strings.Contains(w, "venv/") && !strings.HasSuffix(w, "gradlew") && !strings.HasSuffix(w, "mvnw") || strings.HasSuffix(w, ".sh") && !strings.HasPrefix(w, "/") {
-		return true
-	}
-	switch name {
-	case "git":
-		return slices.Contains(words, "commit") || slices.Contains(words, "push") // commit and push run the hooks of the project
-	case "python", "node", "ruby", "perl", "php", "java", "sh", "bash", "dash", "zsh", "tsx", "ts-node", "deno", "lua", "awk", "gawk", "mawk", "Rscript", "guile", "escript", "elixir",
-		"tclsh", "nim", "julia", "ocaml", "runghc", "octave":
-		for _, a := range words[1:] {
-			if a == "-m" || a == "-c" || a == "-e" {
-				return false
-			}
-			if scriptFile().MatchString(a) {
-				return !foreign(a)
-			}
-		}
 	}
 	return false
 }

@@ -130,7 +130,11 @@ func (j *judgement) onlyTests(ctx context.Context, all []*match) []*match {
 		if threw != nil && m.hit != nil {
 			mistake, same := ownMistake().MatchString(threw.text), m.hit.stream == threw.stream
 			switch {
+			case same && m.hit.line == threw.line && mistake && m.hit.quoted:
+				return true // the exception quotes what the program was given
 			case same && m.hit.line >= threw.line:
+			case threw.follows(m.hit):
+				return false
 			case m.general() && mistake:
 				return true
 			case same && m.hit.line < j.traceStart(threw) && (!m.rule.h.Dominates || mistake && !noValue().MatchString(threw.text) && !j.full(ctx, m)):
@@ -164,6 +168,16 @@ func (j *judgement) onlyChecks() bool {
 	return len(j.failures) > 0 && !slices.ContainsFunc(j.failures, func(f *failure) bool { return !f.Asserted })
 }
 
+// follows reports whether an exception about a missing value is the consequence of a failed call that the program of PHP
+// was warned of just before: the call returned no value.
+func (h *hit) follows(call *hit) bool {
+	return h.stream == call.stream && call.line < h.line && h.line-call.line <= maxHeader && warned().MatchString(call.text) &&
+		ownMistake().MatchString(h.text) && noValue().MatchString(h.text)
+}
+
+// warned matches the line in which PHP tells that a call failed.
+var warned = pattern.Lazy(`^(?:PHP )?Warning:\s`)
+
 // survived matches the message of a program that goes on after a failed step.
 var survived = pattern.Lazy(`(?i)\b(?:skipp(?:ed|ing)|ignor(?:ed|ing)|retrying|will retry|trying again|falling back|fall back|continuing|using (?:\S+ ){0,3}instead|trying (?:the )?(?:another|next|mirror|other)\b|, using \S+$|non-fatal|not fatal)\b|^\W*(?:PHP )?(?:warn(?:ing)?|notice|deprecated)\b`)
 
@@ -172,7 +186,7 @@ var survived = pattern.Lazy(`(?i)\b(?:skipp(?:ed|ing)|ignor(?:ed|ing)|retrying|w
 func (j *judgement) threw() *hit {
 	var last *hit
 	for _, m := range j.matched {
-		if m.rule.h.Guard != catalog.GuardWeak || m.hit == nil || !m.voice.own() || !exception().MatchString(m.hit.text) && !strings.HasPrefix(m.hit.text, "panic: ") {
+		if m.rule.h.Guard != catalog.GuardWeak || m.hit == nil || !m.voice.own() || !exception().MatchString(m.hit.text) && !strings.HasPrefix(m.hit.text, "panic: ") && !strings.HasPrefix(m.hit.text, cppEnd) {
 			continue
 		}
 		if last == nil || m.hit.line > last.line {
@@ -202,8 +216,12 @@ func (j *judgement) traceStart(threw *hit) int64 {
 
 var (
 	ownMistake = pattern.Lazy(`^(?:PHP )?(?:Fatal error: +)?(?:Uncaught )?(?:NameError|UnboundLocalError|AttributeError|TypeError|ReferenceError|RecursionError|RangeError|ZeroDivisionError|NotImplementedError|IndexError|KeyError): `)
-	noValue    = pattern.Lazy(`\b(?:NoneType|None|null|undefined|nil)\b|\bfetch failed|\bterminated$`)
+	noValue    = pattern.Lazy(`\b(?:NoneType|None|null|undefined|nil)\b|\b(?:bool|false) given\b|\bfetch failed|\bterminated$`)
 )
+
+// cppEnd is the beginning of the line with which the runtime of C++ tells that an exception ended the program. The next
+// line has the message of the exception.
+const cppEnd = "terminate called after throwing an instance of "
 
 const (
 	maxHeader  = 6   // lines that JavaScript prints before an exception's name: the place, the line of the code, the mark of the column

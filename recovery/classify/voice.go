@@ -90,11 +90,24 @@ func spoken(before []string, line string) (v voice, decided, final bool) {
 		return voiceSuite, true, true
 	case goMessage().MatchString(line):
 		return voiceBlock, true, true
-	case compared().MatchString(line):
+	case compared().MatchString(line), perlValue().MatchString(line) && perlCheck(before):
 		return voiceName, true, true
 	}
 	v, decided = opened(before, line)
 	return v, decided, false
+}
+
+// perlValue matches the line in which Test::More of Perl shows a value that does not fit. perlCheck reports whether the
+// comment before it is about a failed check.
+var perlValue = pattern.Lazy(`^\s*#\s+(?:'.*'|".*"|undef)$`)
+
+func perlCheck(before []string) bool {
+	for i := len(before) - 1; i >= 0 && strings.HasPrefix(strings.TrimSpace(before[i]), "#"); i-- {
+		if compared().MatchString(before[i]) {
+			return true
+		}
+	}
+	return false
 }
 
 func hasAny(l string, texts ...string) bool {
@@ -196,7 +209,7 @@ func notLoaded(line string, after []string) bool {
 func tap(before, after []string) bool {
 	return slices.ContainsFunc(after, func(l string) bool {
 		t := strings.TrimSpace(l)
-		return strings.HasPrefix(t, "ok ") || strings.HasPrefix(t, "not ok ") || strings.HasPrefix(t, "# Subtest: ")
+		return strings.HasPrefix(t, "ok ") || strings.HasPrefix(t, "not ok ") || strings.HasPrefix(t, "# Subtest: ") || strings.HasPrefix(t, "#   Failed test ")
 	}) || len(after) > 0 && slices.ContainsFunc(before, func(l string) bool { return strings.HasPrefix(l, "TAP version ") })
 }
 
