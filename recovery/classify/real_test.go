@@ -53,9 +53,14 @@ type realCase struct {
 // model has not learned from it. dusk and duskheld are two halves of one corpus, a
 // half of it really run and a half in the known wording of its tools; duskheld was
 // judged first when dusk had been tuned for: 95.5, 93.5 and some 94 % (95, 93
-// and 94 % before), and was looked at afterwards. The model has learned from neither.
+// and 94 % before), and was looked at afterwards. noon, all of it really run, was
+// judged in two halves, by the hash of the ids: 95.6, 93.4 and 96.1 % of the first,
+// 94.9, 94.3 and 96.0 % of the second when the first had been tuned for. eve, made
+// when both had been tuned for, has many traps and few cases: 93, 91 and 93 % the
+// first time. All were looked at afterwards; the model has learned from none.
 var bars = map[string][3]float64{"dev": {0.99, 0.98, 0.98}, "held": {0.98, 0.94, 0.96}, "fresh": {0.97, 0.92, 0.88}, "last": {0.97, 0.92, 0.88},
-	"wide": {0.98, 0.96, 0.97}, "final": {0.98, 0.97, 0.97}, "blind": {0.97, 0.94, 0.95}, "dawn": {0.98, 0.97, 0.98}, "dusk": {0.97, 0.95, 0.97}, "duskheld": {0.97, 0.94, 0.95}}
+	"wide": {0.98, 0.96, 0.97}, "final": {0.98, 0.97, 0.97}, "blind": {0.97, 0.94, 0.95}, "dawn": {0.98, 0.97, 0.98}, "dusk": {0.97, 0.95, 0.97}, "duskheld": {0.97, 0.94, 0.95},
+	"noon": {0.98, 0.97, 0.98}, "eve": {0.96, 0.96, 0.96}}
 
 // score counts what was judged rightly.
 type score struct{ cases, code, side, category, cure, dangerous int }
@@ -97,7 +102,7 @@ func TestRealFailures(t *testing.T) {
 	cat, c := embedded(t)
 	policy := suggestedPolicy(t)
 	profile := remedy.Presets()["debian12"]
-	for _, name := range []string{"dev", "held", "fresh", "last", "wide", "final", "blind", "dawn", "dusk", "duskheld"} {
+	for _, name := range []string{"dev", "held", "fresh", "last", "wide", "final", "blind", "dawn", "dusk", "duskheld", "noon", "eve"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var total score

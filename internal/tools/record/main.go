@@ -1,7 +1,7 @@
 // Command record runs the failures that are listed under cases/ with the real tools of this machine. It writes their
 // output and the expected answers to the corpora of recovery/classify. The catalog may be tuned on all of them but
 // held.jsonl. The model of words learns from all of them but held.jsonl,
-// blind.jsonl and dawn.jsonl.
+// blind.jsonl, dawn.jsonl, noon.jsonl and eve.jsonl.
 //
 //	go run ./internal/tools/record -work DIR -tools DIR [-only REGEXP] [-jobs N]
 //
