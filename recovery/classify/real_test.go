@@ -57,7 +57,9 @@ type realCase struct {
 // judged in two halves, by the hash of the ids: 95.6, 93.4 and 96.1 % of the first,
 // 94.9, 94.3 and 96.0 % of the second when the first had been tuned for. eve, made
 // when both had been tuned for, has many traps and few cases: 93, 91 and 93 % the
-// first time. All were looked at afterwards; the model has learned from none.
+// first time. 37 more cases of it, whose ids have late, were judged after that: 97,
+// 95 and 100 % the first time. All were looked at afterwards; the model has learned
+// from none.
 var bars = map[string][3]float64{"dev": {0.99, 0.98, 0.98}, "held": {0.98, 0.94, 0.96}, "fresh": {0.97, 0.92, 0.88}, "last": {0.97, 0.92, 0.88},
 	"wide": {0.98, 0.96, 0.97}, "final": {0.98, 0.97, 0.97}, "blind": {0.97, 0.94, 0.95}, "dawn": {0.98, 0.97, 0.98}, "dusk": {0.97, 0.95, 0.97}, "duskheld": {0.97, 0.94, 0.95},
 	"noon": {0.98, 0.97, 0.98}, "eve": {0.96, 0.96, 0.96}}
