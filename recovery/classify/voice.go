@@ -92,6 +92,8 @@ func spoken(before []string, line string) (v voice, decided, final bool) {
 		return voiceBlock, true, true
 	case compared().MatchString(line), perlValue().MatchString(line) && perlCheck(before):
 		return voiceName, true, true
+	case strings.HasPrefix(line, " ") && strings.HasPrefix(strings.TrimLeft(line, " "), "ℹ "):
+		return voiceLog, true, true // what a test of AVA logged
 	}
 	v, decided = opened(before, line)
 	return v, decided, false

@@ -23,6 +23,9 @@ func TestQuoted(t *testing.T) {
 		{"a line behind a difference", "@@ -1,3 +1,3 @@\n a: ok\n-b\ndone\n> cp: b: Permission denied", voiceTool},
 		{"a file of tests that does not load", "TAP version 13\n># Error: Cannot find module 'lodash'\n# Require stack:\n# - /repo/a.test.js\nnot ok 1 - /repo/a.test.js", voiceSuite},
 		{"a comment of a test", "TAP version 13\n># Error: Cannot find module 'lodash'\nnot ok 1 - names the package", voiceLog},
+		{"a value that Test::More shows", "#   Failed test 'names the method'\n#   at t/e.t line 4.\n>#                   'Permission denied (publickey).'\n#     doesn't match '(?^:keyboard)'", voiceName},
+		{"what a test of Perl printed", "># ssh: connect to host build port 22: Connection timed out\n\n#   Failed test 'parts of a timeout'", voiceLog},
+		{"what a test of AVA logged", "  ✘ [fail]: reports a lost connection\n>    ℹ socket: read ECONNRESET\n  ─", voiceLog},
 		{"a checksum", ">tool.tgz: checksum mismatch: expected 0a1b, got 99ff", voiceTool},
 	} {
 		lines := strings.Split(tc.text, "\n")
