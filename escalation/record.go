@@ -128,6 +128,8 @@ type Record struct {
 	Digest   string   `json:"digest"` // Question.Digest
 	State    State    `json:"state"`
 	Answer   *Answer  `json:"answer,omitempty"` // nil if there is no answer yet
+	// HeldUntil is when the agent that waits for the answer to a question with a Tool goes on without it; else zero.
+	HeldUntil time.Time `json:"held_until,omitzero"`
 	// Begun is the time at which the approved command began. Ended is the time at which the question ended. Both are
 	// zero before.
 	Begun   time.Time `json:"begun,omitzero"`
@@ -165,52 +167,6 @@ func (r Record) Run() (run Run, ok bool) {
 	return run, true
 }
 
-// AnswerRequest is an answer that an operator gives to Store.Answer.
-type AnswerRequest struct {
-	Method Method
-	By     By
-	Note   string
-	// ID and Digest, at least 8 digits each, bind the answer to one question. If both are "", the answer is for the
-	// pending question.
-	ID, Digest string
-	Edit       *EditedCommand // with Approve: the command to run instead of the proposed one
-}
-
-// EditedCommand is the command that an operator wants to run instead of the proposed one.
-type EditedCommand struct{ Text []byte }
-
-// check returns an error if the request is invalid for any question.
-func (a AnswerRequest) check() error {
-	for _, given := range [][2]string{{"id", a.ID}, {"digest", a.Digest}} {
-		if v := given[1]; v != "" && (len(v) < 8 || len(v) > 64 || !isHex(v, len(v))) {
-			return fmt.Errorf("answering: the %s is %q; give 8 or more of its hexadecimal digits, as escalation.json has them", given[0], cut(v, 64))
-		}
-	}
-	switch {
-	case leads[a.Method] == "":
-		return fmt.Errorf("answering: %q is no answer; it is approve, reject or resolve", a.Method)
-	case a.By.Channel != CLI && a.By.Channel != Slack:
-		return fmt.Errorf("answering: the channel is %q; it is cli or slack", a.By.Channel)
-	case a.Edit == nil:
-		return nil
-	case a.Method != Approve:
-		return fmt.Errorf("answering: a corrected command goes with approve, not with %s", a.Method)
-	}
-	if err := runnable(a.Edit.Text); err != nil {
-		return fmt.Errorf("answering: %w", err)
-	}
-	return nil
-}
-
-func (a AnswerRequest) bound() string {
-	return map[[2]bool]string{{true, true}: "both", {true, false}: "id", {false, true}: "digest"}[[2]bool{a.ID != "", a.Digest != ""}]
-}
-
-// names reports whether the answer is for the question of r.
-func (a AnswerRequest) names(r Record) bool {
-	return strings.HasPrefix(r.Question.ID, a.ID) && strings.HasPrefix(r.Digest, a.Digest)
-}
-
 // The functions below make the transitions. They are pure: from a record and a request they make a new record or an
 // error. The Store reads the old record and writes the new one.
 
@@ -220,7 +176,11 @@ func ask(q Question) (Record, error) {
 		return Record{}, fmt.Errorf("opening a question: %w", err)
 	}
 	digest, err := q.Digest()
-	return Record{Question: q, Digest: digest, State: Pending}, err
+	r := Record{Question: q, Digest: digest, State: Pending}
+	if q.Tool != nil {
+		r.HeldUntil = q.Tool.Until
+	}
+	return r, err
 }
 
 // superseded ends a question whose command has not begun. by is the id of the newer question, or "" if the question is

@@ -235,7 +235,7 @@ func (s Store) change(ctx context.Context, next func(last Record, now time.Time)
 		return Record{}, err
 	}
 	r, wish := next(last, s.now())
-	if r.Question.ID == last.Question.ID && r.State == last.State {
+	if r.Question.ID == last.Question.ID && r.State == last.State && r.HeldUntil.Equal(last.HeldUntil) {
 		return r, wish
 	}
 	data, err := encode(r)

@@ -64,7 +64,9 @@ func rowOf(p layout.Paths, gone error, e registry.Entry, view View) Row {
 		}
 		if err == nil {
 			r.Status, r.Iteration, r.Role, r.Seq, r.CostUSD, r.UpdatedAt = v.Status, v.Iteration, v.Role, v.Seq, v.Spent.CostUSD, timeOf(v.UpdatedAt)
-			r.Standing = standingOf(p, v)
+			if r.Standing = standingOf(p, v); r.Supervised {
+				r.held(p, e.Loop, time.Now())
+			}
 		}
 	}
 	// The view is a moment old. A loop that nobody holds has left since, unless it fails.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/internal/door"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/layout"
@@ -29,6 +30,8 @@ type Standing struct {
 	Tokens        int64             `json:"tokens,omitempty"`
 	BudgetUSD     float64           `json:"budget_usd,omitempty" doc:"told while a role runs; missing: no bound, or no role runs"`
 	Question      string            `json:"question,omitempty" doc:"the id of the question that it asks"`
+	SubStatus     string            `json:"sub_status,omitempty" enum:"awaiting_permission" doc:"of a loop that runs: its agent is held until a person answers"`
+	Hold          *escalation.Hold  `json:"hold,omitempty" doc:"what the agent is held for"`
 	Limit         *LimitRow         `json:"limit,omitempty" doc:"the limit that it waits for"`
 }
 
@@ -68,6 +71,20 @@ func standingOf(p layout.Paths, v loop.View) Standing {
 		}
 	}
 	return s
+}
+
+// held adds to the standing of a supervised loop what its agent is held for.
+func (s *Standing) held(p layout.Paths, id string, now time.Time) {
+	if s.Step != loop.RunRole || s.Runner == "" {
+		return
+	}
+	rec, err := escalation.Store{Dir: p.Questions(), Loop: id}.Load()
+	if err != nil || rec.Question.Run != s.RunID {
+		return
+	}
+	if s.Hold = rec.Hold(now); s.Hold != nil {
+		s.SubStatus, s.Question = escalation.AwaitingPermission, rec.Question.ID
+	}
 }
 
 // gatesOf returns the verdicts that are known, by the names of state.json.

@@ -3,9 +3,12 @@ package server
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/superloop/superloop/escalation"
+	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/layout"
 )
@@ -64,5 +67,34 @@ func TestStandingOf(t *testing.T) {
 	v.Status, v.EndedAt = loop.Completed, at.Add(4*time.Hour)
 	if s := standingOf(p, v); !s.StatusSince.Equal(v.EndedAt) || s.Step != "" {
 		t.Errorf("%+v", s)
+	}
+}
+
+// A row tells what the agent of a running loop is held for.
+func TestStandingHeld(t *testing.T) {
+	t.Parallel()
+	p := layout.Paths{Private: t.TempDir()}
+	store := escalation.Store{Disk: durable.OS(), Dir: p.Questions(), Loop: "l"}
+	now := time.Now()
+	rec, err := store.Open(t.Context(), escalation.Question{Loop: "l", Run: "r", Type: escalation.ToolPermission, Repo: "/w", Reason: "It asks.",
+		Tool: &escalation.Tool{Name: "Bash", Input: []byte("{}"), Digest: strings.Repeat("a", 64), PolicyDigest: strings.Repeat("b", 64), Until: now.Add(time.Minute)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		s    Standing
+		at   time.Time
+		held bool
+	}{
+		{Standing{RunID: "r", Step: loop.RunRole, Runner: "x"}, now, true},
+		{Standing{RunID: "r", Step: loop.RunRole, Runner: "x"}, now.Add(time.Hour), false},
+		{Standing{RunID: "old", Step: loop.RunRole, Runner: "x"}, now, false},
+		{Standing{RunID: "r", Step: loop.RunTests}, now, false},
+	} {
+		s := c.s
+		s.held(p, "l", c.at)
+		if held := s.SubStatus == "awaiting_permission" && s.Question == rec.Question.ID && s.Hold.What == "Bash: {}"; held != c.held || !held && (s.Hold != nil || s.SubStatus != "") {
+			t.Errorf("%+v: %+v", c, s)
+		}
 	}
 }

@@ -202,13 +202,14 @@ func (a *app) list(c *cli.Context) error {
 		type row struct {
 			ID        string    `json:"id"`
 			Status    string    `json:"status"`
+			SubStatus string    `json:"sub_status,omitempty"`
 			Iteration int       `json:"iteration"`
 			Running   bool      `json:"running"`
 			UpdatedAt time.Time `json:"updated_at,omitzero"`
 		}
 		rows := make([]row, len(all))
 		for i, s := range all {
-			rows[i] = row{s.LoopID, string(s.Status), s.Iteration, s.Supervisor != nil, s.UpdatedAt}
+			rows[i] = row{s.LoopID, string(s.Status), s.SubStatus, s.Iteration, s.Supervisor != nil, s.UpdatedAt}
 		}
 		return render.JSON(a.stdout, map[string]any{"loops": rows})
 	}
@@ -224,6 +225,6 @@ func (a *app) list(c *cli.Context) error {
 		if s.Supervisor != nil {
 			pid = fmt.Sprintf("pid %d", s.Supervisor.PID)
 		}
-		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s", s.LoopID, s.Status, iteration, last, pid)
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s", s.LoopID, whole(s.Status, s.SubStatus), iteration, last, pid)
 	})
 }

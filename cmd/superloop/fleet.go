@@ -55,7 +55,7 @@ func (a *app) listAll(c *cli.Context) error {
 		if r.Iteration > 0 {
 			iteration = fmt.Sprint(r.Iteration)
 		}
-		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s", r.Loop, r.Repo, r.Status, iteration, r.Wanted, cmp.Or(r.Phase, "-"), why(r))
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s", r.Loop, r.Repo, whole(r.Status, r.SubStatus), iteration, r.Wanted, cmp.Or(r.Phase, "-"), why(r))
 	}); err != nil {
 		return err
 	}
@@ -65,12 +65,20 @@ func (a *app) listAll(c *cli.Context) error {
 	return err
 }
 
+// whole returns a status with the sub-status, if there is one.
+func whole(s loop.Status, sub string) string {
+	if sub != "" {
+		return string(s) + "/" + sub
+	}
+	return string(s)
+}
+
 // why says in words what a loop waits for.
 func why(r server.Row) string {
 	switch {
 	case r.Why != "":
 		return r.Why
-	case r.Status == loop.AwaitingHuman || r.Status == loop.AwaitingApproval:
+	case r.Hold != nil || r.Status == loop.AwaitingHuman || r.Status == loop.AwaitingApproval:
 		return "an operator (superloop inbox)"
 	case r.Until != nil:
 		return "until " + r.Until.Local().Format(time.DateTime)

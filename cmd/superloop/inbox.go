@@ -31,6 +31,7 @@ type inboxItem struct {
 	Manual  string             `json:"manual,omitempty"` // of a question without a command: what repairs it, to be typed by hand
 	Since   time.Time          `json:"since"`
 	Waiting int64              `json:"waiting_ms"`
+	Hold    *escalation.Hold   `json:"hold,omitempty"` // what an agent is held for until it is answered
 	Blocks  bool               `json:"blocks"`
 	Lapsed  bool               `json:"lapsed,omitempty"`
 	Actions escalation.Actions `json:"actions"`
@@ -61,7 +62,7 @@ func (a *app) inbox(c *cli.Context) error {
 	for _, it := range items {
 		q := it.Record.Question
 		x := inboxItem{Loop: q.Loop, Repo: q.Repo, ID: q.ID, Digest: it.Record.Digest, Type: string(q.Type), Reason: q.Reason,
-			Since: q.Created, Waiting: it.Waiting.Milliseconds(), Blocks: q.Blocking(), Lapsed: it.Lapsed, Actions: it.Record.Actions(), Ways: it.Record.Ways()}
+			Since: q.Created, Waiting: it.Waiting.Milliseconds(), Blocks: q.Blocking(), Hold: it.Record.Hold(now), Lapsed: it.Lapsed, Actions: it.Record.Actions(), Ways: it.Record.Ways()}
 		if q.Command != nil {
 			x.Command, x.Category, x.Severity, x.Confidence = string(q.Command.Text), q.Command.Category, q.Command.Severity, q.Command.Confidence
 			x.RootCause, x.Evidence = q.Command.RootCause, q.Command.Evidence

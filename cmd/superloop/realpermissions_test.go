@@ -13,6 +13,7 @@ import (
 
 	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/internal/testkit"
 	"github.com/superloop/superloop/internal/testkit/mockapi"
 	"github.com/superloop/superloop/loop"
 )
@@ -374,4 +375,38 @@ func TestRealPermissionsRefusedAndObserved(t *testing.T) {
 			t.Errorf("%v", asked)
 		}
 	})
+}
+
+// A request waits as long as the operator needs, far beyond the time limit of the role.
+func TestRealPermissionsHeldLong(t *testing.T) {
+	realCLIs(t, "claude")
+	t.Parallel()
+	n := &testEnv{t: t, root: t.TempDir()}
+	n.asking(`{"mode": "enforce", "wait": "30m"}`, mockapi.Reply{Tools: []mockapi.Tool{shell("echo held > held.txt")}})
+	p := n.begin("run", "--loop", "l")
+	_, rec := n.wanted()
+	<-time.After(time.Duration(testkit.Sample(5, 20, 900)) * time.Second)
+	n.missing("repo/held.txt")
+	for verb, want := range map[string]string{
+		"status": "running, awaiting permission, iteration 1 of 1, implementer", "list": "running/awaiting_permission", "inbox": "awaiting permission: its agent is held for",
+		"status --json": `"sub_status": "awaiting_permission"`, "list --json": `"sub_status": "awaiting_permission"`, "inbox --json": `"what": "Bash: echo held \u003e held.txt"`} {
+		if _, out := n.superloop(nil, strings.Fields(verb)...); !strings.Contains(out, want) {
+			t.Errorf("%s does not say %q:\n%s", verb, want, out)
+		}
+	}
+	if code, out := n.superloop(nil, "approve", "--loop", "l", "--yes", "--digest", rec.Digest); code != 0 {
+		t.Errorf("%d %s", code, out)
+	}
+	if err := p.Wait(); err != nil {
+		t.Fatalf("%v\n%s", err, n.logs())
+	}
+	n.present("repo/held.txt")
+	if _, out := n.superloop(nil, "status"); strings.Contains(out, "awaiting permission") {
+		t.Error(out)
+	}
+	answered := n.permissionEvents("permission_answered")
+	if len(answered) != 1 || answered[0]["decision"] != "approved" {
+		t.Errorf("%v", answered)
+	}
+	t.Log(answered, n.roleEnds()[0].DurationMS)
 }

@@ -30,6 +30,9 @@ type standing struct {
 	Supervisor *local.Holder `json:"supervisor"` // null: no supervisor runs the loop
 	Next       string        `json:"next"`
 	Question   *openQuestion `json:"question,omitempty"` // what the loop waits for, from the question's record
+	// SubStatus is escalation.AwaitingPermission, or "". Hold is what the agent of a running loop is held for, or nil.
+	SubStatus string           `json:"sub_status,omitempty"`
+	Hold      *escalation.Hold `json:"hold,omitempty"`
 }
 
 type openQuestion struct {
@@ -50,6 +53,10 @@ func (a *app) questionOf(p place, v loop.View) *openQuestion {
 	if err != nil || rec.Question.ID != v.Human.Question {
 		return nil
 	}
+	return shownQuestion(rec)
+}
+
+func shownQuestion(rec escalation.Record) *openQuestion {
 	q := openQuestion{ID: rec.Question.ID, Digest: rec.Digest, State: string(rec.State), Expires: rec.Question.Expires}
 	if rec.Answer != nil {
 		q.By = rec.Answer.By.String()
@@ -97,6 +104,12 @@ func (a *app) standings(loops []place) ([]standing, error) {
 		}
 		s := standing{View: view, Question: a.questionOf(p, view)}
 		s.Supervisor, _ = local.Supervisor(p.Paths)
+		if rec, err := a.questions(p).Load(); err == nil && s.Supervisor != nil && view.Status == loop.Running && rec.Question.Run == view.RunID {
+			if s.Hold = rec.Hold(time.Now()); s.Hold != nil {
+				s.SubStatus = escalation.AwaitingPermission
+				s.Question = shownQuestion(rec)
+			}
+		}
 		s.Next = a.next(p, view, s.Question, s.Supervisor != nil)
 		all = append(all, s)
 	}
@@ -124,6 +137,9 @@ func (a *app) next(p place, v loop.View, q *openQuestion, supervised bool) strin
 		by = "the answer of " + cmp.Or(q.By, "an operator")
 	}
 	m, branch := v.Next(loop.Circumstances{Supervised: supervised, Open: open, Decided: in != nil}), ""
+	if v.Human == nil && open { // the agent of the loop asks, and the loop itself does not
+		m = loop.MoveApprove
+	}
 	if _, err := os.Lstat(p.OwnTree()); err == nil {
 		branch = p.OwnBranch()
 	}
@@ -148,6 +164,9 @@ func (a *app) orResume(p place, run string) string {
 
 // summary returns what an operator reads about a loop.
 func summary(s standing, now time.Time) render.Standing {
+	if s.Hold != nil && !now.Before(s.Hold.Until) {
+		s.Hold = nil
+	}
 	out := render.Standing{Loop: s.LoopID, Status: s.Status, Where: ", has not run yet", Question: s.Question != nil && s.Question.State == string(escalation.Pending)}
 	if s.Status != loop.Pending {
 		out.Where = where(s, now)
@@ -159,6 +178,9 @@ func summary(s standing, now time.Time) render.Standing {
 		}
 	}
 	line("because", cmp.Or(s.Detail, s.Reason))
+	if h := s.Hold; h != nil {
+		line("permission", fmt.Sprintf("asked since %s; the agent is held until %s: %s", h.Since.Local().Format(time.TimeOnly), h.Until.Local().Format(time.TimeOnly), h.What))
+	}
 	if s.Recovery != nil && s.Recovery.Attempt.Command != "" {
 		line("recovery", fmt.Sprintf("%d (%s; %s): %s", s.Recovery.N, escalation.Kinds(s.Recovery.Category, s.Recovery.Severity, s.Recovery.Attempt.Confidence),
 			s.Recovery.Verdict, text.Display(s.Recovery.Attempt.Command)))
@@ -185,7 +207,11 @@ func summary(s standing, now time.Time) render.Standing {
 }
 
 func where(s standing, now time.Time) string {
-	text := fmt.Sprintf(", iteration %d", s.Iteration)
+	text := ""
+	if s.Hold != nil {
+		text = ", awaiting permission"
+	}
+	text += fmt.Sprintf(", iteration %d", s.Iteration)
 	if s.Max > 0 {
 		text += fmt.Sprintf(" of %d", s.Max)
 	}

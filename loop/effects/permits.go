@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/escalation"
+	"github.com/superloop/superloop/internal/dirwatch"
 	"github.com/superloop/superloop/internal/redact"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop"
@@ -29,6 +30,7 @@ type Permits struct {
 	*Host
 	Journal Journal
 	Outbox  *Outbox
+	Watches *dirwatch.Watches // tell of answers
 }
 
 // permits is the conversation with one agent.
@@ -80,7 +82,7 @@ func (p *Permits) begin(s loop.State, role config.Role, req agent.Request) (*per
 	switch {
 	case rec.State == escalation.Executing:
 		_, err = p.store().Interrupt(context.Background(), id)
-	case rec.State.Open() && p.Clock().Before(rec.Question.Tool.Until):
+	case rec.State.Open() && p.Clock().Before(rec.HeldUntil):
 		err = x.withdraw(id, "the agent that asked is gone")
 	}
 	return x, p.Full(err)

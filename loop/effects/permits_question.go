@@ -103,6 +103,10 @@ func (x *permits) put(ctx context.Context, r permit.Request, v permit.Verdict, p
 	if t := rec.Question.Tool; err == nil && t != nil && t.Digest == digest && p != nil && t.PolicyDigest == p.Digest && rec.Question.Run == x.state.RunID && !rec.Lapsed(begun) &&
 		(rec.State == escalation.Pending || rec.State == escalation.Approved) {
 		late = true // it was asked before: the agent did not wait for the answer
+		_, err = x.store().Hold(ctx, rec.Question.ID, begun.Add(x.limits.Wait))
+		if !isError[*escalation.StateError](err) { // it may be answered by now
+			x.Warn("that the agent is held again could not be noted", err)
+		}
 	} else {
 		q := x.question(r, v, p)
 		x.keep(q.ID, r, v)
@@ -113,7 +117,11 @@ func (x *permits) put(ctx context.Context, r permit.Request, v permit.Verdict, p
 		x.Outbox.Opened(rec, x.state)
 	}
 	id, end := rec.Question.ID, begun.Add(x.limits.Wait)
+	look := x.Watches.Dir(ctx, x.Paths.Questions(), func(file string) bool { return filepath.Base(file) == escalation.File })
 	for {
+		if rec, err = x.store().Load(); err != nil {
+			return failed(err)
+		}
 		if rec.Question.ID != id {
 			return x.over(r, id, permissionSuperseded, escalation.Record{}, begun, "superloop: another question took the place of this one. Go on with what you can")
 		}
@@ -144,12 +152,8 @@ func (x *permits) put(ctx context.Context, r permit.Request, v permit.Verdict, p
 		case <-ctx.Done():
 			x.Warn("a question could not be withdrawn", x.withdraw(id, "the agent no longer waits"))
 			return x.over(r, id, permissionSuperseded, rec, begun, "superloop: nobody waits for this any more")
-		case <-time.After(min(left, 50*time.Millisecond)):
-		}
-		if next, err := x.store().Load(); err == nil {
-			rec = next
-		} else {
-			return failed(err)
+		case <-look:
+		case <-time.After(left):
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/escalation"
+	"github.com/superloop/superloop/internal/dirwatch"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/recovery/permit"
@@ -65,7 +66,7 @@ func asking(t *testing.T, change func(*permit.Settings)) *asker {
 // again begins another run of an agent, perhaps with another supervisor.
 func (a *asker) again() {
 	a.t.Helper()
-	p := &Permits{Host: a.recHost.Host, Journal: a, Outbox: a.recHost.outbox}
+	p := &Permits{Host: a.recHost.Host, Journal: a, Outbox: a.recHost.outbox, Watches: dirwatch.NewWatches(a.t.Context())}
 	x, err := p.begin(loop.State{RunID: "r1", Iteration: 1}, config.Role{Name: "implementer", Runner: "claude"}, agent.Request{Asked: a.config.Permissions.Mode, WorkDir: a.Host.Paths.Repo, LoopDir: a.Host.Paths.Loop})
 	if err != nil {
 		a.t.Fatal(err)
@@ -166,6 +167,26 @@ func TestPermitsParkTheQuestion(t *testing.T) {
 	if got := a.said(); got != "asked human on_unknown, answered wait_over, answered granted cli:ada, asked human on_unknown, answered wait_over, asked human on_unknown, answered wait_over" {
 		t.Error(got)
 	}
+}
+
+// An agent that asks again for what nobody has answered is held again, and the question says so.
+func TestPermitsHoldAgain(t *testing.T) {
+	t.Parallel()
+	a := asking(t, func(s *permit.Settings) { s.Wait = 0 })
+	a.want(a.ask(t.Context(), a.run("make a")), permit.Deny, "this is not a refusal")
+	rec := a.pending("make a")
+	if rec.Hold(time.Now()) != nil {
+		t.Errorf("%+v", rec)
+	}
+	a.config.Permissions.Wait = time.Minute
+	a.again()
+	got := a.begun(t.Context(), "make a")
+	for rec.Hold(time.Now()) == nil {
+		<-time.After(5 * time.Millisecond)
+		rec = a.pending("make a")
+	}
+	a.reply(rec, escalation.Approve)
+	a.want(<-got, permit.Allow, "")
 }
 
 // A question ends with the agent that asked, and nobody's approval brings it back.

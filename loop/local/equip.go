@@ -48,7 +48,7 @@ func (d *driver) equip() {
 		Undo:   undo.Store{Disk: d.o.Disk, Dir: d.paths.Undo(), Repo: h.Repo.Top}, Learned: learn.Store{Disk: d.o.Disk, Path: d.paths.Learned()},
 		Sandbox: execute.Spawned{Spawner: d.spawner}, Ports: d.ports(), Environ: h.Env(), Marker: effects.Mark(d.state.RunID), Policies: policies.InForce,
 		AcceptLoose: d.o.AcceptLoose, Now: d.o.Now, Warn: func(what string, err error) { d.log.Warn(what, zap.Error(err)) }}
-	turns := &effects.Turns{Host: h, Runners: p.runners, Permits: &effects.Permits{Host: h, Journal: d, Outbox: p.outbox}}
+	turns := &effects.Turns{Host: h, Runners: p.runners, Permits: &effects.Permits{Host: h, Journal: d, Outbox: p.outbox, Watches: d.watches}}
 	p.failures = &effectfailures.Performer{Host: h, Journal: d, Rules: rules, Policies: policies.InForce, Past: p.executor.Past, Ask: turns.Ask,
 		Candidates: p.runners.Candidates, Environment: p.snapshots.Environment, Cooldowns: p.runners.Cooldowns, Processes: effectfailures.ProcessTable{Dir: "/proc", Sweep: proc.Sweep}}
 	p.runners.Stopped = p.failures.Stopped

@@ -50,7 +50,7 @@ class LoopScreen extends Screen {
     document.title = `${r.loop} – superloop`;
     say(this.name, r.loop);
     const [word, tone] = status(r);
-    if (!old || old.status !== r.status || old.phase !== r.phase || old.status_since !== r.status_since || old.branch !== r.branch || old.supervised !== r.supervised) {
+    if (!old || old.status !== r.status || old.sub_status !== r.sub_status || old.phase !== r.phase || old.status_since !== r.status_since || old.branch !== r.branch || old.supervised !== r.supervised) {
       fill(this.head, h('span.st.' + tone, null, word), ' ', r.status_since ? ago(r.status_since) : '', h('span', {title: r.repo}, ' · ' + where(r)), r.labels?.length ? ' · ' + r.labels.join(', ') : '');
       this.actions(r);
     }

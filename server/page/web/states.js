@@ -12,6 +12,7 @@ const words = {
 /** @param {any} r a row @returns {[string, string]} the word and its tone */
 export function status(r) {
   if (r.phase === 'failing') return ['cannot be run', 'bad'];
+  if (r.sub_status) return words.awaiting_human; // its agent is held
   if (r.phase === 'queued' && !asks(r)) return ['queued', 'wait'];
   if (r.phase === 'waiting' && r.status === 'running') return ['waits', 'wait'];
   const [word, tone] = words[r.status] ?? [r.status, 'faint'];
@@ -20,7 +21,7 @@ export function status(r) {
 }
 
 /** @param {any} r */
-export const asks = (r) => r.status === 'awaiting_human' || r.status === 'awaiting_approval';
+export const asks = (r) => !!r.sub_status || r.status === 'awaiting_human' || r.status === 'awaiting_approval';
 /** @param {any} r */
 export const ended = (r) => ['completed', 'stuck', 'limit_reached', 'failed', 'cancelled'].includes(r.status);
 /** @param {any} r */

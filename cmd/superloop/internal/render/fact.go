@@ -40,11 +40,18 @@ func StatusTone(s loop.Status) screen.Tone {
 	return screen.Strong
 }
 
+func (s Standing) tone() screen.Tone {
+	if s.Question {
+		return screen.Ask
+	}
+	return StatusTone(s.Status)
+}
+
 // Lines returns the standing in a form, without line breaks.
 func (s Standing) Lines(f screen.Form) (lines []string) {
 	for i, line := range screen.Wrap(fmt.Sprintf("%s: %s%s", s.Loop, s.Status, s.Where), f.Width(), 2) {
 		if before, after, ok := strings.Cut(line, ": "+string(s.Status)); ok && i == 0 {
-			line = before + ": " + f.Paint(StatusTone(s.Status), string(s.Status)) + after
+			line = before + ": " + f.Paint(s.tone(), string(s.Status)) + after
 		}
 		lines = append(lines, line)
 	}

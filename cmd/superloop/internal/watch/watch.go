@@ -130,7 +130,7 @@ func firstOf(a, b error) error {
 func headline(s render.Standing) string {
 	said := fmt.Sprintf("%s: %s", s.Loop, s.Status)
 	for _, f := range s.Facts {
-		if f.Name == "because" || f.Name == "gates" || f.Name == "spent" || f.Name == "recovery" || f.Name == "next" {
+		if f.Name == "because" || f.Name == "permission" || f.Name == "gates" || f.Name == "spent" || f.Name == "recovery" || f.Name == "next" {
 			said += "; " + f.Name + ": " + render.Clean(f.Value)
 		}
 	}
