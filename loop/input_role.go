@@ -73,9 +73,11 @@ type RoleEnded struct {
 	// Permissions counts what the agent has asked for, if it was asked about its tools. HeldMS is how long it was held for
 	// answers; that is no active time of the loop.
 	Permissions *Permissions `json:"permissions,omitempty"`
-	HeldMS      int64        `json:"held_ms,omitempty"`
-	LeftBehind  int          `json:"left_behind,omitempty"` // how many processes outlived the role and were ended
-	Proposal    bool         `json:"proposal,omitempty"`    // recovery.json was there when the role ended
+	// PermissionTools divides Permissions by the tools that superloop knows, MCP tools together as "mcp", and "other".
+	PermissionTools map[string]Permissions `json:"permission_tools,omitempty"`
+	HeldMS          int64                  `json:"held_ms,omitempty"`
+	LeftBehind      int                    `json:"left_behind,omitempty"` // how many processes outlived the role and were ended
+	Proposal        bool                   `json:"proposal,omitempty"`    // recovery.json was there when the role ended
 	// Failure describes the failure for the failure policy. It is nil if the role did not fail or if no failure policy
 	// is in force.
 	Failure *FailureFact `json:"failure,omitempty"`

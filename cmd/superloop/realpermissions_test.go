@@ -389,7 +389,7 @@ func TestRealPermissionsHeldLong(t *testing.T) {
 	n.missing("repo/held.txt")
 	for verb, want := range map[string]string{
 		"status": "running, awaiting permission, iteration 1 of 1, implementer", "list": "running/awaiting_permission", "inbox": "awaiting permission: its agent is held for",
-		"status --json": `"sub_status": "awaiting_permission"`, "list --json": `"sub_status": "awaiting_permission"`, "inbox --json": `"what": "Bash: echo held \u003e held.txt"`} {
+		"status --json": `"sub_status": "awaiting_permission"`, "list --json": `"sub_status": "awaiting_permission"`, "inbox --json": `"what": "Bash: echo held > held.txt"`} {
 		if _, out := n.superloop(nil, strings.Fields(verb)...); !strings.Contains(out, want) {
 			t.Errorf("%s does not say %q:\n%s", verb, want, out)
 		}

@@ -45,11 +45,55 @@ type permits struct {
 	slot   chan struct{} // held by the one question that an operator is shown
 
 	mu       sync.Mutex
-	counts   loop.Permissions
+	counts   requests
 	policies map[*config.Config]*permit.Policy
 	refused  map[string]int      // how often each thing was refused, by the digest of the request
 	told     map[string]bool     // what the journal has, by digest: things that were observed or refused
 	open     map[string]*pending // what waits for an operator, by digest
+}
+
+// requests counts what an agent asked for. nil counts nothing.
+type requests struct {
+	all   loop.Permissions
+	tools map[string]loop.Permissions
+}
+
+// The names of tools that superloop does not know, and how many names a run has at most: an agent can make them up.
+const (
+	toolOther, toolMCP = "other", "mcp"
+	maxTools           = 32
+)
+
+func (a *requests) add(r permit.Request, d action.Decision) {
+	tool := r.Tool
+	switch _, known := a.tools[tool]; {
+	case r.Kind == permit.MCP:
+		tool = toolMCP
+	case r.Kind == permit.Other || r.Kind == "" || !known && len(a.tools) >= maxTools || len(tool) > 64 || text.Display(tool) != tool:
+		tool = toolOther
+	}
+	if a.tools == nil {
+		a.tools = map[string]loop.Permissions{}
+	}
+	of := a.tools[tool]
+	for _, n := range []*loop.Permissions{&a.all, &of} {
+		switch d {
+		case action.Auto:
+			n.Auto++
+		case action.Human:
+			n.Human++
+		default:
+			n.Deny++
+		}
+	}
+	a.tools[tool] = of
+}
+
+// tell writes the counts into the fact of a run.
+func (a *requests) tell(f *loop.RoleEnded) {
+	if a != nil {
+		f.Permissions, f.PermissionTools = &a.all, a.tools
+	}
 }
 
 // pending is one thing that waits for an operator, and those who wait for it.
@@ -164,14 +208,7 @@ func strictness(d action.Decision) int {
 func (x *permits) ask(ctx context.Context, r permit.Request) permit.Answer {
 	v, p := x.judge(r)
 	x.mu.Lock()
-	switch v.Decision {
-	case action.Auto:
-		x.counts.Auto++
-	case action.Human:
-		x.counts.Human++
-	default:
-		x.counts.Deny++
-	}
+	x.counts.add(r, v.Decision)
 	x.mu.Unlock()
 	if x.mode == permit.Observe {
 		if v.Decision != action.Auto {

@@ -15,6 +15,7 @@ import (
 	"github.com/superloop/superloop/internal/dirwatch"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/recovery/permit"
 	"github.com/superloop/superloop/roles/agent"
 )
@@ -132,8 +133,8 @@ func TestPermitsAskOneAfterTheOther(t *testing.T) {
 	if got := a.said(); got != "asked human on_unknown, asked human on_unknown, answered approved cli:ada, asked human on_unknown, answered rejected cli:ada" {
 		t.Error(got)
 	}
-	if a.counts != (loop.Permissions{Human: 4}) {
-		t.Errorf("%+v", a.counts)
+	if a.counts.all != (loop.Permissions{Human: 4}) {
+		t.Errorf("%+v", a.counts.all)
 	}
 	data, err := os.ReadFile(a.recHost.Host.Paths.File("escalation.json"))
 	if err != nil || !strings.Contains(string(data), "tool_permission") {
@@ -265,9 +266,31 @@ func TestPermitsEndARunThatDoesNotGiveIn(t *testing.T) {
 	}
 	large := permit.Request{Kind: permit.Write, Tool: "Write", Paths: []string{"/elsewhere"}, Input: make([]byte, escalation.MaxInput+1), Exact: true, Dir: "/"}
 	a.want(a.ask(ctx, large), permit.Deny, "more than an operator can be shown")
-	if a.counts != (loop.Permissions{Human: 5, Deny: 4}) {
-		t.Errorf("%+v", a.counts)
+	if a.counts.all != (loop.Permissions{Human: 5, Deny: 4}) {
+		t.Errorf("%+v", a.counts.all)
 	}
+}
+
+// Tools are counted by name as far as superloop knows them.
+func TestPermitsCountTools(t *testing.T) {
+	t.Parallel()
+	var a requests
+	for i := range 100 {
+		a.add(permit.Request{Kind: permit.Command, Tool: "Bash"}, action.Auto)
+		a.add(permit.Request{Kind: permit.Other, Tool: "Bash"}, action.Human)
+		a.add(permit.Request{Kind: permit.MCP, Tool: fmt.Sprint("mcp__x__", i)}, action.Deny)
+		a.add(permit.Request{Kind: permit.Read, Tool: fmt.Sprint("Read", i)}, action.Auto)
+		a.add(permit.Request{Kind: permit.Write, Tool: "Wr\x1bite"}, action.Deny)
+	}
+	var f loop.RoleEnded
+	a.tell(&f)
+	if *f.Permissions != (loop.Permissions{Auto: 200, Human: 100, Deny: 200}) || f.PermissionTools["Bash"] != (loop.Permissions{Auto: 100}) || f.PermissionTools["mcp"] != (loop.Permissions{Deny: 100}) {
+		t.Errorf("%+v", f)
+	}
+	if other := f.PermissionTools["other"]; len(f.PermissionTools) > maxTools+2 || other.Human != 100 || other.Deny != 100 || other.Auto < 60 {
+		t.Errorf("%+v", f.PermissionTools)
+	}
+	(*requests)(nil).tell(&f)
 }
 
 // Observed agents are never told anything, and each thing is recorded once.
@@ -277,8 +300,8 @@ func TestPermitsObserve(t *testing.T) {
 	for _, command := range []string{"ls", "make a", "make a", "make b"} {
 		a.want(a.ask(t.Context(), a.run(command)), permit.Leave, "")
 	}
-	if got := a.said(); got != "asked human on_unknown, asked human on_unknown" || a.counts != (loop.Permissions{Auto: 1, Human: 3}) {
-		t.Errorf("%s %+v", got, a.counts)
+	if got := a.said(); got != "asked human on_unknown, asked human on_unknown" || a.counts.all != (loop.Permissions{Auto: 1, Human: 3}) {
+		t.Errorf("%s %+v", got, a.counts.all)
 	}
 }
 

@@ -137,7 +137,7 @@ func (r *Roles) Perform(ctx context.Context, e loop.Effect, s loop.State) (loop.
 		res.Proc.LogErr = err
 	}
 	f := Outcome(e, role, res, runErr)
-	f.Permissions = asked
+	asked.tell(&f)
 	if f.Outcome == loop.OutcomeTimeout && capped {
 		f.Category = loop.ReasonMaxWallTime
 	}

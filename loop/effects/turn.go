@@ -32,8 +32,8 @@ type Turns struct {
 
 // Run runs the agent until it ends or ctx ends it. The role's Timeout and Inactivity bound the run. An error means that
 // the run says nothing about the agent, see agent.Run.
-func (t *Turns) Run(ctx context.Context, s loop.State, req agent.Request, role config.Role, log io.Writer) (agent.Result, *loop.Permissions, error) {
-	var asked *loop.Permissions
+func (t *Turns) Run(ctx context.Context, s loop.State, req agent.Request, role config.Role, log io.Writer) (agent.Result, *requests, error) {
+	var counts *requests
 	var ask permit.Ask
 	var hold time.Duration
 	if req.Asked = t.Settings().Config.Asked(role.Runner); req.Asked != "" {
@@ -41,7 +41,7 @@ func (t *Turns) Run(ctx context.Context, s loop.State, req agent.Request, role c
 		if err != nil {
 			return agent.Result{}, nil, err
 		}
-		ask, hold, asked = session.ask, session.hold(), &session.counts
+		ask, hold, counts = session.ask, session.hold(), &session.counts
 	}
 	res, err := agent.Run(ctx, t.Runner, req, agent.Options{
 		Ask: ask, Hold: hold,
@@ -49,7 +49,7 @@ func (t *Turns) Run(ctx context.Context, s loop.State, req agent.Request, role c
 		Hurry: Hurry(ctx), Log: log, LogLimit: logLimit,
 		WriteFile: func(path, text string) error { return t.Create("agent-file", path, text) },
 		Redact:    agent.Secrets(t.Env(), req.CLI.Env), Progress: t.Says(req.Role)})
-	return res, asked, err
+	return res, counts, err
 }
 
 // Outcome turns the result of a run into a fact. runErr is the error of Run.
@@ -206,7 +206,7 @@ func (t *Turns) Ask(ctx context.Context, s loop.State, q AgentQuestion) (loop.Ro
 		return loop.RoleEnded{}, "", t.Full(err)
 	}
 	out := Outcome(loop.Effect{Role: role.Name, Attempt: 1}, role, res, runErr)
-	out.Permissions = asked
+	asked.tell(&out)
 	err = t.Learn(s, &out, role, agent.AccountOf(req, t.Env()), res)
 	if err == nil {
 		err = Usage{t.Host}.Turn(s, out, started)

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"encoding/json"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -59,10 +60,11 @@ func histogram(name, help string, buckets []float64, labels ...label) metric {
 
 const hour = 3600
 
-// Buckets, in seconds: for role runs, for superloop's own reactions, and for durations that include the work of agents.
+// Buckets, in seconds: for role runs, for superloop's own reactions, for waits of agents for people, and for durations that include the work of agents.
 var (
 	roleBuckets  = []float64{1, 5, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200}
 	quickBuckets = []float64{0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 30}
+	waitBuckets  = []float64{0.5, 1, 5, 15, 30, 60, 120, 300, 600, 1800, hour, 4 * hour}
 	slowBuckets  = []float64{1, 10, 60, 300, 900, hour, 3 * hour, 12 * hour, 24 * hour, 7 * 24 * hour}
 )
 
@@ -104,6 +106,10 @@ func metrics() []metric {
 		counter("verify_self_repair_saved_seconds_total", "Least time that agents would have needed to repair these checks.", "", label{name: "tool"}),
 		counter("escalations_total", "Questions to people, by type.", "recovery_escalated", label{name: "type"}),
 		counter("escalations_resolved_total", "Answers of people, by method.", "recovery_resolved", known("method", "approve", "reject", "manual")),
+		counter("permissions_total", "Uses of tools that agents have asked for, by what was decided: by a rule or a grant, by a person or for want of one, by a refusal of a rule.", "",
+			label{name: "tool"}, known("verdict", "auto", "human", "deny")),
+		histogram("permission_wait_seconds", "How long agents were held for a person's answer.", waitBuckets,
+			known("decision", "approved", "rejected", "wait_over", "superseded", "granted")),
 		counter("preflight_stops_total", "Times that a broken environment was found before a role ran.", failures.EventPreflight),
 		counter("preventions_added_total", "Checks that were added so that a failure does not happen again.", failures.EventPrevention),
 		counter("root_cause_analyses_total", "Analyses of failures, by type of cause.", failures.EventAnalysed,
@@ -192,6 +198,9 @@ func (t *tally) add(ev journal.Event) {
 		clear(t.executed) // a new run begins without open recoveries
 	case "role_end", "role_failed", "role_timeout":
 		t.ended(f)
+	case "permission_answered":
+		w := t.of("permission_wait_seconds")
+		w.observe(f.number("waited_ms")*time.Millisecond.Seconds(), t.value(w.labels[1], ev.Event, f))
 	case failures.EventAnalysed:
 		if f.text("runner") != "" { // an agent has analysed the cause, and not only the rules
 			t.spent(f, "diagnostician")
@@ -257,6 +266,15 @@ func (t *tally) word(label, s string) string {
 func (t *tally) ended(f fields) {
 	role := f.text("role")
 	t.of("role_duration_seconds").observe(f.number("duration_ms")*time.Millisecond.Seconds(), t.word("role", role), t.word("runner", f.text("runner")))
+	var tools map[string]fields
+	_ = json.Unmarshal(f["permission_tools"], &tools) // what is no object counts as empty
+	for _, tool := range slices.Sorted(maps.Keys(tools)) {
+		for _, verdict := range []string{"auto", "human", "deny"} {
+			if n := tools[tool].number(verdict); n > 0 {
+				t.of("permissions_total").add(n, t.word("permission_tool", tool), verdict)
+			}
+		}
+	}
 	if f.text("outcome") != "not_started" || !math.IsNaN(f.number("cost_usd")) {
 		t.spent(f, role)
 	}
