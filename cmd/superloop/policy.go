@@ -16,7 +16,6 @@ import (
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/action"
-	"github.com/superloop/superloop/recovery/learn"
 	"github.com/superloop/superloop/schemas"
 	"github.com/superloop/superloop/server/api"
 )
@@ -90,6 +89,14 @@ func (f *policyFile) position(pointer string) (line, column int) {
 	}
 	line, column, _ = f.doc.Position(pointer)
 	return line, column
+}
+
+// raw returns the text of a value in the file, nil if the file does not state it.
+func (f *policyFile) raw(pointer string) json.RawMessage {
+	if f.doc == nil {
+		return nil
+	}
+	return f.doc.Raw(pointer, nil)
 }
 
 // place returns "file:line:column", or the file and the pointer if the file does not state the value.
@@ -279,57 +286,4 @@ func (f *policyFile) shown(p *recovery.Policy, e explained) shownVerdict {
 		v.Indent = strings.Repeat(" ", len(text.Display(n.Text[:n.At])))
 	}
 	return v
-}
-
-func (a *app) policySuggest(c *cli.Context) error {
-	repo, paths, err := a.private(c)
-	if err != nil {
-		return err
-	}
-	store := learn.Store{Disk: a.disk, Path: paths.Learned()}
-	if c.Bool("reset") {
-		if err := a.operator(); err != nil {
-			return err
-		}
-		if err := store.Reset(); err != nil {
-			return err
-		}
-		return a.told(c, map[string]any{"reset": true}, "forgotten: which remedies helped in this repository\n")
-	}
-	m, err := store.Load()
-	if err != nil {
-		return err
-	}
-	if c.Bool("all") {
-		m.Entries = orEmpty(m.Entries)
-		return render.JSON(a.stdout, m)
-	}
-	cfg, err := a.config(repo, "")
-	if err != nil {
-		return err
-	}
-	policy, _ := cfg.Policy("")
-	found := m.Suggest(func(command string) bool {
-		if policy == nil {
-			return false
-		}
-		_, listed := policy.Listed(command)
-		return listed
-	})
-	if c.Bool("json") {
-		return render.JSON(a.stdout, map[string]any{"suggestions": orEmpty(found)})
-	}
-	if len(found) == 0 {
-		fmt.Fprintln(a.stdout, "nothing to suggest: no command that is not listed has helped twice")
-		return nil
-	}
-	for _, s := range found {
-		entry, err := json.Marshal(s.Command)
-		if err != nil {
-			return fmt.Errorf("writing a command: %w", err)
-		}
-		fmt.Fprintf(a.stdout, "%s\n    %s\n", text.Display(string(entry)), s.Why)
-	}
-	fmt.Fprintln(a.stdout, a.here("next: copy what you want into recovery.auto_approve of .superloop/config.json, then: superloop policy lint"))
-	return nil
 }

@@ -109,10 +109,10 @@ func (p *Permits) begin(s loop.State, role config.Role, req agent.Request) (*per
 	cfg := p.Settings().Config
 	x := &permits{Permits: p, state: s, role: role, mode: req.Asked, limits: cfg.Permissions, slot: make(chan struct{}, 1), redact: agent.Secrets(p.Env(), req.CLI.Env),
 		policies: map[*config.Config]*permit.Policy{}, refused: map[string]int{}, told: map[string]bool{}, open: map[string]*pending{}}
-	x.facts = permit.Facts{Root: real(req.WorkDir), LoopDir: real(req.LoopDir), Real: real}
+	x.facts = permit.Facts{Root: RealPath(req.WorkDir), LoopDir: RealPath(req.LoopDir), Real: RealPath}
 	for _, e := range p.Env() {
 		if home, ok := strings.CutPrefix(e, "HOME="); ok {
-			x.facts.Home = real(home)
+			x.facts.Home = RealPath(home)
 		}
 	}
 	if _, err := x.policy(cfg); err != nil {
@@ -141,9 +141,9 @@ func (x *permits) hold() time.Duration {
 	return time.Duration(x.limits.MaxOpen)*x.limits.Wait + 30*time.Second
 }
 
-// real returns an absolute path without symbolic links, as the kernel walks it, as far as it exists. What does not exist is
+// RealPath returns an absolute path without symbolic links, as the kernel walks it, as far as it exists. What does not exist is
 // taken as it is written.
-func real(path string) string {
+func RealPath(path string) string {
 	const most = 255 // links; the kernel follows 40
 	at, todo := "/", strings.Split(path, "/")
 	for links := 0; len(todo) > 0; {

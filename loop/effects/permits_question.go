@@ -54,7 +54,8 @@ const (
 	permissionGranted    = "granted"    // the answer came too late for the agent that asked, and in time for the next request of the same
 )
 
-const maxRecorded = 2 << 10 // bounds a command in the journal, in bytes
+// MaxRecorded bounds a command in the journal, in bytes.
+const MaxRecorded = 2 << 10
 
 // keep writes what an agent asked for into the journal. It has the id of the question, if there is one.
 func (x *permits) keep(id string, r permit.Request, v permit.Verdict) {
@@ -79,7 +80,7 @@ func (x *permits) keep(id string, r permit.Request, v permit.Verdict) {
 
 // clean prepares text of an agent for the journal: without secrets, bounded, valid.
 func (x *permits) clean(s string) string {
-	return text.Head(strings.ToValidUTF8(x.redact.String(s), "?"), maxRecorded)
+	return text.Head(strings.ToValidUTF8(x.redact.String(s), "?"), MaxRecorded)
 }
 
 // put puts one question to an operator and waits for the answer. ctx ends when the agent no longer waits.

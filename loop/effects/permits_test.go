@@ -318,11 +318,11 @@ func TestRealPath(t *testing.T) {
 	}
 	for path, want := range map[string]string{"/a": dir + "/a", "/a/b/c": dir + "/a/b/c", "/out/x": "/usr/x", "/out/../x": "/x", "/gone": "/elsewhere/x", "/gone/y": "/elsewhere/x/y",
 		"/rel/z": filepath.Dir(dir) + "/up/z", "": dir} {
-		if got := real(dir + path); got != want {
+		if got := RealPath(dir + path); got != want {
 			t.Errorf("%s: %s, not %s", path, got, want)
 		}
 	}
-	if got := real(dir + "/loop/x"); got != dir+"/loop/x" {
+	if got := RealPath(dir + "/loop/x"); got != dir+"/loop/x" {
 		t.Error(got)
 	}
 }
