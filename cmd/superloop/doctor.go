@@ -83,8 +83,8 @@ func (a *app) doctor(c *cli.Context) error {
 	help := typed(c) + " --help"
 	switch {
 	case c.Bool("checks") || c.IsSet("add") || c.IsSet("retire"):
-		if c.IsSet("runner") || c.IsSet("cli") || c.Bool("live") {
-			return failf(exitUsage, help, "--checks, --add and --retire go with none of --runner, --live and --cli; look at one after the other")
+		if c.IsSet("runner") || c.IsSet("cli") || c.Bool("live") || c.Bool("permissions") {
+			return failf(exitUsage, help, "--checks, --add and --retire go with none of --runner, --live, --permissions and --cli; look at one after the other")
 		}
 		return a.checks(c)
 	case c.IsSet("loop"):
@@ -94,8 +94,14 @@ func (a *app) doctor(c *cli.Context) error {
 		return err
 	}
 	switch {
+	case c.Bool("permissions") && (c.IsSet("runner") || c.Bool("live")):
+		return failf(exitUsage, help, "--permissions goes with neither --runner nor --live; look at one after the other")
+	case c.IsSet("hold") && (!c.Bool("permissions") || c.Duration("hold") <= 0):
+		return failf(exitUsage, help, "--hold belongs to --permissions, and is longer than 0")
+	case c.Bool("permissions"):
+		return a.selftest(c)
 	case c.IsSet("cli") && (c.IsSet("runner") || !c.Bool("live")):
-		return failf(exitUsage, help, "--cli belongs to --live without --runner")
+		return failf(exitUsage, help, "--cli belongs to --live without --runner, or to --permissions")
 	case c.IsSet("runner"):
 		return a.smokeRunners(c)
 	case c.Bool("live"):
@@ -198,7 +204,7 @@ func (a *app) installed(c *cli.Context) ([]selftest.Options, error) {
 		}
 		switch {
 		case err == nil:
-			list = append(list, selftest.Options{CLI: name, Program: program, Path: a.env("PATH"), Disk: a.disk, Hurry: a.hurry})
+			list = append(list, selftest.Options{CLI: name, Program: program, Path: a.env("PATH"), Disk: a.disk, Hurry: a.hurry, Permissions: c.Bool("permissions"), Hold: c.Duration("hold")})
 		case !all:
 			return nil, failf(exitNotFound, "command -v "+name, "%s is not installed: %w", name, err)
 		}

@@ -104,7 +104,7 @@ func Line(w io.Writer, c Case) {
 
 // summary returns what was seen in the most telling checks.
 func (c Case) summary() string {
-	before := map[string]string{"outcome": "", "class": "", "command": "", "reset": "until ", "key among arguments": "key among arguments: ", "cost": "cost "}
+	before := map[string]string{"outcome": "", "class": "", "command": "", "reset": "until ", "key among arguments": "key among arguments: ", "cost": "cost ", "asked": "asked: ", "done": "done: ", "held": ""}
 	var list []string
 	for _, k := range c.Checks {
 		if word, ok := before[k.What]; ok {

@@ -11,6 +11,7 @@ import (
 	"github.com/superloop/superloop/internal/redact"
 	"github.com/superloop/superloop/internal/testkit/mockapi"
 	"github.com/superloop/superloop/internal/text"
+	"github.com/superloop/superloop/recovery/permit"
 	"github.com/superloop/superloop/roles/agent/class"
 )
 
@@ -39,6 +40,9 @@ type scenario struct {
 	brief        bool                                   // the run of a CLI that retries for minutes is ended early
 	kill         bool                                   // the run is killed once its shell command has begun
 	judge        func(s Seen, t Traits) []Check         // judges the outcome; pure
+	asked        string                                 // the mode in which the CLI asks before it uses tools; "": it does not
+	answer       permit.Answer                          // to each use of a tool
+	hold         time.Duration                          // how long it is held before the answer
 }
 
 const (

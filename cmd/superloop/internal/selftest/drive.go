@@ -42,7 +42,10 @@ type Options struct {
 	// Silence is the least bound of silence after which superloop ends a hanging run. 0 takes 12 s to 45 s, depending
 	// on how long the CLI may need to start.
 	Silence time.Duration
-	Each    func(Case) // Run calls it with every case as soon as the case is judged
+	// Permissions takes the cases about what agents ask for while they work. Hold is how long one of them is held.
+	Permissions bool
+	Hold        time.Duration
+	Each        func(Case) // Run calls it with every case as soon as the case is judged
 }
 
 // Run drives one CLI through all cases, one after the other. It takes two to five minutes at most for a CLI that keeps
@@ -68,7 +71,15 @@ func Run(ctx context.Context, o Options) (card Card, err error) {
 	if err := d.examine(ctx, &card); err != nil {
 		return card, err
 	}
-	for i, sc := range scenarios() {
+	list := scenarios()
+	if o.Permissions {
+		list = permissionCases(o.Hold)
+		if _, ok := d.adapter.(agent.Asker); !ok {
+			card.Cases, list = append(card.Cases, unasked(d.adapter.Name())), nil
+			o.Each(card.Cases[0])
+		}
+	}
+	for i, sc := range list {
 		seen, err := d.drive(ctx, i+1, sc)
 		if err == nil {
 			err = context.Cause(ctx)
@@ -180,6 +191,9 @@ func (d *driver) drive(ctx context.Context, n int, sc scenario) (seen Seen, err 
 		if c.HasToolResult {
 			seen.ToolOutput = c.LastToolOutput
 		}
+		if strings.Contains(string(c.Body), refusal) { // as the result of a tool, or as a message of the user
+			seen.Told = refusal
+		}
 		return script(c)
 	})
 	if err != nil {
@@ -220,7 +234,12 @@ func (d *driver) run(ctx context.Context, sc scenario, p place, req agent.Reques
 	if sc.brief && d.traits.RetriesLong {
 		o.Timeout = begins + briefly
 	}
-	seen.Bound = o.Timeout + grace + 10*time.Second
+	var q *inquiry
+	if sc.asked != "" {
+		q = &inquiry{answer: sc.answer, hold: sc.hold, work: p.work}
+		req.Asked, o.Ask, o.Hold = sc.asked, q.ask, sc.hold+holdMargin
+	}
+	seen.Bound = o.Timeout + grace + 10*time.Second + sc.hold
 	if sc.silence > 0 { // long enough that a slow start of the CLI is not taken for a hang
 		o.Inactivity = max(begins, cmp.Or(d.Silence, max(sc.silence, d.traits.Start/2)))
 		seen.Bound = d.traits.Start + o.Inactivity + grace + 10*time.Second
@@ -236,6 +255,9 @@ func (d *driver) run(ctx context.Context, sc scenario, p place, req agent.Reques
 	seen.Wall = time.Since(began)
 	close(stop)
 	watching.Wait()
+	if q != nil {
+		seen.look(q)
+	}
 	table := processes()
 	seen.Blind = len(table) == 0
 	for _, pr := range table {

@@ -142,6 +142,36 @@ func TestInterrupted(t *testing.T) {
 	gone(t, o.Dir)
 }
 
+// TestPermissions: a CLI that asks, obeys and waits is whole; what it does otherwise is found. One that cannot be asked
+// differs.
+func TestPermissions(t *testing.T) {
+	t.Parallel()
+	for vice, failed := range map[string]string{"claude": "", "claude-silent": "asks obeys observed", "claude-deaf": "obeys", "claude-hasty": "obeys waits"} {
+		t.Run(vice, func(t *testing.T) {
+			t.Parallel()
+			o := options(t, "claude", fake(t, vice))
+			o.Permissions, o.Hold = true, 300*time.Millisecond
+			card, err := Run(t.Context(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, c := range card.Cases {
+				if c.Status == Failed {
+					got = append(got, c.Name)
+				}
+			}
+			if strings.Join(got, " ") != failed || len(card.Cases) != 4 {
+				t.Errorf("%q failed: %+v", got, card)
+			}
+			gone(t, o.Dir)
+		})
+	}
+	if c := unasked("generic"); c.Status != Differs || !strings.Contains(c.Checks[0].Seen, "claude") {
+		t.Errorf("%+v", c)
+	}
+}
+
 // TestRealCLIs drives claude and codex where they are found in the folders of
 // SUPERLOOP_TEST_CLIS (a list like PATH). The others take minutes: they are for
 // `superloop doctor --live`.
@@ -169,6 +199,10 @@ func TestRealCLIs(t *testing.T) {
 				t.Error(card.Verdict)
 			}
 			gone(t, o.Dir)
+			o.Dir, o.Permissions, o.Hold = Scratch(), true, 2*time.Second
+			if card, err = Run(t.Context(), o); err != nil || card.Status != OK {
+				t.Errorf("%v %s", err, card.Verdict)
+			}
 		})
 	}
 }

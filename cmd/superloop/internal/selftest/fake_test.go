@@ -1,6 +1,7 @@
 package selftest
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
@@ -15,10 +16,13 @@ import (
 
 // fakeClaude is a small claude: the test binary under the name claude, or
 // claude-VICE for one that does something wrong. It speaks to the Messages API
-// without streaming, has the tools Write and Bash, and prints claude's events.
+// without streaming, has the tools Write and Bash, and prints claude's events. With
+// --permission-prompt-tool it asks by a hook before each use of a tool.
 type fakeClaude struct {
 	vice    string
 	session string
+	in      *bufio.Reader // the answers to what it asks; nil: it does not ask
+	asked   int
 	// counts are the input, cache read, cache write and output tokens so far.
 	counts [4]int64
 }
@@ -53,9 +57,20 @@ func runFake(args []string) int {
 			f.session = strings.TrimPrefix(a, "--session-id=")
 		case a == "--session-id":
 			f.session = args[i+1]
+		case strings.HasPrefix(a, "--permission-prompt-tool"):
+			f.in = bufio.NewReader(os.Stdin)
 		}
 	}
-	prompt, err := io.ReadAll(os.Stdin)
+	var prompt []byte
+	var err error
+	if f.in == nil {
+		prompt, err = io.ReadAll(os.Stdin)
+	} else {
+		err = f.line(nil) // of the hook
+		if err == nil {
+			err = f.line(nil) // of the prompt
+		}
+	}
 	if err != nil {
 		return 1
 	}
@@ -135,6 +150,51 @@ func (f *fakeClaude) ask(messages []any) (int, http.Header, *fakeMessage, error)
 	return res.StatusCode, res.Header, m, json.NewDecoder(res.Body).Decode(m)
 }
 
+// line reads a line of what superloop says.
+func (f *fakeClaude) line(into any) error {
+	line, err := f.in.ReadBytes('\n')
+	if err == nil && into != nil {
+		err = json.Unmarshal(line, into)
+	}
+	return err
+}
+
+// may asks whether a call may be carried out, and returns why not, or "".
+func (f *fakeClaude) may(b map[string]any, run func()) string {
+	input := b["input"].(map[string]any)
+	if f.in == nil || f.vice == "silent" && input["command"] == "ls" {
+		run()
+		return ""
+	}
+	if f.vice == "hasty" {
+		run()
+	}
+	f.asked++
+	dir, _ := os.Getwd()
+	f.say("control_request", map[string]any{"request_id": fmt.Sprint("r", f.asked), "request": map[string]any{"subtype": "hook_callback", "callback_id": "pre", "tool_use_id": b["id"],
+		"input": map[string]any{"hook_event_name": "PreToolUse", "tool_name": b["name"], "tool_input": input, "tool_use_id": b["id"], "cwd": dir}}})
+	var a struct {
+		Response struct {
+			Response struct {
+				Out struct {
+					Decision string `json:"permissionDecision"`
+					Reason   string `json:"permissionDecisionReason"`
+				} `json:"hookSpecificOutput"`
+			}
+		}
+	}
+	if err := f.line(&a); err != nil {
+		os.Exit(1)
+	}
+	switch deny := a.Response.Response.Out.Decision == "deny"; {
+	case deny && f.vice != "deaf":
+		return a.Response.Response.Out.Reason
+	case f.vice != "hasty":
+		run()
+	}
+	return ""
+}
+
 // tools carries the calls of a message out.
 func (f *fakeClaude) tools(m *fakeMessage) []any {
 	var results []any
@@ -144,15 +204,20 @@ func (f *fakeClaude) tools(m *fakeMessage) []any {
 		}
 		input := b["input"].(map[string]any)
 		out := "done"
-		switch {
-		case b["name"] == "Write" && f.vice != "idle":
-			if err := os.WriteFile(input["file_path"].(string), []byte(input["content"].(string)), 0o600); err != nil {
-				out = err.Error()
+		no := f.may(b, func() {
+			switch {
+			case b["name"] == "Write" && f.vice != "idle":
+				if err := os.WriteFile(input["file_path"].(string), []byte(input["content"].(string)), 0o600); err != nil {
+					out = err.Error()
+				}
+			case b["name"] == "Bash":
+				out = f.command(input["command"].(string))
 			}
-		case b["name"] == "Bash":
-			out = f.command(input["command"].(string))
+		})
+		if no != "" {
+			out = no
 		}
-		results = append(results, map[string]any{"type": "tool_result", "tool_use_id": b["id"], "content": out})
+		results = append(results, map[string]any{"type": "tool_result", "tool_use_id": b["id"], "content": out, "is_error": no != ""})
 	}
 	f.say("user", map[string]any{"message": map[string]any{"role": "user", "content": results}})
 	return results

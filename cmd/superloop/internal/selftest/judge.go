@@ -9,6 +9,7 @@ import (
 
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/internal/testkit/mockapi"
+	"github.com/superloop/superloop/recovery/permit"
 	"github.com/superloop/superloop/roles/agent"
 	"github.com/superloop/superloop/roles/agent/class"
 )
@@ -31,6 +32,13 @@ type Seen struct {
 	// still existed after it, and Bare those that had the key among their arguments.
 	Blind      bool
 	Left, Bare []string
+	// Of a case in which the CLI asks before it uses tools: what it asked, the text files that it left in Work, whether one
+	// was there before the answer, and what the model was told of a refusal.
+	Asked []permit.Request
+	Files []string
+	Work  string
+	Early bool
+	Told  string
 	// Leaks are the places in which the key could be read although superloop removes it: log, message, error, progress.
 	Leaks []string
 }
