@@ -9,6 +9,7 @@ import (
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/action"
+	"github.com/superloop/superloop/recovery/places"
 )
 
 // Facts are what Judge needs to know of the machine.
@@ -185,10 +186,6 @@ func below(path, dir string) bool {
 	return path != "" && filepath.IsAbs(dir) && (path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/"))
 }
 
-// held are the names in a work tree that agents do not change, in any directory of it: what git executes, and what gives
-// agents rights.
-var held = []string{".git", ".superloop", ".claude", ".codex", ".gemini", ".qwen", ".opencode", ".mcp.json"}
-
 // kept are the files of the loop's directory that are superloop's own.
 var kept = []string{"events.jsonl", "events.jsonl.segments", "lock", "policies", "proposals"}
 
@@ -202,7 +199,7 @@ func (j *judge) protected(path string) bool {
 	}
 	rel, ok := under(path, j.facts.Root)
 	for name := range strings.SplitSeq(rel, "/") {
-		if ok && slices.ContainsFunc(held, func(h string) bool { return strings.EqualFold(h, name) }) {
+		if ok && slices.ContainsFunc(places.Trees(), func(h string) bool { return strings.EqualFold(h, name) }) {
 			return true
 		}
 	}
@@ -217,19 +214,14 @@ func under(path, dir string) (rel string, ok bool) {
 	return strings.TrimPrefix(path[len(strings.TrimSuffix(dir, "/")):], "/"), true
 }
 
-// secrets are the places with secrets that superloop knows.
-var secrets = Paths{Secret: []string{"~/.ssh", "~/.gnupg", "~/.aws", "~/.azure", "~/.config/gcloud", "~/.config/gh", "~/.docker/config.json", "~/.kube", "~/.netrc", "~/.npmrc",
-	"~/.pypirc", "~/.git-credentials", "~/.config/git/credentials", "~/.claude/.credentials.json", "~/.codex/auth.json", "~/.gemini/oauth_creds.json", "~/.local/share/opencode/auth.json",
-	"/etc/shadow", "/etc/sudoers", ".env", ".env.local", ".env.production", "id_rsa", "id_ed25519", "*.pem", ".netrc"}}
-
 func (j *judge) secret(path string) bool {
-	return path == "" || j.place(path, secrets.Secret) || j.place(path, j.Settings.Paths.Secret)
+	return path == "" || j.place(path, places.Secrets()) || j.place(path, j.Settings.Paths.Secret)
 }
 
 // holdsSecrets reports whether a directory has one of the places with secrets below it, as far as the places say where
 // they are.
 func (j *judge) holdsSecrets(dir string) bool {
-	return slices.ContainsFunc(slices.Concat(secrets.Secret, j.Settings.Paths.Secret), func(place string) bool {
+	return slices.ContainsFunc(slices.Concat(places.Secrets(), j.Settings.Paths.Secret), func(place string) bool {
 		if rest, ok := strings.CutPrefix(place, "~/"); ok && j.facts.Home != "" {
 			place = filepath.Join(j.facts.Home, rest)
 		} else if !filepath.IsAbs(place) && strings.Contains(place, "/") {
@@ -240,8 +232,8 @@ func (j *judge) holdsSecrets(dir string) bool {
 }
 
 // place reports whether a path is one of the places, or below one.
-func (j *judge) place(path string, places []string) bool {
-	return slices.ContainsFunc(places, func(place string) bool {
+func (j *judge) place(path string, list []string) bool {
+	return slices.ContainsFunc(list, func(place string) bool {
 		home, ofHome := strings.CutPrefix(place, "~/")
 		switch {
 		case ofHome && j.facts.Home == "":

@@ -17,6 +17,7 @@ var text string
 type Entry struct {
 	ID                        string
 	With, Holds, Keeps, Hides []string // Holds has the places of pins, too
+	Secret, Tree              []string
 	Inputs                    []Inputs // pins and watches
 	Why                       string
 }
@@ -48,6 +49,20 @@ var ByProgram = sync.OnceValue(func() map[string][]string {
 	return out
 })
 
+// Secrets returns the places of secrets, and Trees the names in a work tree that agents do not write. The caller changes
+// nothing of them.
+var (
+	Secrets = sync.OnceValue(func() []string { return all(func(e Entry) []string { return e.Secret }) })
+	Trees   = sync.OnceValue(func() []string { return all(func(e Entry) []string { return e.Tree }) })
+)
+
+func all(of func(Entry) []string) (out []string) {
+	for _, e := range Entries() {
+		out = append(out, of(e)...)
+	}
+	return out
+}
+
 func parse(text string) (list []Entry, _ error) {
 	open := false
 	for i, line := range strings.Split(text, "\n") {
@@ -73,7 +88,7 @@ func parse(text string) (list []Entry, _ error) {
 		case "why":
 			e.Why = strings.Join(rest, " ")
 		default:
-			list := map[string]*[]string{"with": &e.With, "holds": &e.Holds, "keeps": &e.Keeps, "hides": &e.Hides}[words[0]]
+			list := map[string]*[]string{"with": &e.With, "holds": &e.Holds, "keeps": &e.Keeps, "hides": &e.Hides, "secret": &e.Secret, "tree": &e.Tree}[words[0]]
 			if list == nil {
 				return nil, fmt.Errorf("line %d: no key %.80q", i+1, words[0])
 			}

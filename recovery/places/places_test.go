@@ -7,8 +7,8 @@ import (
 
 func TestParse(t *testing.T) {
 	t.Parallel()
-	got, err := parse("# c\n\na\n  with p q\n  holds ~/d /e\n  pins p: ~/x ~/d/y ~/i/*\n  watches p q: ~/L/A%20B/z\n  keeps ~/k\n  hides $S\n  why so it is\n\nb\n  holds ~/b\n")
-	want := []Entry{{ID: "a", With: []string{"p", "q"}, Holds: []string{"~/d", "/e", "~/x", "~/i"}, Keeps: []string{"~/k"}, Hides: []string{"$S"}, Why: "so it is",
+	got, err := parse("# c\n\na\n  with p q\n  holds ~/d /e\n  pins p: ~/x ~/d/y ~/i/*\n  watches p q: ~/L/A%20B/z\n  keeps ~/k\n  hides $S\n  secret ~/s .env\n  tree .t\n  why so it is\n\nb\n  holds ~/b\n")
+	want := []Entry{{ID: "a", With: []string{"p", "q"}, Holds: []string{"~/d", "/e", "~/x", "~/i"}, Keeps: []string{"~/k"}, Hides: []string{"$S"}, Secret: []string{"~/s", ".env"}, Tree: []string{".t"}, Why: "so it is",
 		Inputs: []Inputs{{[]string{"p"}, []string{"x", "d/y", "i/*"}}, {[]string{"p", "q"}, []string{"L/A B/z"}}}}, {ID: "b", Holds: []string{"~/b"}}}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v %v", got, err)
