@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -98,10 +99,15 @@ func (a *requests) tell(f *loop.RoleEnded) {
 
 // pending is one thing that waits for an operator, and those who wait for it.
 type pending struct {
-	waiters int
+	waiters []context.Context  // those of the requests
 	cancel  context.CancelFunc // ends the wait when nobody waits any more
 	done    chan struct{}
 	answer  permit.Answer // valid when done is closed
+}
+
+// alive reports whether an agent still waits. The caller holds permits.mu.
+func (q *pending) alive() bool {
+	return slices.ContainsFunc(q.waiters, func(ctx context.Context) bool { return ctx.Err() == nil })
 }
 
 // begin prepares the answers for one run of an agent. A question of an agent that died with its supervisor is withdrawn.
@@ -255,7 +261,7 @@ func (x *permits) human(ctx context.Context, r permit.Request, v permit.Verdict,
 	q := x.open[digest]
 	switch {
 	case q != nil:
-		q.waiters++
+		q.waiters = append(q.waiters, ctx)
 	case x.refused[digest] >= maxRefusals-1:
 		x.mu.Unlock()
 		return x.refuse(ctx, r, "superloop: you were refused this before. Do not ask again; go on with what you can")
@@ -269,10 +275,10 @@ func (x *permits) human(ctx context.Context, r permit.Request, v permit.Verdict,
 		return x.refuse(ctx, r, fmt.Sprintf("superloop: %s, and %d bytes are more than an operator can be shown (%d). Do it in smaller steps", v.Reason, len(r.Input), escalation.MaxInput))
 	default:
 		life, cancel := context.WithCancel(context.WithoutCancel(ctx))
-		q = &pending{waiters: 1, cancel: cancel, done: make(chan struct{})}
+		q = &pending{waiters: []context.Context{ctx}, cancel: cancel, done: make(chan struct{})}
 		x.open[digest] = q
 		go func() {
-			answer := x.put(life, r, v, p)
+			answer := x.put(life, q, r, v, p)
 			x.mu.Lock()
 			delete(x.open, digest)
 			q.answer = answer
@@ -288,10 +294,9 @@ func (x *permits) human(ctx context.Context, r permit.Request, v permit.Verdict,
 	case <-ctx.Done():
 	}
 	x.mu.Lock()
-	q.waiters--
-	last := q.waiters == 0
+	left := !q.alive()
 	x.mu.Unlock()
-	if last {
+	if left {
 		q.cancel()
 		<-q.done // the question is withdrawn when the run ends
 	}

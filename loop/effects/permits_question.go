@@ -84,7 +84,7 @@ func (x *permits) clean(s string) string {
 }
 
 // put puts one question to an operator and waits for the answer. ctx ends when the agent no longer waits.
-func (x *permits) put(ctx context.Context, r permit.Request, v permit.Verdict, p *permit.Policy) permit.Answer {
+func (x *permits) put(ctx context.Context, q *pending, r permit.Request, v permit.Verdict, p *permit.Policy) permit.Answer {
 	failed := func(err error) permit.Answer {
 		x.Warn("an agent's question could not be asked", err)
 		return permit.Answer{Decision: permit.Deny, Message: "superloop: an operator would have to be asked, and that failed. Go on with what you can"}
@@ -109,9 +109,9 @@ func (x *permits) put(ctx context.Context, r permit.Request, v permit.Verdict, p
 			x.Warn("that the agent is held again could not be noted", err)
 		}
 	} else {
-		q := x.question(r, v, p)
-		x.keep(q.ID, r, v)
-		if rec, err = x.store().Open(ctx, q); err != nil {
+		question := x.question(r, v, p)
+		x.keep(question.ID, r, v)
+		if rec, err = x.store().Open(ctx, question); err != nil {
 			return failed(err)
 		}
 		x.show(rec)
@@ -129,7 +129,7 @@ func (x *permits) put(ctx context.Context, r permit.Request, v permit.Verdict, p
 		switch rec.State {
 		case escalation.Pending:
 		case escalation.Approved:
-			return x.approved(ctx, r, rec, begun, late)
+			return x.approved(ctx, q, r, rec, begun, late)
 		case escalation.Rejected, escalation.Resolved:
 			x.Outbox.Ended(rec)
 			x.show(rec)
@@ -159,17 +159,32 @@ func (x *permits) put(ctx context.Context, r permit.Request, v permit.Verdict, p
 	}
 }
 
-// approved takes an approval, once, if the policy does not forbid it meanwhile.
-func (x *permits) approved(ctx context.Context, r permit.Request, rec escalation.Record, begun time.Time, late bool) permit.Answer {
+// approved takes an approval, once, if the policy does not forbid it meanwhile. If no agent waits when the approval is
+// taken, the record says that nothing was done by it.
+func (x *permits) approved(ctx context.Context, q *pending, r permit.Request, rec escalation.Record, begun time.Time, late bool) permit.Answer {
 	id := rec.Question.ID
 	if v, _ := x.judge(r); v.Decision == action.Deny {
 		x.Warn("a question could not be withdrawn", x.withdraw(id, "the policy refuses it now: "+v.Reason))
 		x.over(r, id, permissionSuperseded, rec, begun, "")
 		return x.refuse(ctx, r, "superloop: "+v.Reason)
 	}
-	rec, err := x.store().Begin(ctx, id)
+	alive := func() bool {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		return q.alive()
+	}
+	if !alive() {
+		x.Warn("a question could not be withdrawn", x.withdraw(id, "the agent no longer waits"))
+		return x.over(r, id, permissionSuperseded, rec, begun, "")
+	}
+	rec, err := x.store().Begin(context.WithoutCancel(ctx), id)
+	allowed := alive() // from here to the answer on the agent's standard input nothing waits
 	if err == nil {
-		rec, err = x.store().Finish(context.WithoutCancel(ctx), id, escalation.Outcome{OK: true, Note: "the agent was allowed it"})
+		out := escalation.Outcome{OK: allowed, Note: "the agent was allowed it"}
+		if !allowed {
+			out.Note = "the agent had gone, and nothing was done"
+		}
+		rec, err = x.store().Finish(context.WithoutCancel(ctx), id, out)
 	}
 	if err != nil { // somebody was faster, or the disk failed: it may run once, so it does not run now
 		x.Warn("an approval could not be taken", err)
@@ -177,6 +192,9 @@ func (x *permits) approved(ctx context.Context, r permit.Request, rec escalation
 	}
 	x.Outbox.Ended(rec)
 	x.show(rec)
+	if !allowed {
+		return x.over(r, id, permissionSuperseded, rec, begun, "")
+	}
 	how := permissionApproved
 	if late {
 		how = permissionGranted

@@ -26,6 +26,17 @@ type asker struct {
 	*permits
 	mu     sync.Mutex
 	events []string
+	moment func() // called whenever the time is asked for
+}
+
+func (a *asker) now() time.Time {
+	a.mu.Lock()
+	moment := a.moment
+	a.mu.Unlock()
+	if moment != nil {
+		moment()
+	}
+	return time.Now()
 }
 
 func (a *asker) Fact(loop.Fact) (loop.State, error) {
@@ -59,7 +70,7 @@ func asking(t *testing.T, change func(*permit.Settings)) *asker {
 	if change != nil {
 		change(&a.config.Permissions)
 	}
-	a.Host.Clock = time.Now
+	a.Host.Clock = a.now
 	a.again()
 	return a
 }
@@ -216,6 +227,32 @@ func TestPermitsSupersede(t *testing.T) {
 		if _, err := a.store().Answer(t.Context(), escalation.AnswerRequest{Method: escalation.Approve, Digest: r.Digest, By: escalation.By{Channel: escalation.CLI, User: "ada"}}); err == nil {
 			t.Error("a question of a dead agent was answered")
 		}
+	}
+}
+
+// An agent that goes in the moment in which its approval is taken was not allowed anything, and the record says so.
+func TestPermitsGoneInTheMoment(t *testing.T) {
+	t.Parallel()
+	a := asking(t, nil)
+	ctx, stop := context.WithCancel(t.Context())
+	got := a.begun(ctx, "make a")
+	rec := a.pending("make a")
+	var once sync.Once
+	a.mu.Lock()
+	a.moment = func() {
+		if now, err := a.store().Load(); err == nil && now.State == escalation.Approved { // the supervisor is about to begin it
+			once.Do(stop)
+		}
+	}
+	a.mu.Unlock()
+	a.reply(rec, escalation.Approve)
+	a.want(<-got, permit.Deny, "")
+	now, err := a.store().Load()
+	if err != nil || now.State == escalation.Done || now.State.Open() {
+		t.Errorf("%v %s %s", err, now.State, now.Why)
+	}
+	if got := a.said(); !strings.HasSuffix(got, "answered superseded") && !strings.HasSuffix(got, "answered superseded cli:ada") {
+		t.Error(got)
 	}
 }
 
