@@ -116,7 +116,7 @@ func (r *Reader) line(l *jsonstream.Line) {
 			r.skipped++
 			return
 		}
-	case r.gemini(e), r.claude(e), r.codex(e), r.served(e), r.opencode(e):
+	case r.acp(e), r.gemini(e), r.claude(e), r.codex(e), r.served(e), r.opencode(e):
 		return
 	}
 	r.emit(Item{Kind: Plain, Text: plainText(l.Head), Bytes: l.Bytes})

@@ -102,29 +102,31 @@ func TestRecordedStreams(t *testing.T) {
 	}
 }
 
-// TestCodexServed: a recorded conversation with `codex app-server` gives the items of the golden file. What superloop answered is
-// not in a log.
-func TestCodexServed(t *testing.T) {
+// TestConversations: each recorded conversation with a CLI that is asked gives the items of its golden file. What superloop
+// answered is not in a log.
+func TestConversations(t *testing.T) {
 	t.Parallel()
-	file, err := os.ReadFile("../testdata/codex.rpc.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var stream bytes.Buffer
-	for line := range bytes.Lines(file) {
-		if line, ok := bytes.CutPrefix(line, []byte("< ")); ok {
-			stream.Write(line)
-		}
-	}
-	items, skipped := read(stream.Bytes(), 0, NewReader)
-	got, golden := fmt.Sprintf("%s\n%d skipped\n", strings.Join(shown(items), "\n"), skipped), filepath.Join("testdata", "codex-served.items")
-	if *update {
-		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+	for recording, golden := range map[string]string{"codex": "codex-served", "acp/opencode": "opencode-acp", "acp/gemini": "gemini-acp"} {
+		file, err := os.ReadFile("../testdata/" + recording + ".rpc.txt")
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	if want, err := os.ReadFile(golden); err != nil || got != string(want) {
-		t.Errorf("the items differ (%v); look at them, then: go test ./roles/agent/item -update\n%s", err, got)
+		var stream bytes.Buffer
+		for line := range bytes.Lines(file) {
+			if line, ok := bytes.CutPrefix(line, []byte("< ")); ok {
+				stream.Write(line)
+			}
+		}
+		items, skipped := read(stream.Bytes(), 0, NewReader)
+		got, golden := fmt.Sprintf("%s\n%d skipped\n", strings.Join(shown(items), "\n"), skipped), filepath.Join("testdata", golden+".items")
+		if *update {
+			if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if want, err := os.ReadFile(golden); err != nil || got != string(want) {
+			t.Errorf("the items of %s differ (%v); look at them, then: go test ./roles/agent/item -update\n%s", recording, err, got)
+		}
 	}
 }
 
