@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,6 +25,7 @@ type testEnv struct {
 	t    testing.TB
 	root string // repo/, state/, bin/superloop
 	env  []string
+	told atomic.Value // what the implementer's model was last sent, where the model is played by askingOf
 }
 
 // threeIterations promises in its third iteration; every iteration changes a

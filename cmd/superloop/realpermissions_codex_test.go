@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,7 +16,7 @@ import (
 func TestRealPermissionsCodex(t *testing.T) {
 	realCLIs(t, "codex")
 	t.Parallel()
-	n := judgesAll(t, "codex")
+	n := judgesAll(t, "codex", 5)
 	if !strings.Contains(n.said("implementer"), "superloop refused git push origin x7") {
 		t.Error("the agent was not told why")
 	}
@@ -27,9 +28,14 @@ func TestRealPermissionsCodex(t *testing.T) {
 func TestRealPermissionsCodexHeld(t *testing.T) {
 	realCLIs(t, "codex")
 	t.Parallel()
+	killedAndHeld(t, "codex")
+}
+
+func killedAndHeld(t *testing.T, cli string) {
+	t.Helper()
 	n := &testEnv{t: t, root: t.TempDir()}
 	touch := func(name string) mockapi.Reply { return mockapi.Reply{Tools: []mockapi.Tool{shell("touch " + name)}} }
-	n.askingOf("codex", `{"mode": "enforce", "wait": "2m"}`, touch("killed.txt"), touch("held.txt"), touch("no.txt"))
+	n.askingOf(cli, `{"mode": "enforce", "wait": "2m"}`, touch("killed.txt"), touch("held.txt"), touch("no.txt"))
 	p := n.begin("run", "--loop", "l")
 	store, old := n.wanted()
 	if err := p.Process.Signal(syscall.SIGKILL); err != nil {
@@ -46,7 +52,7 @@ func TestRealPermissionsCodexHeld(t *testing.T) {
 		t.Error("the question of a dead agent was answered")
 	}
 	_, rec := n.wanted()
-	if rec.Question.Type != escalation.ToolPermission || string(rec.Question.Command.Text) != "touch held.txt" {
+	if q := rec.Question; q.Type != escalation.ToolPermission || q.Tool == nil || !strings.Contains(string(q.Tool.Input), "touch held.txt") || q.Command != nil && string(q.Command.Text) != "touch held.txt" {
 		t.Errorf("%+v", rec.Question)
 	}
 	n.missing("repo/held.txt", "repo/killed.txt")
@@ -62,7 +68,7 @@ func TestRealPermissionsCodexHeld(t *testing.T) {
 		t.Fatalf("%v\n%s", err, n.logs())
 	}
 	n.missing("repo/no.txt", "repo/killed.txt")
-	if !strings.Contains(n.said("implementer.attempt-2"), "use yes.txt") {
+	if !strings.Contains(fmt.Sprint(n.told.Load()), "use yes.txt") {
 		t.Errorf("the agent was not told why\n%s", n.logs())
 	}
 	if left := proc.Sweep("SUPERLOOP_MARK=" + n.events()[0].RunID); len(left) > 0 {
@@ -74,11 +80,16 @@ func TestRealPermissionsCodexHeld(t *testing.T) {
 func TestRealPermissionsCodexRefusedAndObserved(t *testing.T) {
 	realCLIs(t, "codex")
 	t.Parallel()
+	refusedAndObserved(t, "codex")
+}
+
+func refusedAndObserved(t *testing.T, cli string) {
+	t.Helper()
 	same := mockapi.Reply{Tools: []mockapi.Tool{shell("touch evil")}}
 	t.Run("refused", func(t *testing.T) {
 		t.Parallel()
 		n := &testEnv{t: t, root: t.TempDir()}
-		n.askingOf("codex", `{"mode": "enforce", "deny": ["touch *"]}`, same, same, same, same, same)
+		n.askingOf(cli, `{"mode": "enforce", "deny": ["touch *"]}`, same, same, same, same, same)
 		if code, _ := n.superloop(nil, "run", "--loop", "l", "--exit-on-escalation"); code == 0 {
 			t.Error("the loop completed")
 		}
@@ -91,7 +102,7 @@ func TestRealPermissionsCodexRefusedAndObserved(t *testing.T) {
 	t.Run("observed", func(t *testing.T) {
 		t.Parallel()
 		n := &testEnv{t: t, root: t.TempDir()}
-		n.askingOf("codex", `{"mode": "observe", "deny": ["touch *"]}`, same, same, mockapi.Reply{Tools: []mockapi.Tool{shell("ls")}})
+		n.askingOf(cli, `{"mode": "observe", "deny": ["touch *"]}`, same, same, mockapi.Reply{Tools: []mockapi.Tool{shell("ls")}})
 		if code, out := n.superloop(nil, "run", "--loop", "l"); code != 0 {
 			t.Fatalf("exit code %d\n%s\n%s", code, out, n.logs())
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -34,7 +35,11 @@ func (n *testEnv) askingOf(cli, permissions string, turns ...mockapi.Reply) {
 	s := n.play(func(c mockapi.Call) mockapi.Reply {
 		mu.Lock()
 		defer mu.Unlock()
-		switch body := string(c.Body); {
+		body := string(c.Body)
+		if strings.Contains(body, "# Role: implementer") {
+			n.told.Store(body)
+		}
+		switch {
 		case c.Side:
 			return mockapi.Reply{Text: c.SmallTalk()}
 		case strings.Contains(body, "SUBAGENT") && !strings.Contains(body, "# Role: "): // a sub-agent has a conversation of its own
@@ -134,20 +139,14 @@ func (n *testEnv) wanted() (escalation.Store, escalation.Record) {
 func TestRealPermissionsJudgeAll(t *testing.T) {
 	realCLIs(t, "claude")
 	t.Parallel()
-	judgesAll(t, "claude").noSecrets()
+	judgesAll(t, "claude", 5).noSecrets()
 }
 
 // judgesAll plays 40 uses of tools of the real CLI in one role: each has the right verdict, none runs unasked.
-func judgesAll(t *testing.T, cli string) *testEnv {
+func judgesAll(t *testing.T, cli string, atOnce int) *testEnv {
 	t.Helper()
 	n := &testEnv{t: t, root: t.TempDir()}
-	var turns []mockapi.Reply
-	for i := range 8 {
-		turns = append(turns, mockapi.Reply{Tools: []mockapi.Tool{
-			shell(fmt.Sprintf("ls . && echo fine > fine-%d.txt", i)), shell(fmt.Sprintf("touch bad-%d.txt", i)), shell(fmt.Sprintf("git push origin x%d", i)),
-			{Write: &mockapi.File{Path: n.path(fmt.Sprintf("outside-%d.txt", i)), Content: "x\n"}}, {Write: &mockapi.File{Path: n.path(fmt.Sprintf("repo/written-%d.txt", i)), Content: "x\n"}}}})
-	}
-	n.askingOf(cli, `{"mode": "enforce", "auto_approve_programs": ["ls", "echo", "printf"], "deny": ["git push *"], "on_unknown": "deny", "wait": 0}`, turns...)
+	n.uses40(cli, atOnce)
 	if code, out := n.superloop(nil, "run", "--loop", "l"); code != 0 {
 		t.Fatalf("exit code %d\n%s\n%s", code, out, n.logs())
 	}
@@ -167,6 +166,21 @@ func judgesAll(t *testing.T, cli string) *testEnv {
 		t.Errorf("%v", verdicts)
 	}
 	return n
+}
+
+// uses40 makes a loop whose implementer uses tools 40 times, some of them at a time.
+func (n *testEnv) uses40(cli string, atOnce int) {
+	n.t.Helper()
+	var turns []mockapi.Reply
+	for i := range 8 {
+		tools := []mockapi.Tool{
+			shell(fmt.Sprintf("ls . && echo fine > fine-%d.txt", i)), shell(fmt.Sprintf("touch bad-%d.txt", i)), shell(fmt.Sprintf("git push origin x%d", i)),
+			{Write: &mockapi.File{Path: n.path(fmt.Sprintf("outside-%d.txt", i)), Content: "x\n"}}, {Write: &mockapi.File{Path: n.path(fmt.Sprintf("repo/written-%d.txt", i)), Content: "x\n"}}}
+		for some := range slices.Chunk(tools, atOnce) {
+			turns = append(turns, mockapi.Reply{Tools: some})
+		}
+	}
+	n.askingOf(cli, `{"mode": "enforce", "auto_approve_programs": ["ls", "echo", "printf"], "deny": ["git push *"], "on_unknown": "deny", "wait": 0}`, turns...)
 }
 
 // A request is held until an operator approves it; fifty answers at once are one.
@@ -223,11 +237,16 @@ func TestRealPermissionsHeld(t *testing.T) {
 func TestRealPermissionsAnsweredLate(t *testing.T) {
 	realCLIs(t, "claude")
 	t.Parallel()
+	answeredLate(t, "claude")
+}
+
+func answeredLate(t *testing.T, cli string) {
+	t.Helper()
 	n := &testEnv{t: t, root: t.TempDir()}
 	again := mockapi.Reply{Tools: []mockapi.Tool{shell("echo late >> late.txt")}}
 	later := again
 	later.Delay = 5 * time.Second
-	n.asking(`{"mode": "enforce", "wait": "1s"}`, again, later, again)
+	n.askingOf(cli, `{"mode": "enforce", "wait": "1s"}`, again, later, again)
 	p := n.begin("run", "--loop", "l")
 	_, rec := n.wanted()
 	for len(n.permissionEvents("permission_answered")) == 0 {
@@ -247,7 +266,7 @@ func TestRealPermissionsAnsweredLate(t *testing.T) {
 	if strings.Join(got, " ") != "wait_over granted wait_over" || string(data) != "late\n" {
 		t.Errorf("%v %q\n%s", got, data, n.logs())
 	}
-	if !strings.Contains(n.said("implementer"), "this is not a refusal") {
+	if !strings.Contains(fmt.Sprint(n.told.Load()), "this is not a refusal") {
 		t.Error("the agent was told that it was refused")
 	}
 }
@@ -348,33 +367,7 @@ func TestRealPermissionsLiar(t *testing.T) {
 func TestRealPermissionsRefusedAndObserved(t *testing.T) {
 	realCLIs(t, "claude")
 	t.Parallel()
-	same := mockapi.Reply{Tools: []mockapi.Tool{shell("touch evil")}}
-	t.Run("refused", func(t *testing.T) {
-		t.Parallel()
-		n := &testEnv{t: t, root: t.TempDir()}
-		n.asking(`{"mode": "enforce", "deny": ["touch *"]}`, same, same, same, same, same)
-		if code, _ := n.superloop(nil, "run", "--loop", "l", "--exit-on-escalation"); code == 0 {
-			t.Error("the loop completed")
-		}
-		ends := n.roleEnds()
-		if len(ends) == 0 || ends[0].Class != "refused_permission" || ends[0].Cut != "refused" || ends[0].Permissions.Deny != 3 {
-			t.Errorf("%+v\n%s", ends, n.logs())
-		}
-		n.missing("repo/evil")
-	})
-	t.Run("observed", func(t *testing.T) {
-		t.Parallel()
-		n := &testEnv{t: t, root: t.TempDir()}
-		n.asking(`{"mode": "observe", "deny": ["touch *"]}`, same, same, mockapi.Reply{Tools: []mockapi.Tool{shell("ls")}})
-		if code, out := n.superloop(nil, "run", "--loop", "l"); code != 0 {
-			t.Fatalf("exit code %d\n%s\n%s", code, out, n.logs())
-		}
-		n.present("repo/evil")
-		asked := n.permissionEvents("permission_asked")
-		if len(asked) != 2 || asked[0]["observed"] != true || asked[0]["verdict"] != "deny" || asked[1]["verdict"] != "human" {
-			t.Errorf("%v", asked)
-		}
-	})
+	refusedAndObserved(t, "claude")
 }
 
 // A request waits as long as the operator needs, far beyond the time limit of the role.

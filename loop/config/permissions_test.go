@@ -44,8 +44,8 @@ func TestPermissions(t *testing.T) {
 func TestPermissionsNeedARunnerThatAsks(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ runner, mode, asked, says string }{
-		{"claude", "enforce", permit.Enforce, ""}, {"mine", "enforce", permit.Enforce, ""}, {"codex", "enforce", permit.Enforce, ""}, {"gemini", "enforce", permit.Enforce, `"gemini"`}, {"own", "enforce", permit.Enforce, `"own"`},
-		{"claude", "observe", permit.Observe, ""}, {"codex", "observe", permit.Observe, ""}, {"gemini", "observe", "", ""}, {"claude", "off", "", ""}, {"codex", "off", "", ""},
+		{"claude", "enforce", permit.Enforce, ""}, {"mine", "enforce", permit.Enforce, ""}, {"codex", "enforce", permit.Enforce, ""}, {"gemini", "enforce", permit.Enforce, ""}, {"own", "enforce", permit.Enforce, `"own"`},
+		{"claude", "observe", permit.Observe, ""}, {"codex", "observe", permit.Observe, ""}, {"gemini", "observe", permit.Observe, ""}, {"own", "observe", "", ""}, {"claude", "off", "", ""}, {"codex", "off", "", ""},
 	} {
 		cfg := loaded(t, asked(c.runner, `{"mode": "`+c.mode+`"}`))
 		if got := cfg.Asked(c.runner); got != c.asked {
@@ -57,7 +57,7 @@ func TestPermissionsNeedARunnerThatAsks(t *testing.T) {
 				says += p.Message
 			}
 		}
-		if (says == "") != (c.says == "") || !strings.Contains(says, c.says) || says != "" && !strings.Contains(says, "adapter claude, codex can") {
+		if (says == "") != (c.says == "") || !strings.Contains(says, c.says) || says != "" && !strings.Contains(says, "adapter claude, codex, gemini, opencode can") {
 			t.Errorf("%+v: %q", c, says)
 		}
 	}

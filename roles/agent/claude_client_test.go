@@ -327,7 +327,7 @@ func TestClaudeAsks(t *testing.T) {
 	}
 	// Another CLI is not started at all.
 	r = req(permit.Enforce)
-	r.CLI.Command = []string{"gemini"}
+	r.CLI.Command = []string{"own"}
 	_, err := Run(t.Context(), nil, r, Options{Ask: decides(permit.Allow)})
 	if err == nil || !strings.Contains(err.Error(), "only by claude, codex") {
 		t.Errorf("%v", err)

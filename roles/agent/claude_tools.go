@@ -2,8 +2,6 @@ package agent
 
 import (
 	"encoding/json"
-	"net/url"
-	"path"
 	"slices"
 	"strings"
 
@@ -68,24 +66,14 @@ func claudeRequest(call claudeCall) permit.Request {
 			r.Paths = []string{name}
 		}
 	}
-	if pattern, ok := word("pattern"); ok && call.Tool == "Glob" { // a pattern can lead elsewhere by itself
-		fixed := globBase(pattern)
-		if strings.Contains(pattern[len(fixed):], "..") {
+	if pattern, ok := word("pattern"); ok && call.Tool == "Glob" {
+		if r.Paths, ok = globPaths(pattern, r.Paths); !ok {
 			return r
-		}
-		if path.IsAbs(fixed) || strings.HasPrefix(fixed, "~") || strings.Contains(fixed, "..") {
-			r.Paths = append(r.Paths, fixed)
-		} else if len(r.Paths) > 0 {
-			r.Paths = append(r.Paths, path.Join(r.Paths[0], fixed))
-		} else if fixed != "" {
-			r.Paths = append(r.Paths, fixed)
 		}
 	}
 	if call.Tool == "WebFetch" {
 		if address, ok := word("url"); ok {
-			if u, err := url.Parse(address); err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.User == nil {
-				r.Host = u.Hostname()
-			}
+			r.Host = hostOf(address)
 		}
 	}
 	r.Kind = known.kind

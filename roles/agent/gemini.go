@@ -38,7 +38,10 @@ priority = 999
 // reach only included directories. The environment switches off the CLI's launcher, which starts a second process and
 // ignores SIGTERM. It also switches off the refusal of an untrusted directory (exit code 55), because the owner trusts
 // the repository in which superloop runs agents.
-func (gemini) Command(req Request, environ []string) (Command, error) {
+func (g gemini) Command(req Request, environ []string) (Command, error) {
+	if req.Asked != "" {
+		return g.asking(req, environ)
+	}
 	b := flagsFor(req)
 	b.add("-o --output-format", "--output-format=stream-json")
 	b.model()

@@ -47,7 +47,10 @@ type geminiStream struct {
 	usage     Usage
 }
 
-func (gemini) Stream(req Request) Stream {
+func (g gemini) Stream(req Request) Stream {
+	if req.Asked != "" {
+		return g.served(req)
+	}
 	s := &geminiStream{breaches: map[string]string{}, said: proc.NewHeadTail(finalHalf)}
 	if req.Permissions == PermitRead {
 		s.reading = req.WorkDir

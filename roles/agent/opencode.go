@@ -39,6 +39,9 @@ func (o opencode) Command(req Request, environ []string) (Command, error) {
 	if err := req.check(); err != nil {
 		return Command{}, err
 	}
+	if req.Asked != "" {
+		return o.asking(req, environ)
+	}
 	req = withRun(req)
 	b := flagsFor(req)
 	b.add("--format", "--format=json")
@@ -125,28 +128,41 @@ func opencodePermissions(req Request, environ []string) (map[string]string, erro
 	for name := range strings.FieldsSeq("glob grep list lsp skill todowrite todoread webfetch websearch codesearch") {
 		allowed[name] = "allow"
 	}
-	content, err := opencodeContent(req, environ, allowed)
+	name, _ := flagValue(req.words(), "--agent")
+	content, err := opencodeContent(req, environ, name, "", nil, map[string]any{"permission": allowed})
 	return map[string]string{"OPENCODE_PERMISSION": marshalled(allowed), opencodeContentVariable: content}, err
 }
 
 // opencodeContentVariable names the variable whose settings the CLI reads after all files.
 const opencodeContentVariable = "OPENCODE_CONFIG_CONTENT"
 
-// opencodeContent adds the permissions of the agent that will run to the settings that the environment already has.
-func opencodeContent(req Request, environ []string, allowed map[string]any) (string, error) {
+// opencodeContent adds settings, those of all and those of the agent that will run, to the settings that given or else the
+// environment already has. A setting of the agent without a value says nothing.
+func opencodeContent(req Request, environ []string, agent, given string, all, of map[string]any) (string, error) {
 	settings := map[string]any{}
-	given := cmp.Or(req.CLI.Env[opencodeContentVariable], valueIn(passed(req, environ), opencodeContentVariable))
+	given = cmp.Or(given, req.CLI.Env[opencodeContentVariable], valueIn(passed(req, environ), opencodeContentVariable))
 	if given != "" {
 		if err := text.Decode([]byte(given), &settings); err != nil {
 			return "", fmt.Errorf("adding the permissions of the %s to %s, which must be JSON without comments: %w", req.Role, opencodeContentVariable, err)
 		}
 	}
-	name, _ := flagValue(req.words(), "--agent")
-	if name == "" {
-		name = "build"
-		settings["default_agent"] = name
+	if agent == "" {
+		agent = "build"
 	}
-	object(object(settings, "agent"), name)["permission"] = allowed
+	settings["default_agent"] = agent
+	maps.Copy(settings, all)
+	for name, value := range of {
+		switch v := value.(type) {
+		case string:
+			if v != "" {
+				object(object(settings, "agent"), agent)[name] = v
+			}
+		case map[string]any:
+			if len(v) > 0 {
+				object(object(settings, "agent"), agent)[name] = v
+			}
+		}
+	}
 	return marshalled(settings), nil
 }
 

@@ -51,7 +51,10 @@ type opencodeStream struct {
 	asked        string
 }
 
-func (opencode) Stream(Request) Stream {
+func (o opencode) Stream(req Request) Stream {
+	if req.Asked != "" {
+		return o.served(req)
+	}
 	s := &opencodeStream{said: proc.NewHeadTail(finalHalf), causes: map[string]string{}}
 	s.note, s.noise = s.logged, opencodeLog
 	s.read(opencodeLines(), s.event)

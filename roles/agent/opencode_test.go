@@ -132,7 +132,7 @@ func TestOpencodePermissions(t *testing.T) {
 	req.CLI.Args = []string{"run", "--agent", "critic"}
 	environ := []string{`OPENCODE_CONFIG_CONTENT={"model":"a/b","agent":{"critic":{"prompt":"{role}","permission":{"edit":"allow"}}}}`}
 	_, own, settings = permissions(t, build(t, req, environ...).Env, "critic")
-	if own["edit"] != "deny" || settings["model"] != "a/b" || settings["default_agent"] != nil || object(object(settings, "agent"), "critic")["prompt"] != "{role}" {
+	if own["edit"] != "deny" || settings["model"] != "a/b" || settings["default_agent"] != "critic" || object(object(settings, "agent"), "critic")["prompt"] != "{role}" {
 		t.Errorf("%v", settings)
 	}
 	req.CLI.Env = map[string]string{"OPENCODE_CONFIG_CONTENT": `{"username":"{role}"}`}

@@ -103,6 +103,7 @@ func (st *stage) perform(t *testing.T, p play) (Result, *mockapi.Server) {
 	defer stop()
 	// opencode does not hear SIGTERM while it installs something in the background.
 	o := Options{Environ: append(env, "PATH="+os.Getenv("PATH"), "TMPDIR="+st.path("home/tmp"), "TERM=xterm-256color"), Timeout: 90 * time.Second, Grace: 3 * time.Second}
+	o.WriteFile = func(path, text string) error { return os.WriteFile(path, []byte(text), 0o600) }
 	o.Progress = func(line string) {
 		if p.cut != "" && strings.Contains(line, p.cut) {
 			stop()
