@@ -173,8 +173,12 @@ func (n *testEnv) uses40(cli string, atOnce int) {
 	n.t.Helper()
 	var turns []mockapi.Reply
 	for i := range 8 {
+		unknown := fmt.Sprintf("touch bad-%d.txt", i)
+		if i%2 == 1 { // some CLIs take it for harmless
+			unknown = fmt.Sprintf("head -n %d spec.md", i)
+		}
 		tools := []mockapi.Tool{
-			shell(fmt.Sprintf("ls . && echo fine > fine-%d.txt", i)), shell(fmt.Sprintf("touch bad-%d.txt", i)), shell(fmt.Sprintf("git push origin x%d", i)),
+			shell(fmt.Sprintf("ls . && echo fine > fine-%d.txt", i)), shell(unknown), shell(fmt.Sprintf("git push origin x%d", i)),
 			{Write: &mockapi.File{Path: n.path(fmt.Sprintf("outside-%d.txt", i)), Content: "x\n"}}, {Write: &mockapi.File{Path: n.path(fmt.Sprintf("repo/written-%d.txt", i)), Content: "x\n"}}}
 		for some := range slices.Chunk(tools, atOnce) {
 			turns = append(turns, mockapi.Reply{Tools: some})

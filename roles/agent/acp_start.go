@@ -213,11 +213,18 @@ func (gemini) Converse(req Request, with Conversation) Client {
 }
 
 // geminiAsks is a policy file for the CLI, of the tier that no other file overrules. The CLI asks about every tool but those
-// that it does not get: what a sub-agent does nobody would be asked about, and lists of tasks would be a question each.
+// that it does not get: what a sub-agent does nobody would be asked about, and lists of tasks would be a question each. A
+// rule without a pattern for the arguments of a command lets run what the CLI takes for harmless, such as ls.
 const geminiAsks = `[[rule]]
 toolName = "*"
 decision = "ask_user"
 priority = 900
+
+[[rule]]
+toolName = "run_shell_command"
+argsPattern = '"command"'
+decision = "ask_user"
+priority = 950
 
 [[rule]]
 toolName = [%s]

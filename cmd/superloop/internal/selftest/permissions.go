@@ -20,6 +20,9 @@ import (
 // holdMargin is the time that superloop has for an answer beside Options.Hold.
 const holdMargin = 30 * time.Second
 
+// onlyTitle follows a use of a tool of which the CLI does not show what would run.
+const onlyTitle = " (only a title)"
+
 // refusal is what the agent is told in the case "obeys".
 const refusal = "superloop says no to this, as a test"
 
@@ -123,15 +126,20 @@ func (s Seen) askedAll() Check {
 			one = text.Line(cmp.Or(r.Command, r.Tool), 60)
 		}
 		if !r.Exact {
-			one += " (only a title)"
+			one += onlyTitle
 		}
 		got = append(got, one)
 	}
 	// A CLI without a tool for files writes them by a command.
-	if i := slices.Index(want, "write two.txt"); len(got) == len(want) && i >= 0 && strings.Contains(got[i], "two.txt") && !strings.Contains(got[i], "only a title") {
+	if i := slices.Index(want, "write two.txt"); len(got) == len(want) && i >= 0 && strings.Contains(got[i], "two.txt") && !strings.Contains(got[i], onlyTitle) {
 		got[i] = want[i]
 	}
-	return expect("asked", strings.Join(want, ", "), strings.Join(got, ", "), Failed)
+	// Commands of which the CLI shows a title only are asked about all the same, and nothing grants them.
+	titles := strings.Join(got, ", ")
+	if strings.ReplaceAll(titles, onlyTitle, "") == strings.Join(want, ", ") {
+		return expect("asked", strings.Join(want, ", "), titles, Differs)
+	}
+	return expect("asked", strings.Join(want, ", "), titles, Failed)
 }
 
 // files lists the text files of the case.
