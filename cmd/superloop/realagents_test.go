@@ -38,7 +38,9 @@ func (n *testEnv) at(s *mockapi.Server, subscription bool, clis ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.env = []string{"PATH=" + os.Getenv("SUPERLOOP_TEST_CLIS") + ":" + os.Getenv("PATH"), "LANG=C.UTF-8",
+	// codex makes no helpers of its sandbox below TMPDIR, and needs them where bubblewrap is installed.
+	n.mkdir("tmp")
+	n.env = []string{"PATH=" + os.Getenv("SUPERLOOP_TEST_CLIS") + ":" + os.Getenv("PATH"), "LANG=C.UTF-8", "TMPDIR=" + n.path("tmp"),
 		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.invalid",
 		"GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.invalid"}
 	n.mkdir("bin")
