@@ -78,7 +78,12 @@ func run() error {
 		if err != nil {
 			return err
 		}
-		if err := json.NewEncoder(out).Encode(object{"asked": asked.UnixNano(), "answered": time.Now().UnixNano(), "allowed": strings.Contains(string(answer), `"permissionDecision":"allow"`)}); err != nil {
+		allowed := strings.Contains(string(answer), `"permissionDecision":"allow"`)
+		if err := json.NewEncoder(out).Encode(object{"asked": asked.UnixNano(), "answered": time.Now().UnixNano(), "allowed": allowed}); err != nil {
+			return err
+		}
+		result := object{"type": "tool_result", "tool_use_id": id, "content": "it is done, or not", "is_error": !allowed}
+		if err := say.Encode(object{"type": "user", "message": object{"role": "user", "content": []object{result}}, "session_id": "s"}); err != nil {
 			return err
 		}
 	}
