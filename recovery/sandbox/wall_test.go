@@ -204,7 +204,7 @@ func TestCommandsDoNotGetThroughTheWall(t *testing.T) {
 		t.Run(string(level), func(t *testing.T) {
 			t.Parallel()
 			eachUser(t, func(t *testing.T, w *world) {
-				j := w.at(t, level, w.job(t, fmt.Sprintf("echo x > /dev/tcp/127.0.0.1/%d", port)))
+				j := w.at(t, level, w.job(t, fmt.Sprintf("export LC_ALL=C; echo x > /dev/tcp/127.0.0.1/%d", port)))
 				if o := w.mustRun(t, j); o.Result.Code != 0 || o.Sandbox.Walled != nil {
 					t.Errorf("without a wall: %v", o)
 				}
