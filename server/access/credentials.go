@@ -267,12 +267,12 @@ func (d *Desk) Create(name string, scopes []Scope, life time.Duration, by string
 	case life <= 0 || life > MaxTokenLife:
 		return "", c, &ValueError{"a token lasts a year at most"}
 	}
-	slices.Sort(scopes)
+	scopes = slices.Compact(slices.Sorted(slices.Values(scopes)))
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now().UTC()
 	plain, hash := secret("slt_", 32)
-	c = Credential{Kind: Token, Name: name, Hash: hash, Scopes: slices.Compact(scopes), By: by, Created: now, Expires: now.Add(life)}
+	c = Credential{Kind: Token, Name: name, Hash: hash, Scopes: scopes, By: by, Created: now, Expires: now.Add(life)}
 	err = d.change(now, func(all []Credential) ([]Credential, error) {
 		if slices.ContainsFunc(all, func(o Credential) bool { return o.ID() == c.ID() }) {
 			return nil, ErrTaken

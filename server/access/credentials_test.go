@@ -263,3 +263,13 @@ func FuzzHeaders(f *testing.F) {
 		}
 	})
 }
+
+// The list of scopes is the caller's: making a token changes nothing of it.
+func TestCreateKeepsTheScopes(t *testing.T) {
+	t.Parallel()
+	d := desk(t, t.TempDir())
+	wanted := []Scope{Read, Control, Approve, Read}
+	if _, c, err := d.Create("t", wanted, time.Hour, "ann"); err != nil || !slices.Equal(wanted, []Scope{Read, Control, Approve, Read}) || len(c.Scopes) != 3 {
+		t.Errorf("%v %v %v", wanted, c.Scopes, err)
+	}
+}
