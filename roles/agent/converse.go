@@ -127,6 +127,7 @@ func converse(a Adapter, req Request, o Options, spec *proc.Spec, cut context.Ca
 			return o.Ask(WithEnd(ctx, end), r)
 		}})
 	spec.Input, spec.Pause = t.input, t.pause
+	spec.HeadTail = 0 // what the CLI prints is the protocol, never the agent's message
 	t.client.Begin()
 	return t, nil
 }
