@@ -264,6 +264,10 @@ func (c *acpClient) request(m acpMessage) {
 		c.send(acpOut{Version: "2.0", ID: m.ID, Result: map[string]any{"outcome": acpOutcome(option)}})
 	}
 	c.mu.Lock()
+	if c.starts { // a CLI that shows nothing in between
+		use := c.use(q.Call.ID)
+		use.call = use.call.with(q.Call)
+	}
 	_, twice := c.open[id]
 	dropped := c.drops && len(c.refused) > 0 && q.Session == c.session
 	if twice || dropped || !c.enforce || yes == "" {

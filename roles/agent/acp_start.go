@@ -49,7 +49,11 @@ func acpArgs(words []string, dropped, kept map[string]bool, valued map[string]*s
 
 // acpRefuse makes an error of a request that cannot be met.
 func acpRefuse(req Request, cli string, err error) error {
-	return fmt.Errorf("with permissions.mode %s superloop drives %s by the Agent Client Protocol: %w", req.Asked, cli, err)
+	mode := ""
+	if req.Asked != "" {
+		mode = "with permissions.mode " + req.Asked + " "
+	}
+	return fmt.Errorf("%ssuperloop drives %s by the Agent Client Protocol: %w", mode, cli, err)
 }
 
 const acpStdin = `the prompt goes over standard input: set the runner's prompt_mode to "stdin"`
@@ -193,7 +197,7 @@ func (o opencode) served(req Request) *acpStream {
 	s.log, _ = o.Stream(Request{}).(*opencodeStream)
 	s.note, s.noise = s.log.logged, opencodeLog
 	s.classify = func(s *acpStream, _ proc.Result) class.Class {
-		found := cmp.Or(classOf("opencode.error", s.name), classOf("provider.text", s.failure), classOf("opencode.answer", s.failure))
+		found := cmp.Or(classOf("opencode.error", s.name), classOf("provider.text", s.failure), classOf("acp.answer", s.failure))
 		if found == class.None && s.log.cause != "" {
 			found = opencodeCause(s.log.cause)
 		}

@@ -12,12 +12,15 @@ import (
 
 var acpLines = paths{
 	64: `id method params.update.sessionUpdate params.update.kind params.update.status params.update.cost.amount params.update.cost.currency
-		result.stopReason result._meta.quota.token_count.* error.code error.data.errorName`,
+		result.stopReason result._meta.quota.token_count.* error.code error.data.errorName params.update._meta.usage.*`,
 	256:       "params.sessionId result.sessionId",
 	512:       "params.update.title params.update.rawInput.command params.update.rawOutput.error",
 	64 << 10:  "error.message error.data.details",
 	finalText: "params.update.content.text",
 }.lazy()
+
+// acpNames are the names of qwen's counters of an answer of the model. The input includes both kinds of cached tokens.
+var acpNames = counterNames{"inputTokens", "outputTokens", "cachedReadTokens", "cachedWriteTokens", "thoughtTokens"}
 
 // acpStream reads what an agent of the Agent Client Protocol prints, beside acpClient. The protocol tells the tokens of the
 // last answer of the model only; a CLI's own counters of a whole prompt are added up.
@@ -69,7 +72,8 @@ func (s *acpStream) event(e event) bool {
 	}
 	switch e.str("params.update.sessionUpdate") {
 	case "agent_message_chunk":
-		if v, ok := e.text("params.update.content.text"); ok {
+		s.usage = s.usage.plus(disjoint(e.counters("params.update._meta.usage.*", acpNames)))
+		if v, ok := e.text("params.update.content.text"); ok && len(v.Raw) > 0 {
 			if s.fresh {
 				s.said, s.fresh = proc.NewHeadTail(finalHalf), false
 			}

@@ -29,6 +29,9 @@ type acpCall struct {
 	Locations []struct {
 		Path string `json:"path"`
 	} `json:"locations"`
+	Meta struct {
+		Tool string `json:"toolName"`
+	} `json:"_meta"`
 
 	tool string // the title with which it was first shown
 }
@@ -69,7 +72,7 @@ func acpRefusal(r permit.Request, reason string) string {
 // with returns the call with what is newly known of it. An empty value says nothing.
 func (c acpCall) with(n acpCall) acpCall {
 	c.ID, c.Kind, c.Status = cmp.Or(n.ID, c.ID), cmp.Or(n.Kind, c.Kind), cmp.Or(n.Status, c.Status)
-	c.tool, c.Title = cmp.Or(c.tool, n.Title), cmp.Or(n.Title, c.Title)
+	c.tool, c.Title, c.Meta.Tool = cmp.Or(c.tool, n.Title), cmp.Or(n.Title, c.Title), cmp.Or(n.Meta.Tool, c.Meta.Tool)
 	if !emptyJSON(n.Input) {
 		c.Input = bytes.Clone(n.Input)
 	}

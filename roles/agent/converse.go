@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -23,6 +24,13 @@ type Asker interface {
 	Adapter
 	// Converse returns the client of the CLI's protocol for one run. It must not block.
 	Converse(req Request, c Conversation) Client
+}
+
+// speaker is an Asker that superloop drives by its protocol only, also if it is not to ask. Nobody is asked then: the
+// Client answers the CLI's own questions as Request.Permissions says.
+type speaker interface {
+	Asker
+	speaks()
 }
 
 // Conversation is what a Client works with. Its functions may be called from any goroutine, and none but Ask blocks.
@@ -93,10 +101,13 @@ type talk struct {
 
 // converse prepares the conversation of a run if the request wants one, and puts its input into spec.
 func converse(a Adapter, req Request, o Options, spec *proc.Spec, cut context.CancelCauseFunc) (*talk, error) {
-	if req.Asked == "" {
-		return nil, nil
-	}
 	asker, ok := a.(Asker)
+	if _, speaks := a.(speaker); req.Asked == "" {
+		if !speaks {
+			return nil, nil
+		}
+		o.Ask = func(context.Context, permit.Request) permit.Answer { return permit.Answer{Decision: permit.Leave} }
+	}
 	switch {
 	case !ok:
 		return nil, fmt.Errorf("superloop cannot be asked by %s about its tools, only by %s: set permissions.mode to off, or use another runner", a.Name(), strings.Join(Askers(), ", "))
@@ -208,4 +219,51 @@ func (q *inbox) Read(p []byte) (int, error) {
 		q.more.Wait()
 	}
 	return q.wait.Read(p)
+}
+
+const (
+	maxWire   = 64 << 20 // bounds a line of a protocol, in bytes; it is more than any request of a CLI needs
+	maxMemory = 64 << 10 // bounds what is taken of a file with instructions for agents, in bytes
+)
+
+// wireLines cuts what a CLI prints into the lines of its protocol. The zero value is ready.
+type wireLines struct {
+	line []byte // the present line, as far as it has come
+	lost bool   // the rest of the present line is dropped
+}
+
+// cut calls each for every line that p completes, without its line break; the line is valid during the call only. A line
+// of more than maxWire bytes is dropped, and tooLong called instead.
+func (w *wireLines) cut(p []byte, each func(line []byte), tooLong func()) {
+	for len(p) > 0 {
+		piece, rest, whole := bytes.Cut(p, []byte("\n"))
+		p = rest
+		if !w.lost && len(w.line)+len(piece) > maxWire {
+			w.lost, w.line = true, nil
+			tooLong()
+		}
+		if !w.lost {
+			w.line = append(w.line, piece...)
+		}
+		if !whole {
+			return
+		}
+		if !w.lost {
+			each(w.line)
+		}
+		w.line, w.lost = w.line[:0], false
+		if cap(w.line) > 1<<20 {
+			w.line = nil
+		}
+	}
+}
+
+// remembered puts the repository's instructions for agents in front of the prompt: a CLI that reads no settings of the
+// repository does not read them either.
+func remembered(req Request, file, prompt string) string {
+	memory, _, err := door.Ends(filepath.Join(req.WorkDir, file), maxMemory, 0)
+	if err != nil || memory == "" {
+		return prompt
+	}
+	return file + " of this repository says:\n\n" + memory + "\n\n" + prompt
 }

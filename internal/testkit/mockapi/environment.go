@@ -12,7 +12,7 @@ import (
 const Key = "superloop-mock-key-0123456789abcdef"
 
 // CLIs returns the names of the CLIs that Environment knows.
-func CLIs() []string { return []string{"claude", "codex", "gemini", "opencode"} }
+func CLIs() []string { return []string{"claude", "codex", "gemini", "opencode", "qwen"} }
 
 // The settings files of the CLIs. @URL@ stands for the address of the server.
 var (
@@ -22,6 +22,8 @@ var (
 	geminiConfig string
 	//go:embed clients/opencode.json
 	opencodeConfig string
+	//go:embed clients/qwen.json
+	qwenConfig string
 )
 
 // Environment returns the settings with which a CLI talks to the server at url. The caller adds env to an environment
@@ -47,6 +49,9 @@ func Environment(cli, url, home string) (env []string, files map[string]string, 
 		env = append(env, "ANTHROPIC_API_KEY="+Key,
 			"OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_LSP_DOWNLOAD=1", "OPENCODE_DISABLE_DEFAULT_PLUGINS=1")
 		files[".config/opencode/opencode.json"] = strings.ReplaceAll(opencodeConfig, "@URL@", url)
+	case "qwen":
+		env = append(env, "ANTHROPIC_BASE_URL="+url, "ANTHROPIC_API_KEY="+Key)
+		files[".qwen/settings.json"] = qwenConfig
 	default:
 		return nil, nil, fmt.Errorf("no way is known to point %q at a mock model server, only %s", cli, strings.Join(CLIs(), ", "))
 	}

@@ -196,5 +196,6 @@ func TraitsOf(cli string) Traits {
 		"codex":    {API: mockapi.OpenAI, TellsReset: true, Overload: 503, Start: 20 * time.Second},
 		"gemini":   {API: mockapi.Gemini, CountsSide: true, RetriesLong: true, Overload: 503, Start: 60 * time.Second},
 		"opencode": {API: mockapi.Anthropic, TellsCost: true, SleepsOnLimit: true, Overload: 529, Start: 90 * time.Second},
+		"qwen":     {API: mockapi.Anthropic, RetriesLong: true, Overload: 529, Start: 60 * time.Second},
 	}[cli]
 }
