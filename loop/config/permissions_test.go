@@ -57,7 +57,7 @@ func TestPermissionsNeedARunnerThatAsks(t *testing.T) {
 				says += p.Message
 			}
 		}
-		if (says == "") != (c.says == "") || !strings.Contains(says, c.says) || says != "" && !strings.Contains(says, "adapter claude, codex, gemini, opencode, qwen can") {
+		if (says == "") != (c.says == "") || !strings.Contains(says, c.says) || says != "" && !strings.Contains(says, "adapter claude, codex, gemini, opencode, qwen, copilot can") {
 			t.Errorf("%+v: %q", c, says)
 		}
 	}

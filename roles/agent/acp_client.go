@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -266,7 +267,7 @@ func (c *acpClient) request(m acpMessage) {
 	c.mu.Lock()
 	if c.starts { // a CLI that shows nothing in between
 		use := c.use(q.Call.ID)
-		use.call = use.call.with(q.Call)
+		use.call = q.Call.with(use.call)
 	}
 	_, twice := c.open[id]
 	dropped := c.drops && len(c.refused) > 0 && q.Session == c.session
@@ -291,16 +292,18 @@ func (c *acpClient) request(m acpMessage) {
 		c.known(ctx, use)
 		c.mu.Lock()
 		r := c.of(use.call, q)
+		again := use.allowed && reflect.DeepEqual(use.granted, r) // a CLI may ask twice: for the path and for the tool
 		c.mu.Unlock()
-		a := c.Ask(ctx, r)
+		a := permit.Answer{Decision: permit.Allow}
+		if !again {
+			a = c.Ask(ctx, r)
+		}
 		c.mu.Lock()
 		delete(c.open, id)
 		gone := ctx.Err() != nil
 		may := !gone && a.Decision == permit.Allow
-		switch {
-		case may:
-			use.allowed = true
-		case !gone:
+		use.allowed, use.granted = may, r
+		if !gone && !may {
 			c.refused = append(c.refused, acpRefusal(r, a.Message))
 		}
 		c.mu.Unlock()

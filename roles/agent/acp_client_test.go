@@ -19,7 +19,7 @@ import (
 	"github.com/superloop/superloop/recovery/permit"
 )
 
-var acpAgents = []acpAgent{opencodeACP, geminiACP, qwenACP}
+var acpAgents = []acpAgent{opencodeACP, geminiACP, qwenACP, copilotACP}
 
 // acpTalk is the superloop of a test: it keeps what the client sends, asks and says of a breach.
 type acpTalk struct {
@@ -457,7 +457,7 @@ func TestACPCommands(t *testing.T) {
 	if c, _ := (gemini{}).Command(req, environ); !strings.Contains(c.FileText, "write_file") {
 		t.Error(c.FileText)
 	}
-	for _, a := range []Adapter{opencode{}, gemini{}, qwen{}} {
+	for _, a := range []Adapter{opencode{}, gemini{}, qwen{}, copilot{}} {
 		req.CLI = CLI{Command: []string{a.Name()}, Args: []string{"--no-such-flag"}}
 		if _, err := a.Command(req, nil); err == nil || !strings.Contains(err.Error(), "--no-such-flag") {
 			t.Error(err)

@@ -17,7 +17,7 @@ import (
 // TestRealACPTools: real agents of the Agent Client Protocol ask about each use of a tool, with what really happens; what is
 // refused does not happen, and the agent is told why.
 func TestRealACPTools(t *testing.T) {
-	for _, cli := range []string{"opencode", "gemini", "qwen"} {
+	for _, cli := range []string{"opencode", "gemini", "qwen", "copilot"} {
 		t.Run(cli, func(t *testing.T) {
 			st := newStage(t, cli)
 			write(t, st.path("repo/a.txt"), "x\n")
@@ -27,8 +27,11 @@ func TestRealACPTools(t *testing.T) {
 			if cli != "opencode" {
 				read = named("read_file", map[string]any{"file_path": st.path("repo/a.txt")})
 			}
-			if cli == "gemini" {
+			switch cli {
+			case "gemini":
 				path = "dir_path"
+			case "copilot": // it reads without asking
+				path, read = "paths", named("view", map[string]any{"path": st.path("repo/a.txt")})
 			}
 			var asked []string
 			told := ""
@@ -66,11 +69,11 @@ func TestRealACPTools(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			if total, _ := mockapi.Total(server.Calls()); cli == "qwen" && usageWord(res.Usage) != usageWord(Usage{Input: &total.Input, Output: &total.Output, CacheRead: &total.CacheRead}) {
+			if total, _ := mockapi.Total(server.Calls()); (cli == "qwen" || cli == "copilot") && usageWord(Usage{Input: res.Usage.Input, Output: res.Usage.Output}) != usageWord(Usage{Input: &total.Input, Output: &total.Output}) {
 				t.Errorf("usage %s, but the model told %+v", usageWord(res.Usage), total)
 			}
 			for _, c := range server.Calls() {
-				if slices.Contains(c.Tools, "task") || slices.Contains(c.Tools, "invoke_agent") || slices.Contains(c.Tools, "agent") {
+				if slices.Contains(c.Tools, "task") || slices.Contains(c.Tools, "invoke_agent") || slices.Contains(c.Tools, "agent") || slices.Contains(c.Tools, "sql") {
 					t.Errorf("%v", c.Tools)
 				}
 			}
@@ -80,7 +83,7 @@ func TestRealACPTools(t *testing.T) {
 
 // TestRealACPOff: a CLI that only speaks the protocol works without permissions, too, as far as the runner's own reach.
 func TestRealACPOff(t *testing.T) {
-	for _, cli := range []string{"qwen"} {
+	for _, cli := range []string{"qwen", "copilot"} {
 		for permissions, files := range map[string]int{PermitAll: 2, PermitRead: 0} {
 			t.Run(cli+"/"+permissions, func(t *testing.T) {
 				st := newStage(t, cli)
@@ -94,9 +97,34 @@ func TestRealACPOff(t *testing.T) {
 	}
 }
 
+// TestRealACPResumed: a run that resumes a session knows of it, and counts only itself.
+func TestRealACPResumed(t *testing.T) {
+	for _, cli := range []string{"qwen", "copilot"} {
+		t.Run(cli, func(t *testing.T) {
+			st := newStage(t, cli)
+			first, _ := st.perform(t, play{name: "first"})
+			prompt := ""
+			second, server := st.perform(t, play{name: "second", ask: func(r *Request) { r.Resume = &Session{ID: first.SessionID} },
+				script: func(string) mockapi.Script {
+					return func(c mockapi.Call) mockapi.Reply {
+						prompt = string(c.Body)
+						return mockapi.Reply{Text: "Again."}
+					}
+				}})
+			total, _ := mockapi.Total(server.Calls())
+			if !first.Done || !second.Done || second.SessionID != first.SessionID || second.FinalMessage != "Again." || !strings.Contains(prompt, "Hello.") {
+				t.Errorf("%+v\n%+v\n%s", first.Learned, second.Learned, second.Proc.Stdout.Text())
+			}
+			if usageWord(Usage{Input: second.Usage.Input, Output: second.Usage.Output}) != usageWord(Usage{Input: &total.Input, Output: &total.Output}) {
+				t.Errorf("usage %s, but the model told %+v", usageWord(second.Usage), total)
+			}
+		})
+	}
+}
+
 // TestRealACPFailures: what goes wrong is told by its class, as without the protocol.
 func TestRealACPFailures(t *testing.T) {
-	for _, cli := range []string{"opencode", "gemini", "qwen"} {
+	for _, cli := range []string{"opencode", "gemini", "qwen", "copilot"} {
 		t.Run(cli, func(t *testing.T) {
 			st := newStage(t, cli)
 			for name, c := range map[string]struct {

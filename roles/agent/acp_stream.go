@@ -12,14 +12,14 @@ import (
 
 var acpLines = paths{
 	64: `id method params.update.sessionUpdate params.update.kind params.update.status params.update.cost.amount params.update.cost.currency
-		result.stopReason result._meta.quota.token_count.* error.code error.data.errorName params.update._meta.usage.*`,
+		result.stopReason result._meta.quota.token_count.* error.code error.data.errorName result.usage.* params.update._meta.usage.*`,
 	256:       "params.sessionId result.sessionId",
 	512:       "params.update.title params.update.rawInput.command params.update.rawOutput.error",
 	64 << 10:  "error.message error.data.details",
 	finalText: "params.update.content.text",
 }.lazy()
 
-// acpNames are the names of qwen's counters of an answer of the model. The input includes both kinds of cached tokens.
+// acpNames are the names of the counters of qwen and copilot. The input includes both kinds of cached tokens.
 var acpNames = counterNames{"inputTokens", "outputTokens", "cachedReadTokens", "cachedWriteTokens", "thoughtTokens"}
 
 // acpStream reads what an agent of the Agent Client Protocol prints, beside acpClient. The protocol tells the tokens of the
@@ -33,9 +33,10 @@ type acpStream struct {
 	stop    string         // why the last turn ended
 	failure string
 	name    string // the CLI's name of the failure
-	loads   bool   // an old session is loaded
+	loads   string // the old session that is loaded; "" begins a new one
 	refusal string
 	usage   Usage
+	counts  bool // the answer to a prompt has the tokens of the run so far
 	cost    float64
 	// log is the reader of the CLI's own log on standard error; nil: the CLI has none.
 	log *opencodeStream
@@ -44,7 +45,10 @@ type acpStream struct {
 }
 
 func newACPStream(req Request) *acpStream {
-	s := &acpStream{said: proc.NewHeadTail(finalHalf), loads: req.Resume != nil && req.Asked != permit.Enforce}
+	s := &acpStream{said: proc.NewHeadTail(finalHalf)}
+	if req.Resume != nil && req.Asked != permit.Enforce {
+		s.loads = req.Resume.ID
+	}
 	s.read(acpLines(), s.event)
 	return s
 }
@@ -111,7 +115,7 @@ func (s *acpStream) answered(e event) bool {
 		return true
 	}
 	if n, ok := number(id); ok && n == acpNew && e.str("error.message") == "" {
-		s.began, s.session = true, e.str("result.sessionId")
+		s.began, s.session = true, cmp.Or(e.str("result.sessionId"), s.loads)
 	}
 	if said := e.str("error.message"); said != "" {
 		s.failure, s.name = strings.TrimPrefix(said, "Internal error: "), e.str("error.data.errorName")
@@ -123,6 +127,9 @@ func (s *acpStream) answered(e event) bool {
 	if stop := e.str("result.stopReason"); stop != "" {
 		s.stop, s.fresh = stop, true
 		s.usage = s.usage.plus(e.counters("result._meta.quota.token_count.*", counterNames{"input_tokens", "output_tokens"}))
+		if s.counts {
+			s.usage = disjoint(e.counters("result.usage.*", acpNames))
+		}
 	}
 	return true
 }
@@ -135,7 +142,7 @@ func (s *acpStream) Finish(end proc.Result) Learned {
 		learned.CostUSD = &cost
 	}
 	switch {
-	case s.failure != "" && s.loads && !s.began:
+	case s.failure != "" && s.loads != "" && !s.began:
 		learned.ErrorText, learned.Class = errorText(s.failure), class.Session
 	case s.failure != "":
 		learned.ErrorText, learned.Class = errorText(s.failure), cmp.Or(s.classify(s, end), class.Unknown)

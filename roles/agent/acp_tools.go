@@ -107,7 +107,8 @@ func distinct(list []string) []string {
 // acpUse is a use of a tool.
 type acpUse struct {
 	call                          acpCall
-	input                         chan struct{} // is closed when the CLI has shown the whole input
+	input                         chan struct{}  // is closed when the CLI has shown the whole input
+	granted                       permit.Request // what was asked about last; it may be if allowed
 	shown, asked, allowed, judged bool
 }
 

@@ -12,7 +12,7 @@ import (
 const Key = "superloop-mock-key-0123456789abcdef"
 
 // CLIs returns the names of the CLIs that Environment knows.
-func CLIs() []string { return []string{"claude", "codex", "gemini", "opencode", "qwen"} }
+func CLIs() []string { return []string{"claude", "codex", "gemini", "opencode", "qwen", "copilot"} }
 
 // The settings files of the CLIs. @URL@ stands for the address of the server.
 var (
@@ -52,6 +52,8 @@ func Environment(cli, url, home string) (env []string, files map[string]string, 
 	case "qwen":
 		env = append(env, "ANTHROPIC_BASE_URL="+url, "ANTHROPIC_API_KEY="+Key)
 		files[".qwen/settings.json"] = qwenConfig
+	case "copilot":
+		env = append(env, "COPILOT_PROVIDER_TYPE=anthropic", "COPILOT_PROVIDER_BASE_URL="+url, "COPILOT_PROVIDER_API_KEY="+Key, "COPILOT_MODEL=claude-sonnet-4-5", "COPILOT_OFFLINE=true")
 	default:
 		return nil, nil, fmt.Errorf("no way is known to point %q at a mock model server, only %s", cli, strings.Join(CLIs(), ", "))
 	}

@@ -62,6 +62,8 @@ func TestRealCLIs(t *testing.T) {
 		"codex":    {"exec", "--json", "--sandbox=workspace-write", "-"},
 		"gemini":   {"-o", "stream-json", "--approval-mode=yolo"},
 		"opencode": {"run", "--format", "json"},
+		"qwen":     {"-o", "stream-json", "--approval-mode=yolo"},
+		"copilot":  {"--allow-all", "--output-format=json"},
 	}
 	for _, cli := range CLIs() {
 		program, err := proc.LookPath(cli, []string{"PATH=" + dirs})

@@ -94,8 +94,8 @@ func choose(t Tool, offers []offer) (toolCall, error) {
 // write makes a call that writes a file. It prefers a tool that takes a path and a content, then a patch tool, then a
 // command. Among the names of a tool, the preferred ones come first.
 func write(f File, offers []offer) (toolCall, bool) {
-	for _, o := range byName(offers, "Write", "write", "write_file", "create_file") {
-		p, c := o.schema.at("properties").first("file_path", "filePath", "absolute_path", "path"), o.schema.at("properties").first("content", "contents", "text")
+	for _, o := range byName(offers, "Write", "write", "write_file", "create_file", "create") {
+		p, c := o.schema.at("properties").first("file_path", "filePath", "absolute_path", "path"), o.schema.at("properties").first("content", "contents", "text", "file_text")
 		if p != "" && c != "" {
 			return o.call(object{p: f.Path, c: f.Content}), true
 		}

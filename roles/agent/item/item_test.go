@@ -106,7 +106,7 @@ func TestRecordedStreams(t *testing.T) {
 // answered is not in a log.
 func TestConversations(t *testing.T) {
 	t.Parallel()
-	for recording, golden := range map[string]string{"codex": "codex-served", "acp/opencode": "opencode-acp", "acp/gemini": "gemini-acp", "acp/qwen": "qwen-acp"} {
+	for recording, golden := range map[string]string{"codex": "codex-served", "acp/opencode": "opencode-acp", "acp/gemini": "gemini-acp", "acp/qwen": "qwen-acp", "acp/copilot": "copilot-acp"} {
 		file, err := os.ReadFile("../testdata/" + recording + ".rpc.txt")
 		if err != nil {
 			t.Fatal(err)
