@@ -121,7 +121,7 @@ func TestChannels(t *testing.T) {
 	if strings.Contains(b.text("main"), "s3cret") {
 		t.Error("an address is shown")
 	}
-	b.until("who may answer is told", `/1 session/.test([...document.querySelectorAll('section')].find((s) => /^Who may answer/.test(s.innerText))?.innerText)`)
+	b.until("who may answer is told", `/\d session/.test([...document.querySelectorAll('section')].find((s) => /^Who may answer/.test(s.innerText))?.innerText)`)
 	b.click("button", "Examine channels")
 	b.until("the doctor tells what holds here", `/L[01]/.test(document.querySelector('[aria-label="What the doctor found in channels"]')?.innerText)`)
 	b.until("what is kept is told", `/older than 30 days/.test(document.querySelector('main').innerText) && /\d (KiB|MiB)/.test(document.querySelector('[aria-label="Kept on the disk"]')?.innerText)`)
