@@ -76,7 +76,7 @@ type Decision struct {
 	WorkingDir string    `json:"working_dir,omitempty"`
 	Was        Verdict   `json:"was"`
 	Now        Verdict   `json:"now"`
-	Differs    bool      `json:"differs"` // Now is known, and is another verdict than Was
+	Differs    bool      `json:"differs"` // Now is known and is another verdict than Was; a wait alone is not
 	// Missing names what Now depends on and the journal lacks, and Possible the verdicts between which it decides. Both
 	// are nil unless Now is Unknown.
 	Missing  []string          `json:"missing,omitempty"`
