@@ -165,7 +165,14 @@ func Run(shutdown context.Context, o Options) (loop.State, error) {
 		return d.state, d.cause(err)
 	}
 	d.first = d.state.Iteration
-	err = d.cause(d.drive(shutdown))
+	for more := true; more && err == nil; {
+		more, err = d.turn(shutdown)
+	}
+	return d.state, d.leave(d.cause(err))
+}
+
+// leave does what is due when the supervisor leaves the loop, for whatever reason, and returns the first error.
+func (d *driver) leave(err error) error {
 	if err == nil {
 		err = d.tellMoved()
 	}
@@ -175,57 +182,55 @@ func Run(shutdown context.Context, o Options) (loop.State, error) {
 	if verr := d.flushViews(); err == nil {
 		err = verr
 	}
-	return d.state, err
+	return err
 }
 
-// drive carries out effects until the loop ends or the supervisor has to leave.
-func (d *driver) drive(shutdown context.Context) error {
-	for {
-		e, do := loop.Due(d.state)
-		if do == loop.DoNothing {
-			return nil
-		}
-		if err := d.tellMoved(); err != nil {
-			return err
-		}
-		if err := d.takeIntents(); err != nil {
-			return err
-		}
-		if err := d.checkConfig(""); err != nil {
-			return err
-		}
-		if err := d.outbox.TellDeliveries(); err != nil {
-			return err
-		}
-		if d.cancel != nil {
-			return d.stopCancelled()
-		}
-		switch {
-		case shutdown.Err() != nil:
-			return d.stopPaused(shutdown, leaving(shutdown))
-		case drained(d.o.Drain):
-			return d.stopPaused(shutdown, loop.Stopped{Reason: loop.ReasonInterrupted + ": its daemon is replaced"})
-		case d.pause != nil:
-			return d.stopPaused(shutdown, loop.Stopped{Reason: loop.ReasonPaused, By: d.pause.By, Note: d.pause.Note, IntentID: d.pause.ID})
-		case d.o.Once && d.state.Iteration > d.first:
-			return d.stopPaused(shutdown, loop.Stopped{Reason: loop.ReasonOnce})
-		}
-		if leave, err := d.exitsOnEscalation(); leave || err != nil {
-			return err
-		}
-		fact, err := d.carryOut(shutdown, e, do)
-		if err != nil || d.parked {
-			return err
-		}
-		if fact != nil {
-			if e.Kind.Once() {
-				d.flushWork(shutdown)
-			}
-			if err := d.step(fact); err != nil {
-				return err
-			}
-		}
+// turn takes in what operators want of the loop, and carries out what is due. It returns false if the loop has ended or
+// the supervisor has to leave.
+func (d *driver) turn(shutdown context.Context) (more bool, err error) {
+	e, do := loop.Due(d.state)
+	if do == loop.DoNothing {
+		return false, nil
 	}
+	if err := d.tellMoved(); err != nil {
+		return false, err
+	}
+	if err := d.takeIntents(); err != nil {
+		return false, err
+	}
+	if err := d.checkConfig(""); err != nil {
+		return false, err
+	}
+	if err := d.outbox.TellDeliveries(); err != nil {
+		return false, err
+	}
+	if d.cancel != nil {
+		return false, d.stopCancelled()
+	}
+	switch {
+	case shutdown.Err() != nil:
+		return false, d.stopPaused(shutdown, leaving(shutdown))
+	case drained(d.o.Drain):
+		return false, d.stopPaused(shutdown, loop.Stopped{Reason: loop.ReasonInterrupted + ": its daemon is replaced"})
+	case d.pause != nil:
+		return false, d.stopPaused(shutdown, loop.Stopped{Reason: loop.ReasonPaused, By: d.pause.By, Note: d.pause.Note, IntentID: d.pause.ID})
+	case d.o.Once && d.state.Iteration > d.first:
+		return false, d.stopPaused(shutdown, loop.Stopped{Reason: loop.ReasonOnce})
+	}
+	if leave, err := d.exitsOnEscalation(); leave || err != nil {
+		return false, err
+	}
+	fact, err := d.carryOut(shutdown, e, do)
+	if err != nil || d.parked {
+		return false, err
+	}
+	if fact == nil {
+		return true, nil
+	}
+	if e.Kind.Once() {
+		d.flushWork(shutdown)
+	}
+	return true, d.step(fact)
 }
 
 // exitsOnEscalation reports whether the supervisor has to leave because a question to an operator is open and not
