@@ -46,7 +46,7 @@ func (a *app) commands() []*cli.Command {
 	}
 	actions := map[string]cli.ActionFunc{
 		"demo": a.demo, "doctor": a.doctor, "preflight": a.checks, "runner-smoke": a.smokeRunners, "selftest": a.selftest,
-		"__agent": a.playAgent, "__complete": a.complete,
+		"__agent": a.playAgent, "__complete": a.complete, "__host": a.byOperator(a.host),
 		"init": a.init, "add": a.byOperator(a.add), "run": a.run, "status": a.status, "list": a.list, "events": a.events, "logs": a.logs, "watch": a.watch, "stats": a.stats,
 		"runners": a.runners, "validate": a.validate, "classify": a.classifyFailure, "fix": a.byOperator(a.fix), "learn": a.byOperator(a.learn), "verify": a.verifyTool,
 		"diff": a.diff, "report": a.reportPage, "merge": a.byOperator(a.merge), "pr": a.byOperator(a.pullRequest),

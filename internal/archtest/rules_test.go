@@ -17,6 +17,10 @@ var only = map[string]struct{ packages, why string }{
 	"github.com/muesli/termenv":                {"cmd/superloop/internal/screen", "one package knows how text gets its form"},
 	"github.com/go-webauthn/webauthn/protocol": {"server/passkey", "one package knows WebAuthn, so that its rules stand beside its use"},
 	"github.com/go-webauthn/webauthn/webauthn": {"server/passkey", "one package knows WebAuthn, so that its rules stand beside its use"},
+	"go.temporal.io/sdk/workflow":              {"loop/temporal", "one package knows Temporal, so that a move costs days; superloop does not link it"},
+	"go.temporal.io/sdk/worker":                {"loop/temporal, cmd/superloop-fleet", "superloop does not link Temporal"},
+	"go.temporal.io/sdk/client":                {"loop/temporal, cmd/superloop-fleet", "superloop does not link Temporal"},
+	module + "/loop/temporal":                  {"cmd/superloop-fleet", "superloop does not link Temporal: it would be 16 MB larger and start later"},
 	module + "/internal/testkit/mockapi":       {"cmd/superloop/...", "a test double: of the program only doctor --live needs it"},
 	"os/signal":                                {"cmd/..., internal/proc", "signals are taken in main (and by the spawner and the scripted agent, which are mains of their own)"},
 }
@@ -54,6 +58,6 @@ var calls = []struct{ pkg, names, packages, files, why string }{
 }
 
 // pureFiles have no clock: time arrives in the input.
-var pureFiles = []string{"loop/*.go", "recovery/decide*.go", "recovery/permit/*.go", "recovery/action/*.go", "recovery/plan/*.go", "recovery/failures/*.go"}
+var pureFiles = []string{"loop/*.go", "loop/temporal/workflow.go", "loop/temporal/decide.go", "recovery/decide*.go", "recovery/permit/*.go", "recovery/action/*.go", "recovery/plan/*.go", "recovery/failures/*.go"}
 
 var badNames = []string{"util", "utils", "common", "types", "helpers", "constants"}

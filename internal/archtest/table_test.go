@@ -42,7 +42,7 @@ func (r row) String() string {
 	return strings.Join(r.may, ", ")
 }
 
-var itemForm = regexp.MustCompile("^`([a-z0-9]+(?:/[a-z0-9]+)*(?:/\\.\\.\\.)?)`$")
+var itemForm = regexp.MustCompile("^`([a-z0-9-]+(?:/[a-z0-9-]+)*(?:/\\.\\.\\.)?)`$")
 
 func parseList(cell string) (patterns []string, err error) {
 	for item := range strings.SplitSeq(cell, ", ") {

@@ -3,6 +3,7 @@ package proc
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"syscall"
@@ -21,6 +22,42 @@ func Detach(argv []string, env []string, log *os.File) (pid int, ended <-chan er
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
 	return cmd.Process.Pid, done, nil
+}
+
+// Child is a program that this process talks with.
+type Child struct {
+	To    io.WriteCloser // what it reads; it is also closed when this process ends
+	From  io.ReadCloser  // what it writes
+	Ended <-chan error   // receives once, how it has ended
+	cmd   *exec.Cmd
+}
+
+// Signal sends a signal to the child, unless it has ended.
+func (c *Child) Signal(sig syscall.Signal) error { return c.cmd.Process.Signal(sig) }
+
+// Converse starts a program with log as its stderr. Signals of a terminal do not reach it.
+func Converse(argv []string, env []string, log *os.File) (*Child, error) {
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Env, cmd.Stderr = env, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	to, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	from, out, err := os.Pipe() // StdoutPipe would be closed before all is read
+	if err != nil {
+		return nil, err
+	}
+	cmd.Stdout = out
+	err = cmd.Start()
+	_ = out.Close()
+	if err != nil {
+		_ = from.Close()
+		return nil, err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	return &Child{to, from, ended, cmd}, nil
 }
 
 // Signal sends a signal to the process with this identity. It sends nothing to another process that has its pid by now:

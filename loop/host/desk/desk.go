@@ -1,0 +1,325 @@
+// Package desk answers the requests of loop/host: it carries out the loops of this machine for an engine beyond it.
+package desk
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/superloop/superloop/internal/dirwatch"
+	"github.com/superloop/superloop/internal/text"
+	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/loop/host"
+	"github.com/superloop/superloop/loop/layout"
+	"github.com/superloop/superloop/loop/local"
+)
+
+// mostLines bounds the events of one answer, in bytes of their fields. Engines carry at most some 2 MB at once.
+const mostLines = 512 << 10
+
+// Options are the options of Serve. Every field is required.
+type Options struct {
+	// Prepare makes the options with which a loop is run, and a function that releases what they hold. It reads the
+	// configuration anew.
+	Prepare func(p host.Place, by string) (o local.Options, release func(), err error)
+	// Verb carries out a verb in this process and returns what it prints.
+	Verb func(ctx context.Context, v host.Verb) ([]byte, error)
+	Log  *zap.Logger
+}
+
+// Serve answers the requests of in until it ends, or until ctx ends. It then pauses every loop that is under way, and
+// returns. An error is one of reading in.
+func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
+	life, stop := context.WithCancel(ctx)
+	d := &desk{o: o, life: life, watches: dirwatch.NewWatches(life), seats: map[host.Place]*seat{}, running: map[int64]context.CancelFunc{}, out: json.NewEncoder(out)}
+	d.out.SetEscapeHTML(false)
+	var asked sync.WaitGroup
+	defer d.leave()
+	defer asked.Wait()
+	defer stop()
+	lines, failed := make(chan []byte), make(chan error, 1)
+	go func() {
+		r := bufio.NewScanner(in)
+		r.Buffer(nil, host.MaxLine)
+		for r.Scan() {
+			select {
+			case lines <- append([]byte(nil), r.Bytes()...):
+			case <-life.Done():
+				return
+			}
+		}
+		failed <- r.Err()
+	}()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-failed:
+			if err != nil {
+				return fmt.Errorf("reading a request: %w", err)
+			}
+			return nil
+		case line := <-lines:
+			var q host.Request
+			if err := text.Decode(line, &q); err != nil {
+				d.say(host.Answer{ID: q.ID, Error: &host.Error{Text: fmt.Sprintf("reading a request: %v", err), Final: true}})
+				continue
+			}
+			d.take(q, &asked)
+		}
+	}
+}
+
+type desk struct {
+	o       Options
+	life    context.Context
+	watches *dirwatch.Watches
+
+	outMu sync.Mutex
+	out   *json.Encoder
+
+	mu      sync.Mutex
+	seats   map[host.Place]*seat
+	running map[int64]context.CancelFunc
+}
+
+// seat is a loop that this process has.
+type seat struct {
+	place   host.Place
+	busy    chan struct{} // capacity 1: who carries out a turn has put something in
+	options local.Options
+	release func()
+	held    *local.Held
+	turns   *local.Turns // nil while the loop rests
+	waits   *local.Waiting
+	leave   func() // ends what wakes the loop while it waits
+}
+
+// take begins to answer a request.
+func (d *desk) take(q host.Request, asked *sync.WaitGroup) {
+	if q.Stop != 0 {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if stop := d.running[q.Stop]; stop != nil {
+			stop()
+		}
+		return
+	}
+	ctx, stop := context.WithCancel(d.life)
+	d.mu.Lock()
+	d.running[q.ID] = stop
+	d.mu.Unlock()
+	asked.Go(func() {
+		defer stop()
+		a := host.Answer{ID: q.ID}
+		var err error
+		switch {
+		case q.Turn != nil:
+			var t host.Turned
+			if t, err = d.turn(ctx, *q.Turn); err == nil {
+				a.Turned = &t
+			}
+		case q.Verb != nil:
+			a.Said, err = d.o.Verb(ctx, *q.Verb)
+		default:
+			err = &host.Error{Text: "the request asks for nothing that this superloop knows; use a newer one", Final: true}
+		}
+		if err != nil {
+			said, ok := errors.AsType[*host.Error](err)
+			if !ok {
+				said = &host.Error{Text: err.Error(), Final: errors.Is(err, local.ErrShort)}
+			}
+			a.Error = said
+		}
+		d.mu.Lock()
+		delete(d.running, q.ID)
+		d.mu.Unlock()
+		d.say(a)
+	})
+}
+
+func (d *desk) say(a host.Answer) {
+	d.outMu.Lock()
+	defer d.outMu.Unlock()
+	if err := d.out.Encode(a); err != nil {
+		d.o.Log.Warn("an answer could not be given", zap.Error(err)) // whoever asked is gone, and so is what follows
+	}
+}
+
+// turn carries out an effect of a loop.
+func (d *desk) turn(ctx context.Context, t host.Turn) (out host.Turned, err error) {
+	d.mu.Lock()
+	s := d.seats[t.Place]
+	if s == nil {
+		s = &seat{place: t.Place, busy: make(chan struct{}, 1)}
+		d.seats[t.Place] = s
+	}
+	d.mu.Unlock()
+	select {
+	case s.busy <- struct{}{}: // the last turn has ended, also one that nobody waits for any more
+		defer func() { <-s.busy }()
+	case <-ctx.Done():
+		return out, ctx.Err()
+	}
+	if s.waits != nil && t.Effect != "" && !s.waits.Stirs(s.options) {
+		return d.since(s, t, host.Turned{Rest: host.Waits, Until: s.waits.Until})
+	}
+	if err := d.open(s, t); err != nil {
+		return out, err
+	}
+	state, seq := s.turns.State()
+	e, do := loop.Due(state)
+	if t.Effect == "" {
+		out.State, out.Seq = &state, seq
+	}
+	switch {
+	case do == loop.DoNothing:
+	case t.Effect == "" || t.Since != seq: // the engine first has to learn what it does not know
+		return d.since(s, t, out)
+	case t.Effect != e.ID:
+		return out, &host.Error{Text: fmt.Sprintf("after event %d the engine wants %s, and this machine %s: they are of different versions of superloop", seq, t.Effect, e.ID), Final: true}
+	}
+	out.Rest, out.Until, err = d.carryOut(ctx, s)
+	if err != nil {
+		return out, err
+	}
+	return d.since(s, t, out)
+}
+
+// since adds the events that the engine does not know.
+func (d *desk) since(s *seat, t host.Turn, out host.Turned) (host.Turned, error) {
+	if t.Effect == "" {
+		return out, nil
+	}
+	paths, err := layout.NewPaths(t.Repo, t.Loop, s.options.StateHome)
+	if err != nil {
+		return out, err
+	}
+	lines, more, err := local.Since(paths, t.Since, mostLines)
+	out.Lines, out.More = host.LinesOf(lines), more
+	return out, err
+}
+
+// open takes the loop up, unless this process has it already.
+func (d *desk) open(s *seat, t host.Turn) error {
+	if s.turns != nil {
+		return nil
+	}
+	o, release, err := d.o.Prepare(t.Place, t.By)
+	if err != nil {
+		return err
+	}
+	if s.held == nil {
+		if s.held, err = local.Hold(o); err != nil {
+			release()
+			return err
+		}
+	}
+	o.Held, o.Watches, o.Fresh, o.Woken = s.held, d.watches, t.Fresh && t.Effect == "", s.waits != nil
+	if s.turns, err = local.OpenTurns(d.life, o); err != nil {
+		release()
+		d.letGo(s)
+		return err
+	}
+	d.unwatch(s)
+	s.options, s.release = o, release
+	return nil
+}
+
+// carryOut lets the loop take a turn. A loop that rests is left: then it needs little memory, and no process.
+func (d *desk) carryOut(ctx context.Context, s *seat) (rest host.Rest, until time.Time, err error) {
+	more, err := s.turns.Turn(ctx)
+	if more && err == nil {
+		return host.GoesOn, until, nil
+	}
+	state, _ := s.turns.State()
+	waits := s.turns.Waits()
+	_ = s.turns.Close(ctx) // it was left
+	s.turns = nil
+	s.release()
+	switch {
+	case err != nil:
+		d.letGo(s)
+		return rest, until, err
+	case waits != nil:
+		s.waits = waits
+		d.watch(s)
+		return host.Waits, waits.Until, nil
+	}
+	d.letGo(s)
+	switch {
+	case state.Status.Ended():
+		return host.Ended, until, nil
+	case ctx.Err() != nil: // the engine asks again, or another machine does
+		return host.GoesOn, until, nil
+	}
+	return host.Paused, until, nil
+}
+
+// watch tells the engine when a loop that waits has something to do.
+func (d *desk) watch(s *seat) {
+	life, leave := context.WithCancel(d.life)
+	stir := make(chan struct{}, 1)
+	for _, dir := range s.waits.Places(s.options) {
+		d.watches.Call(life, dir, func(string) bool { return true }, func() {
+			select {
+			case stir <- struct{}{}:
+			default:
+			}
+		})
+	}
+	s.leave = leave
+	waits, o := *s.waits, s.options
+	go func() {
+		for {
+			if waits.Stirs(o) {
+				d.say(host.Answer{Stirred: &s.place})
+				return
+			}
+			select {
+			case <-stir:
+			case <-life.Done():
+				return
+			}
+		}
+	}()
+}
+
+func (d *desk) unwatch(s *seat) {
+	if s.leave != nil {
+		s.leave()
+	}
+	s.leave, s.waits = nil, nil
+}
+
+// letGo lets other supervisors have the loop.
+func (d *desk) letGo(s *seat) {
+	d.unwatch(s)
+	if s.held != nil {
+		s.held.Release()
+	}
+	s.held = nil
+}
+
+// leave pauses every loop that is taken up, and lets all go.
+func (d *desk) leave() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, s := range d.seats {
+		if s.turns != nil {
+			if err := s.turns.Close(context.WithoutCancel(d.life)); err != nil {
+				d.o.Log.Warn("a loop could not be paused", zap.String("repo", s.place.Repo), zap.String("loop", s.place.Loop), zap.Error(err))
+			}
+			s.release()
+			s.turns = nil
+		}
+		d.letGo(s)
+	}
+}

@@ -1,0 +1,118 @@
+// Package host is how an engine beyond this machine has the loops of this machine carried out: one request or answer a
+// line, as JSON, over a pair of pipes. The process at the other end runs each loop by loop/local, so the journal, the
+// policy, the sandbox and the verbs are those of a loop without an engine.
+//
+// The journal on the machine is the truth about its loop. An engine knows a prefix of it, asks for one effect at a time, and
+// gets the events that it does not know. So an effect that was carried out while nobody could hear of it is not carried out
+// again: the next request gets its events.
+package host
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/superloop/superloop/loop"
+)
+
+// MaxLine bounds a request or an answer, in bytes.
+const MaxLine = 8 << 20
+
+// Place names a loop of the machine.
+type Place struct {
+	Repo string `json:"repo"` // an absolute path
+	Loop string `json:"loop"`
+}
+
+// Request is one line to the machine. Exactly one of its members besides ID is set.
+type Request struct {
+	ID   int64 `json:"id"` // unique among the requests without an answer
+	Turn *Turn `json:"turn,omitempty"`
+	Verb *Verb `json:"verb,omitempty"`
+	Stop int64 `json:"stop,omitempty"` // the id of a turn that is to end; it has no answer of its own
+}
+
+// Turn asks for the outcome of an effect.
+type Turn struct {
+	Place
+	// Effect is the id of the effect that is due, as the engine knows the loop. If the journal has gone on since, nothing is
+	// carried out. "" takes the loop up and asks for its state.
+	Effect string `json:"effect,omitempty"`
+	Since  int64  `json:"since"` // the number of the last event that the engine knows
+	Fresh  bool   `json:"fresh,omitempty"`
+	By     string `json:"by,omitempty"` // the operator who has started the loop
+}
+
+// Rest says why a loop rests after a turn.
+type Rest string
+
+// The values of Rest.
+const (
+	GoesOn Rest = ""       // it does not: an effect is due
+	Waits  Rest = "waits"  // for a time, for an operator, or for a limit
+	Paused Rest = "paused" // an operator has paused it
+	Ended  Rest = "ended"
+)
+
+// Turned is the answer to a Turn.
+type Turned struct {
+	State *loop.State `json:"state,omitempty"` // of a turn without an effect; Seq is the number of its last event
+	Seq   int64       `json:"seq,omitempty"`
+	Lines []Line      `json:"lines,omitempty"` // the events after Since, in order
+	More  bool        `json:"more,omitempty"`  // there are others
+	Rest  Rest        `json:"rest,omitempty"`
+	Until time.Time   `json:"until,omitzero"` // of a loop that waits: when it has to be looked at again, at the latest
+}
+
+// Line is an event as it travels.
+type Line struct {
+	loop.Line
+	Fields json.RawMessage `json:"fields,omitempty"`
+}
+
+// Event returns the event as the machine reads it.
+func (l Line) Event() loop.Line {
+	l.Line.Fields = l.Fields
+	return l.Line
+}
+
+// LinesOf makes events ready to travel.
+func LinesOf(events []loop.Line) []Line {
+	return loop.Map(events, func(l loop.Line) Line { return Line{l, l.Fields} })
+}
+
+// Verb carries out a verb of superloop, as By has typed it on the machine.
+type Verb struct {
+	Args []string `json:"args"`
+	By   By       `json:"by"`
+}
+
+// By is the operator behind a verb, as the engine knows them.
+type By struct {
+	User   string `json:"user"`
+	Method string `json:"method"` // how the engine knows them
+}
+
+// Answer is one line from the machine: the answer to the request with its ID, or news.
+type Answer struct {
+	ID     int64   `json:"id,omitempty"`
+	Turned *Turned `json:"turned,omitempty"`
+	Said   []byte  `json:"said,omitempty"` // what a verb has printed
+	Error  *Error  `json:"error,omitempty"`
+	// Stirred is a loop that waited and has something to do now. The answer then belongs to no request.
+	Stirred *Place `json:"stirred,omitempty"`
+}
+
+// Error says why a request failed.
+type Error struct {
+	Text string `json:"text"`
+	Next string `json:"next,omitempty"` // the command to type next
+	// Final says that the same request fails again until somebody changes something.
+	Final bool `json:"final,omitempty"`
+}
+
+func (e *Error) Error() string {
+	if e.Next == "" {
+		return e.Text
+	}
+	return e.Text + " (type: " + e.Next + ")"
+}
