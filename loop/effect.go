@@ -139,6 +139,12 @@ func Due(s State) (Effect, Do) {
 	return *p, DoStart
 }
 
+// Kinds returns the kinds of the effects that an engine performs: all but Record.
+func Kinds() []EffectKind {
+	return []EffectKind{RunRole, RunTests, CheckPromise, CheckChecklists, CheckPrerequisites, CollectEvidence, RunValidation, CheckTree, RunFinal, CheckStuck,
+		Commit, Report, AskHuman, TakeProposal, JudgeAttempt, ExecuteRecovery, CheckTool, Diagnose, Analyse, Wait}
+}
+
 // Once reports whether an effect of this kind may be performed only one time. If such an effect has begun and its
 // outcome is missing, superloop does not begin it again under the same id: a role gets a new attempt, and a human
 // decides about a command.

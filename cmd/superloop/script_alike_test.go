@@ -14,13 +14,14 @@ var volatile = []struct {
 	re *regexp.Regexp
 	as string
 }{
+	{regexp.MustCompile(`("undo": ?)"\d{8}T[^"]*"`), `${1}"UNDO"`},
 	{regexp.MustCompile(`\d{8}T\d{6}\.\d{3}Z-[0-9a-f]{8}`), "RUN"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d(:\d\d:\d\d(\.\d+)?Z?)?|\b(\d\d-\d\d )?\d\d:\d\d:\d\d(\.\d+)?\b`), "TIME"},
 	{regexp.MustCompile(`[0-9.]+ an hour|("per_active_hour": ?)[0-9.]+`), "${1}RATE"},
 	{regexp.MustCompile(`\b([0-9a-f]{8}|[0-9a-f]{12,64})\b`), "HEX"},
 	{regexp.MustCompile(`\bindex [0-9a-f]+\.\.[0-9a-f]+`), "HEX"},
 	{regexp.MustCompile(`\bpid \d+|"(pid|start_time)": ?\d+`), "PID"},
-	{regexp.MustCompile(`("\w*(_ms|bytes|offset)": ?)\d+`), "${1}N"},
+	{regexp.MustCompile(`("\w*(_ms|_us|bytes|offset)": ?)\d+`), "${1}N"},
 	{regexp.MustCompile(`\b(\d+h)?(\d+m)?\d+(\.\d+)?m?s\b`), "TOOK"},
 	{regexp.MustCompile(`[ \t]+`), " "}, // the width of a column
 }

@@ -1,0 +1,148 @@
+package temporal
+
+import (
+	"crypto/ed25519"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/loop/host"
+)
+
+// Decision is what an operator has decided about a loop, signed by the gateway that knows the operator. Access to the server
+// alone decides nothing: the workflow and the machine both check the signature.
+type Decision struct {
+	loop.Decision
+	Workflow string    `json:"workflow"` // the id of the workflow; a signature for one loop is none for another
+	Note     string    `json:"note,omitempty"`
+	By       string    `json:"by"` // the operator, as the gateway knows them
+	At       time.Time `json:"at"`
+	// Signature is the gateway's, over all other members.
+	Signature []byte `json:"signature,omitempty"`
+}
+
+// maxAge is how old a decision may be when the machine carries it out.
+const maxAge = 15 * time.Minute
+
+// signed returns the bytes that a gateway signs.
+func (d Decision) signed() ([]byte, error) {
+	d.Signature = nil
+	return json.Marshal(d)
+}
+
+// Sign returns the decision with the signature of a gateway.
+func (d Decision) Sign(key ed25519.PrivateKey) (Decision, error) {
+	raw, err := d.signed()
+	if err != nil {
+		return d, err
+	}
+	d.Signature = ed25519.Sign(key, raw)
+	return d, nil
+}
+
+// Verify returns an error unless one of the keys has signed the decision for this workflow, and not long before now.
+func (d Decision) Verify(workflowID string, keys [][]byte, now time.Time) error {
+	if d.Workflow != workflowID {
+		return fmt.Errorf("it was signed for the workflow %q, not for %q", d.Workflow, workflowID)
+	}
+	if age := now.Sub(d.At); age > maxAge || age < -maxAge {
+		return fmt.Errorf("it was signed at %s, and it is %s now; a decision counts for %s", d.At.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339), maxAge)
+	}
+	raw, err := d.signed()
+	if err != nil {
+		return err
+	}
+	for _, key := range keys {
+		if len(key) == ed25519.PublicKeySize && ed25519.Verify(key, raw, d.Signature) {
+			return nil
+		}
+	}
+	return fmt.Errorf("no gateway of this fleet has signed it")
+}
+
+// Ack says what the loop is after a decision was carried out on its machine. The loop takes it up at its next step.
+type Ack struct {
+	Status loop.Status `json:"status"`
+	Said   string      `json:"said,omitempty"` // what the machine says of it, for people
+}
+
+// The types of errors with which a decision is refused.
+const (
+	Unsigned = "unsigned" // the signature does not hold
+	Stale    = "stale"    // it does not fit what the loop does now
+)
+
+// check is the validator of decisions. What it refuses leaves no trace in the history.
+func (d *driver) check(ctx workflow.Context, x Decision) error {
+	if err := x.Verify(workflow.GetInfo(ctx).WorkflowExecution.ID, d.a.Gateways, workflow.Now(ctx)); err != nil {
+		return temporal.NewNonRetryableApplicationError("the decision is refused: "+err.Error(), Unsigned, nil)
+	}
+	if x.Kind == DecidePause || x.Kind == DecideResume {
+		if d.fold.State.Status.Ended() || (x.Kind == DecideResume) != (d.rest == host.Paused) {
+			return temporal.NewNonRetryableApplicationError(fmt.Sprintf("the decision is refused: the loop is %s", d.fold.State.Status), Stale, nil)
+		}
+		return nil
+	}
+	if err := loop.Check(d.fold.State, x.Decision); err != nil {
+		return temporal.NewNonRetryableApplicationError("the decision is refused: "+err.Error(), Stale, nil)
+	}
+	return nil
+}
+
+// The decisions that only engines know.
+const (
+	DecidePause  loop.DecisionKind = "pause"  // pause the loop, until it is resumed
+	DecideResume loop.DecisionKind = "resume" // go on with a paused loop
+)
+
+// decide carries out a decision: the machine puts it down as its own verb would, and the loop takes it up.
+func (d *driver) decide(ctx workflow.Context, x Decision) (Ack, error) {
+	d.decided++
+	if x.Kind == DecideResume {
+		d.stirred = true
+		return Ack{Status: d.fold.State.Status}, nil
+	}
+	o := workflow.ActivityOptions{TaskQueue: HostQueue(d.a.Machine), StartToCloseTimeout: time.Minute, Summary: string(x.Kind) + " " + x.Method,
+		RetryPolicy: &temporal.RetryPolicy{InitialInterval: 200 * time.Millisecond, MaximumInterval: 30 * time.Second, NonRetryableErrorTypes: []string{FinalError}}}
+	var said []byte
+	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, o), VerbName, Order{Place: d.a.Place, Decision: x, Keys: d.a.Gateways}).Get(ctx, &said)
+	if err != nil {
+		return Ack{}, err
+	}
+	d.stirred = true
+	return Ack{d.fold.State.Status, string(said)}, nil
+}
+
+// Order is the input of the activity VerbName.
+type Order struct {
+	host.Place
+	Decision Decision `json:"decision"`
+	Keys     [][]byte `json:"keys"`
+}
+
+// Args returns the verb that carries out the decision on the machine.
+func (o Order) Args() []string {
+	x := o.Decision
+	at := []string{"--repo", o.Repo, "--loop", o.Loop}
+	if x.Note != "" {
+		at = append(at, "--note", x.Note)
+	}
+	bound := append(at, "--id", x.ID, "--digest", x.Digest)
+	switch {
+	case x.Kind == loop.DecideAnswer && x.Method == loop.MethodApprove:
+		return append([]string{"approve-recovery"}, bound...)
+	case x.Kind == loop.DecideAnswer && x.Method == loop.MethodReject:
+		return append([]string{"reject-recovery"}, bound...)
+	case x.Kind == loop.DecideAnswer:
+		return append([]string{"resolve-recovery"}, bound...)
+	case x.Kind == loop.DecideRetryNow:
+		return append([]string{"kick"}, at...)
+	case x.Kind == DecidePause:
+		return append([]string{"pause"}, at...)
+	}
+	return append([]string{"cancel"}, at...)
+}

@@ -1,0 +1,128 @@
+package temporal
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/loop/host"
+)
+
+// WorkflowID returns the id of the workflow of a loop. No two workflows of an id run at the same time, so no loop runs twice.
+func WorkflowID(fleet, machine string, p host.Place) string {
+	sum := sha256.Sum256([]byte(machine + "\n" + p.Repo))
+	return fmt.Sprintf("superloop/%s/%s-%s/%s", fleet, filepath.Base(p.Repo), hex.EncodeToString(sum[:4]), p.Loop)
+}
+
+// Control returns a worker that runs workflows, and no activities.
+func Control(c client.Client, o worker.Options) worker.Worker {
+	w := worker.New(c, ControlQueue, o)
+	w.RegisterWorkflowWithOptions(Loop, workflow.RegisterOptions{Name: WorkflowName})
+	return w
+}
+
+// Asked is what a Machine asks: a *host.Client, or a played machine.
+type Asked interface {
+	Turn(ctx context.Context, t host.Turn) (host.Turned, error)
+	Verb(ctx context.Context, v host.Verb) ([]byte, error)
+}
+
+// Machine performs the activities of the loops of one machine.
+type Machine struct {
+	Host Asked
+	// Gateways are the keys that this machine trusts. A decision that none of them has signed is not carried out, whatever
+	// the workflow says.
+	Gateways [][]byte
+	Fleet    string
+	ID       string
+	Now      func() time.Time
+}
+
+// Registry registers activities: a worker, or a test environment.
+type Registry interface {
+	RegisterActivityWithOptions(a any, o activity.RegisterOptions)
+}
+
+// Register registers the activities: one for each kind of effect, so that a history says what was due, and a build that
+// leaves an effect out cannot replay it.
+func (m *Machine) Register(r Registry) {
+	for _, kind := range append(loop.Kinds(), AdoptName) {
+		r.RegisterActivityWithOptions(m.turn, activity.RegisterOptions{Name: string(kind)})
+	}
+	r.RegisterActivityWithOptions(m.verb, activity.RegisterOptions{Name: VerbName})
+}
+
+// Worker returns the worker of the machine. slots bounds how many effects it carries out at the same time; loops that wait
+// take none.
+func (m *Machine) Worker(c client.Client, slots int, o worker.Options) worker.Worker {
+	o.MaxConcurrentActivityExecutionSize = slots
+	o.MaxConcurrentActivityTaskPollers = 1 // a hung machine keeps what its open polls are given
+	o.DisableWorkflowWorker = true
+	w := worker.New(c, HostQueue(m.ID), o)
+	m.Register(w)
+	return w
+}
+
+// turn carries out an effect.
+func (m *Machine) turn(ctx context.Context, j Job) (host.Turned, error) {
+	info := activity.GetInfo(ctx)
+	beats, end := context.WithCancel(ctx)
+	defer end()
+	go beat(beats, info.HeartbeatTimeout/3)
+	turn, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		select {
+		case <-activity.GetWorkerStopChannel(ctx): // the loop is paused, and its next turn goes to the next worker
+			stop()
+		case <-turn.Done():
+		}
+	}()
+	t, err := m.Host.Turn(turn, j.Turn)
+	return t, final(err)
+}
+
+// beat tells the server that the activity lives. The server's answer ends ctx if the activity has lost its right.
+func beat(ctx context.Context, every time.Duration) {
+	if every <= 0 {
+		return
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			activity.RecordHeartbeat(ctx)
+		}
+	}
+}
+
+// verb carries out what an operator has decided.
+func (m *Machine) verb(ctx context.Context, o Order) ([]byte, error) {
+	if err := o.Decision.Verify(WorkflowID(m.Fleet, m.ID, o.Place), m.Gateways, m.Now()); err != nil {
+		return nil, temporal.NewNonRetryableApplicationError(fmt.Sprintf("machine %s refuses the decision: %v", m.ID, err), FinalError, nil)
+	}
+	said, err := m.Host.Verb(ctx, host.Verb{Args: o.Args(), By: host.By{User: o.Decision.By, Method: "signature"}})
+	return said, final(err)
+}
+
+// final marks an error that the same request gets again.
+func final(err error) error {
+	if said, ok := errors.AsType[*host.Error](err); ok && said.Final {
+		return temporal.NewNonRetryableApplicationError(said.Error(), FinalError, nil)
+	}
+	return err
+}

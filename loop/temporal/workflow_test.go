@@ -1,0 +1,187 @@
+package temporal
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"reflect"
+	"sync"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/loop/host"
+)
+
+var place = host.Place{Repo: "/work/shop", Loop: "shop"}
+
+// recorded is a machine whose journal was recorded: each turn gives what was recorded of it. It refuses a turn as desk does.
+type recorded struct {
+	t     *testing.T
+	lines []loop.Line
+	begun func(rest host.Rest) // the machine is about to answer with a loop that rests
+
+	mu    sync.Mutex
+	seq   int // events that the journal holds
+	fold  *loop.Replay
+	waits bool
+	most  int // lines of an answer
+	turns []host.Turn
+}
+
+func record(t *testing.T, file string) *recorded {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("../testdata", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &recorded{t: t, fold: loop.NewReplay(), most: 3}
+	for raw := range bytes.Lines(data) {
+		l, err := loop.ParseLine(bytes.TrimRight(raw, "\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.lines = append(m.lines, l)
+	}
+	return m
+}
+
+// on reads one event of the journal.
+func (m *recorded) on() {
+	if err := m.fold.Add(m.lines[m.seq]); err != nil {
+		m.t.Error(err)
+	}
+	m.seq++
+}
+
+func (m *recorded) Turn(_ context.Context, t host.Turn) (out host.Turned, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.turns = append(m.turns, t)
+	if t.Effect == "" && t.Since == 0 {
+		for m.seq == 0 || len(m.fold.Owed) > 0 {
+			m.on()
+		}
+		s := m.fold.State
+		return host.Turned{State: &s, Seq: int64(m.seq)}, nil
+	}
+	e, do := loop.Due(m.fold.State)
+	if int(t.Since) == m.seq && t.Effect != e.ID {
+		return out, &host.Error{Text: fmt.Sprintf("after event %d the engine wants %q, and this machine %q", m.seq, t.Effect, e.ID), Final: true}
+	}
+	switch {
+	case int(t.Since) != m.seq:
+	case m.seq == len(m.lines):
+		return host.Turned{Rest: host.Ended}, nil
+	case (do == loop.DoTimer || do == loop.DoHuman) && !m.waits:
+		m.waits = true
+		out.Rest, out.Until = host.Waits, m.fold.State.UpdatedAt.Add(time.Hour)
+		m.begun(out.Rest)
+		return out, nil
+	default:
+		m.waits = false
+		status := m.fold.State.Status
+		for m.seq < len(m.lines) {
+			m.on()
+			if now, nowDo := loop.Due(m.fold.State); len(m.fold.Owed) == 0 && (now.ID != e.ID || nowDo != do || m.fold.State.Status != status && m.fold.State.Status == loop.Paused) {
+				break
+			}
+		}
+	}
+	to := min(int(t.Since)+m.most, m.seq)
+	out.Lines, out.More = host.LinesOf(m.lines[t.Since:to]), to < m.seq
+	switch {
+	case out.More:
+	case m.fold.State.Status.Ended() && m.seq == len(m.lines):
+		out.Rest = host.Ended
+	case m.fold.State.Status == loop.Paused:
+		out.Rest = host.Paused
+		m.begun(out.Rest)
+	}
+	return out, nil
+}
+
+func (m *recorded) Verb(context.Context, host.Verb) ([]byte, error) { return nil, nil }
+
+// TestRecordedJournals drives the workflow along every recorded journal: at each point it wants what the machine wants, and it
+// ends in the same state, with any number of events in an answer.
+func TestRecordedJournals(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("../testdata/*.jsonl")
+	if err != nil || len(files) < 10 {
+		t.Fatal(files, err)
+	}
+	for _, path := range files {
+		for _, most := range []int{1, 1000} {
+			t.Run(fmt.Sprintf("%s/%d", filepath.Base(path), most), func(t *testing.T) {
+				t.Parallel()
+				m := record(t, filepath.Base(path))
+				m.most = most
+				env := environment(m)
+				m.begun = func(rest host.Rest) {
+					if rest == host.Paused {
+						env.SignalWorkflow(ResumeSignal, nil)
+					}
+				}
+				env.SetStartTime(m.lines[0].Timestamp) // so that what waits is in the future
+				got := runs(t, env, Args{Place: place, Machine: "m1"})
+				want := whole(t, m.lines)
+				if got.Seq != int64(len(m.lines)) || got.Status != want.Status || got.Reason != want.Reason || got.Iteration != want.Iteration {
+					t.Errorf("%+v\nthe journal leads to %s, %s in iteration %d", got, want.Status, want.Reason, want.Iteration)
+				}
+				if !reflect.DeepEqual(m.fold.State, want) {
+					t.Errorf("the machine is elsewhere")
+				}
+			})
+		}
+	}
+}
+
+// whole folds a journal.
+func whole(t *testing.T, lines []loop.Line) loop.State {
+	t.Helper()
+	r := loop.NewReplay()
+	for _, l := range lines {
+		if err := r.Add(l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r.State
+}
+
+func environment(m Asked, gateways ...[]byte) *testsuite.TestWorkflowEnvironment {
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
+	env := suite.NewTestWorkflowEnvironment()
+	c, err := Converter(Keys{Write: "k1", All: map[string][]byte{"k1": NewKey()}})
+	if err != nil {
+		panic(err)
+	}
+	env.SetDataConverter(c)
+	env.RegisterWorkflowWithOptions(Loop, workflow.RegisterOptions{Name: WorkflowName})
+	env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: WorkflowID("f", "m1", place)})
+	(&Machine{Host: m, Fleet: "f", ID: "m1", Gateways: gateways, Now: env.Now}).Register(env)
+	return env
+}
+
+// runs runs the workflow to its end.
+func runs(t *testing.T, env *testsuite.TestWorkflowEnvironment, a Args) (out Result) {
+	t.Helper()
+	env.SetTestTimeout(30 * time.Second)
+	env.ExecuteWorkflow(WorkflowName, a)
+	if err := env.GetWorkflowError(); err != nil {
+		t.Fatal(err)
+	}
+	if err := env.GetWorkflowResult(&out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
