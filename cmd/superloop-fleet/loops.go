@@ -1,0 +1,241 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/ed25519"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/urfave/cli/v2"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+
+	"github.com/superloop/superloop/internal/text"
+	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/loop/host"
+	"github.com/superloop/superloop/loop/temporal"
+)
+
+// place returns the loop that the flags name.
+func place(c *cli.Context) (host.Place, error) {
+	repo, err := filepath.Abs(c.String("repo"))
+	return host.Place{Repo: repo, Loop: c.String("loop")}, err
+}
+
+// workflow returns the id of the workflow of the loop that the flags name.
+func workflow(c *cli.Context, f fleet) (string, error) {
+	p, err := place(c)
+	return temporal.WorkflowID(f.Fleet, cmp.Or(c.String("machine"), f.Machine), p), err
+}
+
+func (a *app) start(c *cli.Context) error {
+	f, to, err := a.open()
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	p, err := place(c)
+	if err != nil {
+		return err
+	}
+	id := temporal.WorkflowID(f.Fleet, f.Machine, p)
+	_, err = to.ExecuteWorkflow(c.Context, client.StartWorkflowOptions{ID: id, TaskQueue: temporal.ControlQueue,
+		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL, WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
+		WorkflowExecutionErrorWhenAlreadyStarted: true, Memo: map[string]any{"machine": f.Machine}, StaticSummary: "loop " + p.Loop},
+		temporal.WorkflowName, temporal.Args{Place: p, Machine: f.Machine, By: a.who(c), Fresh: c.Bool("fresh"), Gateways: f.Gateways, BeatTimeout: c.Duration("beat-timeout"), Attributes: temporal.HasAttributes(c.Context, to, to.namespace)})
+	if _, runs := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); runs {
+		return fmt.Errorf("the loop runs already (type: superloop-fleet show --repo %s --loop %s)", text.Paste(p.Repo), p.Loop)
+	}
+	if err != nil {
+		return fmt.Errorf("starting the loop: %w", err)
+	}
+	fmt.Fprintf(a.stdout, "started %s\nnext: superloop-fleet show --repo %s --loop %s\n", id, text.Paste(p.Repo), p.Loop)
+	return nil
+}
+
+// row is a loop of a list.
+type row struct {
+	Workflow  string    `json:"workflow"`
+	Machine   string    `json:"machine"`
+	Loop      string    `json:"loop"`
+	Status    string    `json:"status"`
+	Iteration int       `json:"iteration"`
+	Question  string    `json:"question,omitempty"`
+	Silent    string    `json:"silent,omitempty"` // why nothing is carried out
+	Began     time.Time `json:"began"`
+}
+
+// each calls fn for every loop of the fleet that has not ended.
+func each(ctx context.Context, to *server, f fleet, fn func(row) error) error {
+	q := &workflowservice.ListWorkflowExecutionsRequest{Query: fmt.Sprintf("WorkflowType = %q AND ExecutionStatus = 'Running'", temporal.WorkflowName)}
+	for {
+		page, err := to.ListWorkflow(ctx, q)
+		if err != nil {
+			return fmt.Errorf("listing the loops of the fleet: %w", err)
+		}
+		for _, e := range page.Executions {
+			id := e.Execution.WorkflowId
+			if !strings.HasPrefix(id, "superloop/"+f.Fleet+"/") {
+				continue
+			}
+			r := row{Workflow: id, Loop: id[strings.LastIndex(id, "/")+1:], Began: e.StartTime.AsTime()}
+			if p := e.GetMemo().GetFields()["machine"]; p != nil {
+				_ = to.payloads.FromPayload(p, &r.Machine) // a loop of nobody's machine is listed too
+			}
+			if err := fn(r); err != nil {
+				return err
+			}
+		}
+		if q.NextPageToken = page.NextPageToken; len(q.NextPageToken) == 0 {
+			return nil
+		}
+	}
+}
+
+// patience bounds how long a control worker may take to answer.
+const patience = 5 * time.Second
+
+// look asks a workflow what it knows, and the server whether its machine answers.
+func look(ctx context.Context, to *server, id string) (v temporal.View, silent string, err error) {
+	limited, stop := context.WithTimeout(ctx, patience)
+	defer stop()
+	said, err := to.QueryWorkflow(limited, id, "", temporal.ViewQuery)
+	if err == nil {
+		err = said.Get(&v)
+	}
+	switch _, none := errors.AsType[*serviceerror.NotFound](err); {
+	case none:
+		return v, "", fmt.Errorf("the fleet has no %s (type: superloop-fleet start)", id)
+	case limited.Err() != nil && ctx.Err() == nil:
+		return v, "", fmt.Errorf("no control worker answers for %s (type: superloop-fleet doctor): %w", id, err)
+	case err != nil:
+		return v, "", fmt.Errorf("asking the workflow %s: %w", id, err)
+	}
+	d, err := to.DescribeWorkflow(ctx, id, "")
+	if err != nil {
+		return v, "", err
+	}
+	for _, p := range d.RawResponse.PendingActivities {
+		switch {
+		case p.LastFailure != nil:
+			silent = "attempt " + fmt.Sprint(p.Attempt) + ": " + to.failures.FailureToError(p.LastFailure).Error()
+		case p.State == enumspb.PENDING_ACTIVITY_STATE_SCHEDULED && time.Since(p.ScheduledTime.AsTime()) > 5*time.Second:
+			silent = "no worker of machine " + v.Machine + " takes it up (type there: superloop-fleet worker)"
+		}
+	}
+	return v, silent, nil
+}
+
+func (a *app) list(c *cli.Context) error {
+	f, to, err := a.open()
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+	if !c.Bool("json") {
+		fmt.Fprintln(w, "MACHINE\tLOOP\tSTATUS\tITERATION\tSINCE\tNOTE")
+	}
+	err = each(c.Context, to, f, func(r row) error {
+		v, silent, err := look(c.Context, to, r.Workflow)
+		if err != nil {
+			silent = err.Error()
+		}
+		r.Status, r.Iteration, r.Silent = string(v.Status), v.Iteration, silent
+		if v.Human != nil {
+			r.Question = v.Human.Question
+		}
+		if c.Bool("json") {
+			return json.NewEncoder(a.stdout).Encode(r)
+		}
+		note := r.Silent
+		if r.Question != "" {
+			note = "asks " + r.Question + "  " + note
+		}
+		_, err = fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", r.Machine, r.Loop, cmp.Or(r.Status, "-"), r.Iteration, r.Began.Local().Format(time.DateTime), text.Display(note))
+		return err
+	})
+	return errors.Join(err, w.Flush())
+}
+
+func (a *app) show(c *cli.Context) error {
+	f, to, err := a.open()
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	id, err := workflow(c, f)
+	if err != nil {
+		return err
+	}
+	v, silent, err := look(c.Context, to, id)
+	if err != nil {
+		return err
+	}
+	data, err := loop.EncodeIndent(struct {
+		Workflow string `json:"workflow"`
+		temporal.View
+		Silent string `json:"silent,omitempty"`
+	}{id, v, silent}, "  ")
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.stdout, "%s\n", data)
+	return err
+}
+
+// decides returns the verb that decides something about a loop.
+func (a *app) decides(kind loop.DecisionKind, method string) cli.ActionFunc {
+	return a.operator(func(c *cli.Context) error {
+		f, to, err := a.open()
+		if err != nil {
+			return err
+		}
+		defer to.Close()
+		if f.Gateway == nil {
+			return errors.New("this machine only works: it has no key to sign decisions with; decide on the machine on which superloop-fleet init was called without --join, or by superloop's own verbs on the machine of the loop")
+		}
+		id, err := workflow(c, f)
+		if err != nil {
+			return err
+		}
+		v, _, err := look(c.Context, to, id)
+		if err != nil {
+			return err
+		}
+		d := temporal.Decision{Decision: loop.Decision{Kind: kind, RunID: v.RunID, Method: method}, Workflow: id, Note: c.String("note"), By: a.who(c), At: time.Now().UTC()}
+		if kind == loop.DecideAnswer {
+			if v.Human == nil || v.Human.Question == "" {
+				return fmt.Errorf("the loop is %s and asks for nothing", v.Status)
+			}
+			d.ID, d.Digest = v.Human.Question, v.Human.Digest
+			if want := c.String("id"); want != "" && !strings.HasPrefix(d.ID, want) {
+				return fmt.Errorf("another question is open: %s", d.ID)
+			}
+			if want := c.String("digest"); want != "" && !strings.HasPrefix(d.Digest, want) {
+				return fmt.Errorf("something else is asked for: %s", d.Digest)
+			}
+		}
+		if d, err = d.Sign(ed25519.PrivateKey(f.Gateway)); err != nil {
+			return err
+		}
+		h, err := to.UpdateWorkflow(c.Context, client.UpdateWorkflowOptions{WorkflowID: id, UpdateName: temporal.DecideUpdate, Args: []any{d}, WaitForStage: client.WorkflowUpdateStageCompleted})
+		var ack temporal.Ack
+		if err == nil {
+			err = h.Get(c.Context, &ack)
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(a.stdout, "decided for %s\n", id)
+		return nil
+	})
+}

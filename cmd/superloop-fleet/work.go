@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/urfave/cli/v2"
+	"go.temporal.io/sdk/worker"
+	"go.uber.org/zap"
+
+	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/loop/host"
+	"github.com/superloop/superloop/loop/temporal"
+)
+
+// stopTime is how long a worker waits for what it runs when it ends. Loops pause much faster.
+const stopTime = 20 * time.Second
+
+// await connects with the server of the fleet, as soon as there is one.
+func (a *app) await(ctx context.Context, log *zap.Logger) (fleet, *server, error) {
+	f, err := a.load()
+	if err != nil {
+		return f, nil, err
+	}
+	for pause := time.Second; ; pause = min(2*pause, time.Minute) {
+		to, err := a.dial(f)
+		if err == nil {
+			return f, to, nil
+		}
+		log.Warn("the fleet cannot be reached yet", zap.Error(err), zap.Duration("again_in", pause))
+		select {
+		case <-ctx.Done():
+			return f, nil, err
+		case <-time.After(pause):
+		}
+	}
+}
+
+// control runs workflows until it is told to end.
+func (a *app) control(c *cli.Context) error {
+	log := a.log()
+	_, to, err := a.await(c.Context, log)
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	w := temporal.Control(to.Client, worker.Options{})
+	if err := w.Start(); err != nil {
+		return err
+	}
+	defer w.Stop()
+	log.Info("the control worker is ready")
+	<-c.Context.Done()
+	return nil
+}
+
+// worker carries out the loops of this machine until it is told to end.
+func (a *app) worker(c *cli.Context) error {
+	log := a.log()
+	f, to, err := a.await(c.Context, log)
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	program, err := proc.LookPath(c.String("superloop"), os.Environ())
+	if err != nil {
+		return fmt.Errorf("the program that carries out loops: %w (--superloop names another)", err)
+	}
+	child, err := proc.Converse([]string{program, "__host"}, os.Environ(), os.Stderr)
+	if err != nil {
+		return fmt.Errorf("starting %s: %w", program, err)
+	}
+	stir := func(p host.Place) {
+		ctx, stop := context.WithTimeout(context.WithoutCancel(c.Context), time.Minute)
+		defer stop()
+		id := temporal.WorkflowID(f.Fleet, f.Machine, p)
+		if err := to.SignalWorkflow(ctx, id, "", temporal.StirSignal, nil); err != nil {
+			log.Warn("the fleet could not be told that a loop has something to do", zap.String("workflow", id), zap.Error(err))
+		}
+	}
+	loops := host.NewClient(child.To, child.From, func(p host.Place) { go stir(p) })
+	m := &temporal.Machine{Host: loops, Gateways: f.Gateways, Fleet: f.Fleet, ID: f.Machine, Now: time.Now}
+	w := m.Worker(to.Client, c.Int("slots"), worker.Options{WorkerStopTimeout: stopTime})
+	if err := w.Start(); err != nil {
+		_ = loops.Close()
+		return err
+	}
+	log.Info("the worker is ready", zap.String("machine", f.Machine))
+	a.stirAll(c.Context, to, f, log)
+	select {
+	case <-c.Context.Done():
+		w.Stop()
+		_ = loops.Close()
+		log.Info("the worker has ended", zap.NamedError("loops", <-child.Ended))
+		return nil
+	case <-loops.Gone():
+		err := errors.Join(host.ErrGone, <-child.Ended)
+		w.Stop()
+		return err
+	}
+}
+
+// stirAll has every loop of this machine looked at: the process that watched the waiting ones is a new one.
+func (a *app) stirAll(ctx context.Context, to *server, f fleet, log *zap.Logger) {
+	err := each(ctx, to, f, func(r row) error {
+		if r.Machine != f.Machine {
+			return nil
+		}
+		return to.SignalWorkflow(ctx, r.Workflow, "", temporal.StirSignal, nil)
+	})
+	if err != nil {
+		log.Warn("the loops that wait here were not all looked at", zap.Error(err))
+	}
+}

@@ -1,0 +1,224 @@
+package fleetdrill
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+func killWorker(w *world, loops, kills int) (string, error) {
+	all, err := w.all(loops, 2, 0.3, "")
+	if err != nil {
+		return "", err
+	}
+	var back []time.Duration
+	for range kills {
+		<-time.After(time.Duration(rand.IntN(1500)) * time.Millisecond)
+		w.kill("worker")
+		began, mark := time.Now(), lines(all)
+		if err := w.begin("worker", 0); err != nil {
+			return "", err
+		}
+		if err := await(time.Minute, "work after a kill", func() bool {
+			return lines(all) > mark || !slices.ContainsFunc(all, func(d *drilled) bool { return d.status() != "completed" })
+		}); err != nil {
+			return "", err
+		}
+		back = append(back, time.Since(began))
+	}
+	if err := finished(all, 2, 5*time.Minute); err != nil {
+		return "", err
+	}
+	slices.Sort(back)
+	return fmt.Sprintf("%d kills, %d loops: none lost, no attempt twice; first event after a kill p50 %.1f s, at most %.1f s", kills, loops, back[len(back)/2].Seconds(), back[len(back)-1].Seconds()), nil
+}
+
+// lines counts the events of all journals.
+func lines(all []*drilled) (n int) {
+	for _, d := range all {
+		data, _ := os.ReadFile(filepath.Join(d.repo, ".superloop/loops", d.name, "events.jsonl"))
+		n += bytes.Count(data, []byte("\n"))
+	}
+	return n
+}
+
+const approval = `, "approval": {"enabled": true, "require_on_completion": true}`
+
+func killServer(w *world, loops, kills int) (string, error) {
+	waiting, err := w.all(loops, 1, 0, approval)
+	if err != nil {
+		return "", err
+	}
+	if err := await(3*time.Minute, "all loops asked", func() bool {
+		return !slices.ContainsFunc(waiting, func(d *drilled) bool { return d.status() != "awaiting_approval" })
+	}); err != nil {
+		return "", err
+	}
+	running, err := w.all(loops, 2, 0.3, "")
+	if err != nil {
+		return "", err
+	}
+	var back []time.Duration
+	for range min(kills, 3) {
+		<-time.After(time.Duration(500+rand.IntN(1500)) * time.Millisecond)
+		w.kill("dev")
+		began := time.Now()
+		if err := w.begin("dev", w.port()); err != nil {
+			return "", err
+		}
+		back = append(back, time.Since(began))
+	}
+	if err := finished(running, 2, 5*time.Minute); err != nil {
+		return "", err
+	}
+	for _, d := range waiting {
+		if _, err := w.fleet("approve", "--repo", d.repo, "--loop", d.name); err != nil {
+			return "", err
+		}
+	}
+	if err := finished(waiting, 1, 3*time.Minute); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%d kills, %d loops waiting and %d running: none lost, no attempt twice; the server answers after %.1f s at most", len(back), loops, loops, slices.Max(back).Seconds()), nil
+}
+
+func killControl(w *world, loops, kills int) (string, error) {
+	all, err := w.all(loops, 2, 0.2, "")
+	if err != nil {
+		return "", err
+	}
+	for range kills {
+		<-time.After(time.Duration(rand.IntN(1000)) * time.Millisecond)
+		w.kill("control")
+		if err := w.begin("control", 0); err != nil {
+			return "", err
+		}
+	}
+	if err := finished(all, 2, 5*time.Minute); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%d kills, %d loops: none lost, no attempt twice", kills, loops), nil
+}
+
+// asks starts a loop and waits until it asks whether it is done.
+func (w *world) asks() (*drilled, error) {
+	d, err := w.loop(1, 0, approval)
+	if err != nil {
+		return nil, err
+	}
+	return d, await(time.Minute, "the loop asks", func() bool { return d.status() == "awaiting_approval" })
+}
+
+func manyAnswers(w *world, _, _ int) (string, error) {
+	d, err := w.asks()
+	if err != nil {
+		return "", err
+	}
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	won, refused := 0, map[string]int{}
+	for i := range 50 {
+		all.Go(func() {
+			verb := []string{"approve", "reject"}[i%2]
+			_, err := w.fleet(verb, "--repo", d.repo, "--loop", d.name, "--by", fmt.Sprintf("p%d", i))
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				won++
+			} else {
+				refused[err.Error()]++
+			}
+		})
+	}
+	all.Wait()
+	if won != 1 {
+		return "", fmt.Errorf("%d of 50 answers were taken", won)
+	}
+	return "one was taken, 49 were refused", nil
+}
+
+func forged(w *world, _, _ int) (string, error) {
+	d, err := w.asks()
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(w.top, "state/superloop/fleet/fleet.json")
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	var f map[string]any
+	if err := json.Unmarshal(data, &f); err != nil {
+		return "", err
+	}
+	thief := filepath.Join(w.top, "thief")
+	if _, err := (&world{bin: w.bin, env: append(w.env, "XDG_STATE_HOME="+thief)}).fleet("init", "--fleet", "drill"); err != nil {
+		return "", err
+	}
+	own, err := os.ReadFile(filepath.Join(thief, "superloop/fleet/fleet.json"))
+	if err != nil {
+		return "", err
+	}
+	var stolen map[string]any
+	if err := json.Unmarshal(own, &stolen); err != nil {
+		return "", err
+	}
+	f["gateway"] = stolen["gateway"] // all that a member of the namespace can have, and a key of their own
+	if data, err = json.Marshal(f); err != nil {
+		return "", err
+	}
+	if err := os.WriteFile(filepath.Join(thief, "superloop/fleet/fleet.json"), data, 0o600); err != nil {
+		return "", err
+	}
+	out, err := (&world{bin: w.bin, env: append(w.env, "XDG_STATE_HOME="+thief)}).fleet("approve", "--repo", d.repo, "--loop", d.name)
+	if err == nil || !strings.Contains(out, "no gateway of this fleet has signed it") {
+		return "", fmt.Errorf("it was answered with %q", out)
+	}
+	<-time.After(time.Second)
+	if s := d.status(); s != "awaiting_approval" {
+		return "", fmt.Errorf("the loop is %s", s)
+	}
+	return "refused, and the loop waits", nil
+}
+
+func approveTime(w *world, loops, _ int) (string, error) {
+	var took []time.Duration
+	var all []*drilled
+	for range loops {
+		d, err := w.asks()
+		if err != nil {
+			return "", err
+		}
+		all = append(all, d)
+	}
+	for _, d := range all {
+		ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+		began := time.Now()
+		mark := lines([]*drilled{d})
+		c := exec.CommandContext(ctx, filepath.Join(w.bin, "superloop-fleet"), "approve", "--repo", d.repo, "--loop", d.name)
+		c.Env = w.env
+		if out, err := c.CombinedOutput(); err != nil {
+			stop()
+			return "", fmt.Errorf("%w\n%s", err, out)
+		}
+		stop()
+		if err := await(time.Minute, "the effect", func() bool { return lines([]*drilled{d}) > mark }); err != nil {
+			return "", err
+		}
+		took = append(took, time.Since(began))
+	}
+	if err := finished(all, 1, time.Minute); err != nil {
+		return "", err
+	}
+	slices.Sort(took)
+	return fmt.Sprintf("p50 %d, p95 %d ms of %d, with the start of the program that approves", took[len(took)/2].Milliseconds(), took[len(took)*95/100].Milliseconds(), len(took)), nil
+}
