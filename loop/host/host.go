@@ -34,11 +34,13 @@ type Request struct {
 // Turn asks for the outcome of an effect.
 type Turn struct {
 	Place
-	// Effect is the id of the effect that is due, as the engine knows the loop. If the journal has gone on since, nothing is
-	// carried out. "" takes the loop up and asks for its state.
+	// Start takes the loop up, as an operator does who types superloop run, and asks for its state.
+	Start bool `json:"start,omitempty"`
+	Fresh bool `json:"fresh,omitempty"` // of Start: from the beginning
+	// Effect is the id of the effect that is due, as the engine knows the loop; "" if the loop has ended. If the journal has
+	// gone on since, nothing is carried out.
 	Effect string `json:"effect,omitempty"`
-	Since  int64  `json:"since"` // the number of the last event that the engine knows
-	Fresh  bool   `json:"fresh,omitempty"`
+	Since  int64  `json:"since"`        // the number of the last event that the engine knows
 	By     string `json:"by,omitempty"` // the operator who has started the loop
 }
 
@@ -55,7 +57,7 @@ const (
 
 // Turned is the answer to a Turn.
 type Turned struct {
-	State *loop.State `json:"state,omitempty"` // of a turn without an effect; Seq is the number of its last event
+	State *loop.State `json:"state,omitempty"` // of a Start; Seq is the number of its last event
 	Seq   int64       `json:"seq,omitempty"`
 	Lines []Line      `json:"lines,omitempty"` // the events after Since, in order
 	More  bool        `json:"more,omitempty"`  // there are others

@@ -20,7 +20,7 @@ import (
 // The names that histories hold. They never change.
 const (
 	WorkflowName = "loop"   // the type of the workflow
-	AdoptName    = "adopt"  // the activity that takes a loop up; each other activity has the kind of its effect as its type
+	AdoptName    = "adopt"  // the activity that takes a loop up, or lets it go when it has ended; each other activity has the kind of its effect as its type
 	VerbName     = "verb"   // the activity that carries out what an operator has decided
 	StirSignal   = "stir"   // the loop has something to do
 	ResumeSignal = "resume" // an operator resumes a paused loop
@@ -146,7 +146,7 @@ const (
 
 // adopt takes the loop up on its machine.
 func (d *driver) adopt(ctx workflow.Context) error {
-	t, err := d.ask(ctx, AdoptName, Job{Turn: host.Turn{Place: d.a.Place, Fresh: d.a.Fresh, By: d.a.By}}, "")
+	t, err := d.ask(ctx, AdoptName, Job{Turn: host.Turn{Place: d.a.Place, Start: true, Fresh: d.a.Fresh, By: d.a.By}}, "")
 	if err != nil {
 		return err
 	}

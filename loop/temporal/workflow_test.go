@@ -66,7 +66,7 @@ func (m *recorded) Turn(_ context.Context, t host.Turn) (out host.Turned, err er
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.turns = append(m.turns, t)
-	if t.Effect == "" && t.Since == 0 {
+	if t.Start {
 		for m.seq == 0 || len(m.fold.Owed) > 0 {
 			m.on()
 		}

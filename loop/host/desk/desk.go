@@ -168,43 +168,73 @@ func (d *desk) turn(ctx context.Context, t host.Turn) (out host.Turned, err erro
 	case <-ctx.Done():
 		return out, ctx.Err()
 	}
-	if s.waits != nil && t.Effect != "" && !s.waits.Stirs(s.options) {
-		return d.since(s, t, host.Turned{Rest: host.Waits, Until: s.waits.Until})
+	knows := s.turns == nil && !t.Start // the engine knows all that was written before the loop is taken up
+	if knows {
+		if rests, err := d.rests(ctx, s, t, &out); rests || err != nil {
+			return out, err
+		}
 	}
 	if err := d.open(s, t); err != nil {
 		return out, err
 	}
 	state, seq := s.turns.State()
 	e, do := loop.Due(state)
-	if t.Effect == "" {
-		out.State, out.Seq = &state, seq
-	}
 	switch {
-	case do == loop.DoNothing:
-	case t.Effect == "" || t.Since != seq: // the engine first has to learn what it does not know
-		return d.since(s, t, out)
+	case t.Start:
+		out.State, out.Seq = &state, seq
+		if do != loop.DoNothing {
+			return out, nil
+		}
+	case t.Since != seq && !(knows && t.Effect == e.ID): // the engine first has to learn what it does not know
+		return out, d.since(s, t, &out)
 	case t.Effect != e.ID:
-		return out, &host.Error{Text: fmt.Sprintf("after event %d the engine wants %s, and this machine %s: they are of different versions of superloop", seq, t.Effect, e.ID), Final: true}
+		return out, &host.Error{Text: fmt.Sprintf("after event %d the engine wants %q, and this machine %q: they are of different versions of superloop", seq, t.Effect, e.ID), Final: true}
 	}
-	out.Rest, out.Until, err = d.carryOut(ctx, s)
-	if err != nil {
+	if out.Rest, out.Until, err = d.carryOut(ctx, s); err != nil || t.Start {
 		return out, err
 	}
-	return d.since(s, t, out)
+	return out, d.since(s, t, &out)
+}
+
+// rests reports whether nothing is to be carried out of a loop that is not taken up: the engine does not know all of its journal,
+// the loop waits, or it has ended. Whoever has ended a loop, an operator or a process that was killed then, it stays ended.
+func (d *desk) rests(ctx context.Context, s *seat, t host.Turn, out *host.Turned) (bool, error) {
+	o, release, err := d.o.Prepare(t.Place, t.By)
+	if err != nil {
+		return false, err
+	}
+	defer release()
+	s.options = o
+	if err := d.since(s, t, out); err != nil || len(out.Lines) > 0 {
+		return true, err
+	}
+	if s.waits != nil && !s.waits.Stirs(o) {
+		out.Rest, out.Until = host.Waits, s.waits.Until
+		return true, nil
+	}
+	paths, err := layout.NewPaths(t.Repo, t.Loop, o.StateHome)
+	if err != nil {
+		return false, err
+	}
+	view, err := local.ReadView(paths)
+	if err != nil || !view.Status.Ended() {
+		return false, err
+	}
+	out.Rest, o.Held = host.Ended, s.held
+	err = local.Conclude(ctx, o)
+	d.letGo(s)
+	return true, err
 }
 
 // since adds the events that the engine does not know.
-func (d *desk) since(s *seat, t host.Turn, out host.Turned) (host.Turned, error) {
-	if t.Effect == "" {
-		return out, nil
-	}
+func (d *desk) since(s *seat, t host.Turn, out *host.Turned) error {
 	paths, err := layout.NewPaths(t.Repo, t.Loop, s.options.StateHome)
 	if err != nil {
-		return out, err
+		return err
 	}
 	lines, more, err := local.Since(paths, t.Since, mostLines)
 	out.Lines, out.More = host.LinesOf(lines), more
-	return out, err
+	return err
 }
 
 // open takes the loop up, unless this process has it already.
@@ -222,7 +252,7 @@ func (d *desk) open(s *seat, t host.Turn) error {
 			return err
 		}
 	}
-	o.Held, o.Watches, o.Fresh, o.Woken = s.held, d.watches, t.Fresh && t.Effect == "", s.waits != nil
+	o.Held, o.Watches, o.Fresh, o.Woken = s.held, d.watches, t.Fresh && t.Start, s.waits != nil
 	if s.turns, err = local.OpenTurns(d.life, o); err != nil {
 		release()
 		d.letGo(s)

@@ -126,7 +126,7 @@ type engine struct {
 
 func (m *machine) adopt() *engine {
 	m.t.Helper()
-	t, err := m.Turn(m.t.Context(), host.Turn{Place: m.place, By: "ann"})
+	t, err := m.Turn(m.t.Context(), host.Turn{Place: m.place, Start: true, By: "ann"})
 	if err != nil || t.State == nil {
 		m.t.Fatal(t, err)
 	}
@@ -220,7 +220,7 @@ func TestEngineOfAnotherVersion(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := m.Turn(t.Context(), host.Turn{Place: host.Place{Repo: "/nowhere", Loop: "x"}}); err == nil {
+	if _, err := m.Turn(t.Context(), host.Turn{Place: host.Place{Repo: "/nowhere", Loop: "x"}, Start: true}); err == nil {
 		t.Error("it has a loop that is not there")
 	}
 	if m.ran() != "" {
@@ -310,4 +310,35 @@ func TestPausedByAnOperator(t *testing.T) {
 		t.Errorf("held %v, %q ran", held, m.ran())
 	}
 	e.end(host.Ended)
+}
+
+// TestEndedByAnOperator: a loop that was cancelled while nobody had it stays cancelled, whatever the engine wanted.
+func TestEndedByAnOperator(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t, done, "")
+	e := m.adopt()
+	submit := func(kind string) {
+		t.Helper()
+		if err := control.Submit(durable.OS(), m.paths(), control.Intent{ID: kind, Kind: kind, By: "ann", RunID: e.fold.State.RunID, At: time.Now()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	submit(control.IntentPause)
+	e.end(host.Paused)
+	submit(control.IntentCancel)
+	o, release, err := m.prepare(m.place, "ann")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	if err := local.Cancel(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	e.end(host.Ended)
+	if got := m.ran(); got != "" || e.fold.State.Status != loop.Cancelled {
+		t.Errorf("%q ran, and it is %s", got, e.fold.State.Status)
+	}
+	if v, err := local.LastView(m.paths()); err != nil || v.Status != loop.Cancelled || v.Seq != e.seq {
+		t.Errorf("%+v %v", v, err)
+	}
 }
