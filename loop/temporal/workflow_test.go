@@ -25,7 +25,7 @@ var place = host.Place{Repo: "/work/shop", Loop: "shop"}
 
 // recorded is a machine whose journal was recorded: each turn gives what was recorded of it. It refuses a turn as desk does.
 type recorded struct {
-	t     *testing.T
+	t     testing.TB
 	lines []loop.Line
 	begun func(rest host.Rest) // the machine is about to answer with a loop that rests
 
@@ -39,19 +39,23 @@ type recorded struct {
 
 func record(t *testing.T, file string) *recorded {
 	t.Helper()
+	return &recorded{t: t, fold: loop.NewReplay(), most: 3, lines: linesOf(t, file)}
+}
+
+func linesOf(t testing.TB, file string) (lines []loop.Line) {
+	t.Helper()
 	data, err := os.ReadFile(filepath.Join("../testdata", file))
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &recorded{t: t, fold: loop.NewReplay(), most: 3}
 	for raw := range bytes.Lines(data) {
 		l, err := loop.ParseLine(bytes.TrimRight(raw, "\n"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		m.lines = append(m.lines, l)
+		lines = append(lines, l)
 	}
-	return m
+	return lines
 }
 
 // on reads one event of the journal.
