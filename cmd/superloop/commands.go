@@ -8,8 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -339,25 +337,6 @@ func (a *app) form(c *cli.Context, stream io.Writer) (screen.Form, error) {
 
 // typed returns the verb as an operator types it, with the program and the parent verb: "superloop config diff".
 func typed(c *cli.Context) string { return cmp.Or(c.Command.HelpName, "superloop") }
-
-// release is set by the release build (-ldflags "-X main.release=1.2.3").
-var release string
-
-// version returns the release, else the version that the module system knows, else "dev".
-func version() string {
-	if release != "" {
-		return release
-	}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
-		return info.Main.Version
-	}
-	return "dev"
-}
-
-func (a *app) version(c *cli.Context) error {
-	return a.told(c, map[string]string{"version": version(), "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH},
-		"superloop %s (%s, %s/%s)\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
-}
 
 // reportsText holds the templates for the output of policy check, inbox and notify list.
 //

@@ -238,7 +238,7 @@ func (a *app) runLoop(c *cli.Context, desk *clickDesk, repo string, cfg *config.
 
 // options returns the options with which every verb starts a supervisor.
 func (a *app) options(c *cli.Context, repo string, cfg *config.Config, id string) local.Options {
-	return local.Options{Repo: repo, Config: cfg, LoopID: id, Version: version(), StateHome: a.env("XDG_STATE_HOME"), Disk: a.disk, SealBeyond: a.sealBeyond,
+	return local.Options{Repo: repo, Config: cfg, LoopID: id, Version: thisBuild().Version, StateHome: a.env("XDG_STATE_HOME"), Disk: a.disk, SealBeyond: a.sealBeyond,
 		Hurry: a.hurry, Log: a.logger(c.Bool("verbose")), By: a.who(c), LookPath: lookPath(a.env), ExitOnEscalation: c.Bool("exit-on-escalation"), Once: c.Bool("once")}
 }
 

@@ -101,7 +101,7 @@ func (a *app) serve(c *cli.Context) error {
 		open, err = a.listen(c, state)
 		return err
 	}, Ready: func() {
-		log.Info("the daemon is ready", zap.Int("pid", os.Getpid()), zap.String("version", version()), zap.Any("limits", limits))
+		log.Info("the daemon is ready", zap.Int("pid", os.Getpid()), zap.String("version", thisBuild().Version), zap.Any("limits", limits))
 		_, _ = daemon.SdNotify(false, daemon.SdNotifyReady) // an error means that nobody listens
 	}, Answer: func(ctx context.Context) {
 		go watchdog(ctx)

@@ -21,7 +21,7 @@ import (
 // apiOptions are the options of the daemon's interface for programs.
 func (a *app) apiOptions(state string, keep api.Keep, log *zap.Logger) api.Options {
 	figures := metrics.NewCollector(nil)
-	return api.Options{State: state, Disk: a.disk, Version: version(), Keep: keep, Log: log, Verb: a.verb, Say: sayOf,
+	return api.Options{State: state, Disk: a.disk, Version: thisBuild().Version, Keep: keep, Log: log, Verb: a.verb, Say: sayOf,
 		Start: func(_ context.Context, e registry.Entry) error {
 			if _, err := a.loopOf(e.Repo, e.Loop); err != nil {
 				return err
