@@ -190,6 +190,9 @@ func overview(verbs []*cli.Command) string {
 
 func (a *app) help(c *cli.Context) error {
 	words := c.Args().Slice()
+	if c.Bool("man") {
+		return a.manual(words)
+	}
 	if len(words) == 0 {
 		fmt.Fprint(a.stdout, overview(a.commands()))
 		return nil
@@ -258,20 +261,31 @@ func (a *app) completion(c *cli.Context) error {
 	return err
 }
 
-// complete prints words for the completion scripts, one a line: the verbs, the flags of a verb, or the ids of loops.
+// complete prints words for the completion scripts, one a line: the verbs, those below a verb, the flags of a verb, or the
+// ids of loops.
 func (a *app) complete(c *cli.Context) error {
 	var lines []string
-	for _, cmd := range a.commands() {
-		switch {
-		case c.Args().First() == "verbs" && !cmd.Hidden:
-			lines = append(lines, cmd.Name)
-		case c.Args().First() == "flags" && cmd.Name == c.Args().Get(1):
-			for _, f := range cmd.Flags {
-				lines = append(lines, "--"+f.Names()[0])
+	below, verb := a.commands(), &cli.Command{}
+	for _, word := range c.Args().Tail() {
+		i := slices.IndexFunc(below, func(v *cli.Command) bool { return v.Name == word })
+		if i < 0 {
+			below = nil
+			break
+		}
+		verb, below = below[i], below[i].Subcommands
+	}
+	switch c.Args().First() {
+	case "verbs":
+		for _, v := range below {
+			if !v.Hidden {
+				lines = append(lines, v.Name)
 			}
 		}
-	}
-	if c.Args().First() == "loops" {
+	case "flags":
+		for _, f := range verb.Flags {
+			lines = append(lines, "--"+f.Names()[0])
+		}
+	case "loops":
 		_, loops, err := a.chosenLoops(c, false)
 		if err != nil {
 			return err

@@ -8,7 +8,9 @@ _superloop() {
     elif [[ $COMP_CWORD -eq 1 ]]; then
         words=$(superloop __complete verbs)
     elif [[ "$cur" == -* ]]; then
-        words=$(superloop __complete flags "${COMP_WORDS[1]}")
+        words=$(superloop __complete flags "${COMP_WORDS[@]:1:2}")
+    elif [[ $COMP_CWORD -eq 2 ]] && words=$(superloop __complete verbs "${COMP_WORDS[1]}") && [[ -n "$words" ]]; then
+        :
     else
         COMPREPLY=($(compgen -f -- "$cur"))
         return

@@ -9,7 +9,9 @@ _superloop() {
     elif (( CURRENT == 2 )); then
         compadd -- ${(f)"$(superloop __complete verbs)"}
     elif [[ "${words[CURRENT]}" == -* ]]; then
-        compadd -- ${(f)"$(superloop __complete flags ${words[2]})"}
+        compadd -- ${(f)"$(superloop __complete flags ${words[2,3]})"}
+    elif (( CURRENT == 3 )) && [[ -n "$(superloop __complete verbs ${words[2]})" ]]; then
+        compadd -- ${(f)"$(superloop __complete verbs ${words[2]})"}
     else
         _files
     fi
