@@ -6,7 +6,7 @@ const module = "github.com/superloop/superloop"
 
 // only says which package alone may import a library, and why.
 var only = map[string]struct{ packages, why string }{
-	"os/exec":                                  {"internal/proc", "a process that is not started by internal/proc is not ended by it either"},
+	"os/exec":                                  {"internal/proc, internal/tools/release", "a process that is not started by internal/proc is not ended by it either; the release tool starts compilers for whoever waits for them"},
 	"github.com/urfave/cli/v2":                 {"cmd/...", "flags are the command line's business"},
 	"github.com/slack-go/slack":                {"escalation/slack", "one package knows Slack, so that a move costs a day"},
 	"github.com/wneessen/go-mail":              {"escalation/notify", "one package knows SMTP, so that a move costs a day"},
