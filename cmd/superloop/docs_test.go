@@ -3,12 +3,17 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/superloop/superloop/internal/durable"
 )
 
 const root = "../.."
@@ -91,6 +96,53 @@ func TestReadmeSurvives(t *testing.T) {
 	} {
 		if want := fmt.Sprintf(says, n); !strings.Contains(table, want) {
 			t.Errorf("the table does not say %q", want)
+		}
+	}
+}
+
+// TestReferenceHoldsTheVerbs: the table of docs/reference.md has each verb of verbs.txt with all its flags, and names no
+// flag that no verb has.
+func TestReferenceHoldsTheVerbs(t *testing.T) {
+	t.Parallel()
+	_, table, _ := strings.Cut(readDoc(t, "docs/reference.md"), "\n| verb | does |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	rows := strings.Split(table, "\n")[2:]
+	known := map[string]bool{"--repo": true}
+	flag := regexp.MustCompile("--[a-z][a-z-]*")
+	check := func(name string, verb *cli.Command) {
+		var text string
+		for _, row := range rows {
+			first, _, _ := strings.Cut(strings.TrimPrefix(row, "| "), " | ")
+			if regexp.MustCompile("`" + name + "[` ]").MatchString(first) {
+				text += row
+			}
+		}
+		if text == "" {
+			t.Errorf("docs/reference.md has no row of %q", name)
+		}
+		for _, f := range verb.Flags {
+			long := "--" + f.Names()[0]
+			known[long] = true
+			elsewhere := strings.Contains(text, "| the same |") || strings.Contains(text, "the flags of `classify`")
+			if long != "--repo" && !strings.Contains(text, long) && !elsewhere {
+				t.Errorf("docs/reference.md does not say that %s has %s", name, long)
+			}
+		}
+	}
+	for _, verb := range newApp(durable.OS(), nil, io.Discard, io.Discard).commands() {
+		if verb.Hidden {
+			continue
+		}
+		if len(verb.Subcommands) == 0 || len(verb.Flags) > 0 {
+			check(verb.Name, verb)
+		}
+		for _, sub := range verb.Subcommands {
+			check(verb.Name+" "+sub.Name, sub)
+		}
+	}
+	for _, found := range flag.FindAllString(table, -1) {
+		if !known[found] && found != "--version" {
+			t.Errorf("docs/reference.md names %s, which no verb has", found)
 		}
 	}
 }
