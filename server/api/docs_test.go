@@ -72,7 +72,7 @@ func docsOf(t *testing.T, text []byte) string {
 	say("- The name of a route is its `operationId`, of which generators make the names of functions. A client in Go, from a daemon that runs:\n")
 	say("  ```\n  curl --unix-socket ~/.local/state/superloop/daemon/sock http://x/api/v1/openapi.json >api.json")
 	say("  go run github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2 -generate types,client -package api -o api.go api.json\n  ```\n")
-	say("  The document is OpenAPI 3.1; `openapi-3.0.json` is the same for generators that read 3.0 only. [server/clienttest](../server/clienttest) is a whole program with such a client.")
+	say("  The document is OpenAPI 3.1; `openapi-3.0.json` is the same for generators that read 3.0 only. [server/clienttest](../server/clienttest/routes/routes_test.go) is a whole program with such a client.")
 	say("- What is not known is `null` or missing, never 0.\n")
 	say("| route | name | scope | what for |\n|---|---|---|---|")
 	type one struct {
