@@ -3,6 +3,7 @@ package joblog
 import (
 	"bytes"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/superloop/superloop/internal/pattern"
@@ -126,8 +127,11 @@ func (f form) fits(sample [][]byte) bool {
 
 // failedLine reports whether a line says that its job has failed.
 func failedLine(line []byte) bool {
-	return failed().Match(line)
+	return slices.ContainsFunc(failedParts, func(p []byte) bool { return bytes.Contains(line, p) }) && failed().Match(line)
 }
+
+// failedParts holds texts one of which stands in each line that failed matches: a cheap check before the expression.
+var failedParts = [][]byte{[]byte("ailed"), []byte("exit"), []byte("Exit"), []byte("ELIFECYCLE"), []byte("npm ")}
 
 var failed = pattern.Lazy(`(?:^|[\s:])(?:Failed|failed with exit code|exited with code [1-9]\d*|Process exited \(exit code [1-9]\d*\)|Exit status [1-9]|Command failed)|ELIFECYCLE|^npm (?:ERR!|error) `)
 

@@ -341,11 +341,11 @@ func (r *rarity) rarest(literal string, f *filter) (place, cost int) {
 // common returns how many lines per MB of the sample contain a literal of each set.
 func common(sets []literalSet) float64 {
 	n, text := 0, textOf(sets)
-	if !holds(text, lowered()) {
+	if !holds(text, lowered(), nil) {
 		return 0 // as for almost every pattern, without a look at each line
 	}
 	for line := range bytes.Lines(lowered()) {
-		if holds(text, line) {
+		if holds(text, line, nil) {
 			n++
 		}
 	}

@@ -89,15 +89,43 @@ func (sc *Scanner) spend(t *trial, cost int64, total *int64) bool {
 func (sc *Scanner) holds(pat *pattern, text []byte) bool {
 	if len(sc.lower) == 0 {
 		sc.lower = appendLower(sc.lower, text)
+		sc.pairs.fill(sc.lower)
 	}
-	return holds(pat.also, sc.lower)
+	return holds(pat.also, sc.lower, &sc.pairs)
 }
 
-func holds(sets string, lower []byte) bool {
+// pairs is a set of pairs of bytes that follow each other in a text: a text without the first pair of a literal is seen
+// not to contain it without a search. Pairs with the same hash are one.
+type pairs [64]uint64
+
+func pairOf(a, b byte) (word, bit uint64) {
+	h := uint64(a)*31 + uint64(b)
+	return h >> 6 & 63, 1 << (h & 63)
+}
+
+func (p *pairs) fill(text []byte) {
+	*p = pairs{}
+	for i := 1; i < len(text); i++ {
+		word, bit := pairOf(text[i-1], text[i])
+		p[word] |= bit
+	}
+}
+
+// may reports whether a text may contain a literal. nil may contain everything.
+func (p *pairs) may(literal string) bool {
+	if p == nil || len(literal) < 2 {
+		return true
+	}
+	word, bit := pairOf(literal[0], literal[1])
+	last, end := pairOf(literal[len(literal)-2], literal[len(literal)-1])
+	return p[word]&bit != 0 && p[last]&end != 0
+}
+
+func holds(sets string, lower []byte, has *pairs) bool {
 next:
 	for set := range strings.SplitSeq(sets, betweenSets) {
 		for l := range strings.SplitSeq(set, betweenLiterals) {
-			if bytes.Contains(lower, []byte(l)) {
+			if has.may(l) && bytes.Contains(lower, []byte(l)) {
 				continue next
 			}
 		}

@@ -173,6 +173,7 @@ type Scanner struct {
 	tried []trial
 	total int64 // work done by confirm
 	lower []byte
+	pairs pairs // of lower
 	late  late
 }
 
