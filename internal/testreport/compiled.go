@@ -218,12 +218,13 @@ var gradle = format{
 
 // formats holds the formats in the order in which they are tried.
 var formats = sync.OnceValue(func() []format {
-	return []format{exunit, busted, tcltest, eunit, nim, mesonTest, pytest, pytestLine, unittest, jest, vitest, nodeSpec, tap, goVerbose, goTest, goPanic, jasmine, uvu, deno, bun, cargo, junit, gradle, minitest, rspec, phpunit, mocha, playwright, dotnet, gtest, testdox, ctest, nodeLoad}
+	return []format{exunit, busted, tcltest, eunit, nim, mesonTest, pytest, pytestLine, unittest, jest, vitest, unhandled, nodeSpec, tap, goVerbose, goTest, goPanic, jasmine, uvu, deno, bun, cargo, junit, gradle, minitest, rspec, phpunit, mocha, playwright, dotnet, gtest, testdox, ctest, nodeLoad}
 })
 
 var (
 	rspecOpens = pattern.Lazy(`^  \d+\) \S`)
 	miniOpens  = pattern.Lazy(`^\s*\d+\) (?:Error|Failure):$`)
+	phpPlace   = pattern.Lazy(`^/\S+\.php:\d+$`)
 	unitPHP    = pattern.Lazy(`^\d+\) [\w\\]+::\w+`)
 	rubyPlace  = pattern.Lazy(`^\s*# `)
 	rubyError  = pattern.Lazy(`^\s*((?:[A-Z]\w*::)*[A-Z]\w*):(?: (.*))?$`)
@@ -281,9 +282,14 @@ func readRuby(f *Failure, lines []string, asserts *regexp.Regexp) {
 var phpunit = format{
 	runner: "phpunit",
 	opens:  func(l []string, i int) bool { return unitPHP().MatchString(l[i]) },
-	closes: func(l []string, first, i int) bool { return l[i] == "" && i > first+1 },
+	closes: func(l []string, first, i int) bool {
+		return l[i] == "" && i > first+1 && (i+1 >= len(l) || !phpPlace().MatchString(l[i+1]))
+	},
 	read: func(f *Failure, lines []string) {
 		for i, l := range lines[1:] {
+			if phpPlace().MatchString(l) {
+				continue
+			}
 			f.Asserted = f.Asserted || prefixAny(l, "Failed asserting", "Expectation failed", "--- Expected")
 			f.say(i+1, l)
 		}

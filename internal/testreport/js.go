@@ -43,6 +43,20 @@ var vitest = format{
 	read: func(f *Failure, lines []string) { readJS(f, lines[1:], 1) },
 }
 
+var unhandledOpens = pattern.Lazy(`^⎯+ Unhandled (?:Rejection|Exception|Error) ⎯+$`)
+
+// unhandled is an exception that vitest caught outside of every test.
+var unhandled = format{
+	runner: "vitest",
+	opens: func(l []string, i int) bool {
+		return strings.Contains(l[i], " Unhandled ") && unhandledOpens().MatchString(l[i])
+	},
+	closes: func(l []string, _, i int) bool {
+		return strings.HasPrefix(l[i], "⎯⎯⎯") || strings.HasPrefix(l[i], "This error originated in ")
+	},
+	read: func(f *Failure, lines []string) { readJS(f, lines[1:], 1) },
+}
+
 var mocha = format{
 	runner: "mocha",
 	opens: func(l []string, i int) bool {
@@ -168,6 +182,12 @@ var (
 	tapCode  = pattern.Lazy(`^\s*(?:operator: '?(?:equal|notEqual|deepEqual|deepLooseEqual|notDeepEqual|ok|notOk|strictEqual|deepStrictEqual|match|throws|doesNotThrow|fail|is|same|not|has)\b|code: '?ERR_ASSERTION|name: '?AssertionError|failureType: 'subtestsFailed'|found: |wanted: )`)
 )
 
+// batsCommand matches the line of bats about a command that failed, and that is no check.
+var (
+	batsCommand = pattern.Lazy("^#   `[a-z][\\w./-]* .*' failed(?: with status \\d+)?$")
+	batsChecks  = pattern.Lazy("^#   `(?:assert|refute|run|test|grep|diff|cmp|false|return|fail)")
+)
+
 // tap is the Test Anything Protocol: node:test, tape, bats, ava and others.
 var tap = format{
 	runner: "tap",
@@ -178,7 +198,7 @@ var tap = format{
 			i == first+1 && t != "---" && !strings.HasPrefix(t, "#")
 	},
 	read: func(f *Failure, lines []string) {
-		var stack bool
+		var stack, failed bool
 		if envStatement(lines[0]) || strings.Contains(lines[0], " or newer") || strings.Contains(lines[0], " or later") {
 			f.say(0, strings.TrimLeft(strings.TrimSpace(lines[0])[7:], "0123456789 -"))
 		}
@@ -187,7 +207,10 @@ var tap = format{
 			if tapCode().MatchString(l) {
 				f.Asserted = true
 			}
+			failed = failed || batsCommand().MatchString(t) && !batsChecks().MatchString(t)
 			switch key, value, ok := strings.Cut(t, ": "); {
+			case failed && strings.HasPrefix(t, "# "): // what the command printed
+				f.say(i+1, t[2:])
 			case ok && key == "stack":
 				stack = true
 			case ok && (key == "error" || key == "message" || key == "code" || key == "name") && !prefixAny(value, "|", ">", "'ERR_TEST_FAILURE'", "'test failed'"):

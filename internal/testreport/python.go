@@ -68,7 +68,7 @@ func readPytest(f *Failure, lines []string) {
 			break
 		}
 	}
-	f.Asserted = f.Asserted || made
+	f.Asserted = f.Asserted || made && !envStatement(last)
 	if strings.HasPrefix(last, "KeyError: ") && environ {
 		f.Says = []Statement{{Line: f.Says[len(f.Says)-1].Line, Text: "the environment variable " + strings.Trim(last[10:], "'") + " is not set (" + last + ")"}}
 	}
@@ -79,7 +79,7 @@ func envStatement(t string) bool {
 	if hasAny(t, " == ", " != ") {
 		return false // a comparison of two texts
 	}
-	return hasAny(t, "environment variable", "is not set", "not installed", "must be installed", "please install", "Please install")
+	return hasAny(t, "environment variable", "is not set", "not installed", "must be installed", "please install", "Please install", "is not running", "is not reachable")
 }
 
 // pytestLine is what pytest --tb=line prints of a failure: one line, with the place of the exception.

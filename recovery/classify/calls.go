@@ -69,6 +69,15 @@ func (c *calls) add(words []string, depth int) {
 	if len(rest) > 0 {
 		c.add(rest, depth+1)
 	}
+	if name == "concurrently" { // its arguments are the texts of commands
+		for _, a := range words[1:] {
+			if strings.Contains(a, " ") && !strings.HasPrefix(a, "[") {
+				for _, part := range recovery.Analyse(a).Parts {
+					c.add(part.Words, depth+1)
+				}
+			}
+		}
+	}
 	if f := named("family", name); f != "" && !slices.Contains(c.families, f) {
 		c.families = append(c.families, f) // after the family of the started command: python3 -m pip is pip first
 	}

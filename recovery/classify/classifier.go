@@ -24,6 +24,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -187,6 +188,12 @@ func (p *program) number(exprs []string) []int {
 		out = append(out, n)
 	}
 	return out
+}
+
+// matches reports whether a text matches a pattern. It compiles the pattern, so it is for rare questions.
+func (p *program) matches(pattern int, text string) bool {
+	re, err := regexp.Compile(p.exprs[pattern])
+	return err == nil && re.MatchString(text)
 }
 
 // streamSet is a set of output streams: stdout, stderr or both.

@@ -28,7 +28,7 @@ var codePlaces = []struct {
 	{"--> ", pattern.Lazy(`--> ([^\s:]+):(\d+)`)},
 	{"): ", pattern.Lazy(`(?:^|[\s(\["'])((?:[A-Za-z]:)?[\w@./\\+-]*\w\.[A-Za-z]\w{0,7})\((\d+),\d+\)`)},
 	{" on line ", pattern.Lazy(`in (/?[\w./-]+\.\w+) on line (\d+)`)},
-	{" line ", pattern.Lazy(`\bin (/?[\w./-]*\w\.[A-Za-z]\w{0,5}),? line (\d+)`)},
+	{" line ", pattern.Lazy(`\b(?:in|file) (/?[\w./-]*\w\.[A-Za-z]\w{0,5}),? line (\d+)`)},
 	{" line ", pattern.Lazy(` at ([\w./-]+\.(?:p[lm]|t)) line (\d+)`)},
 	{": line ", pattern.Lazy(`(?:^|[\s"'])([\w@./-]*\w\.[A-Za-z]\w{0,5}): line (\d+): `)},
 }

@@ -49,8 +49,8 @@ var wordsModel = sync.OnceValue(func() *wordmodel.Model {
 
 // guessed returns what the model says of an output where rules do not decide, and nil where they do.
 func (j *judgement) guessed() *guess {
-	if j.silent() || j.in.Exit.OOM || j.in.Exit.TimedOut || j.in.Exit.NotStarted || j.strong != nil || len(j.vetoed) > 0 || j.stdout.broken || j.stderr.broken {
-		return nil // a probe or a guard has refuted what the words say, or not all words are known
+	if j.silent() || j.ownWords != nil || j.in.Exit.OOM || j.in.Exit.TimedOut || j.in.Exit.NotStarted || j.strong != nil || len(j.vetoed) > 0 || j.stdout.broken || j.stderr.broken {
+		return nil // a probe, a guard or the code has refuted what the words say, or not all words are known
 	}
 	if len(j.order) == 0 && len(j.failures) > 0 {
 		return sure(byWords(j.ended()))
@@ -136,7 +136,8 @@ func (j *judgement) lastLines(npm bool) (out []hit) {
 			quoted := diffHead().MatchString(l) || inDiff(o.tail[max(0, i-lookFirst):i], l)
 			frames := framing().MatchString(l) && !(npm && strings.HasPrefix(l, "npm ") && !npmLog().MatchString(l))
 			if strings.TrimSpace(l) != "" && !quoted && !frames && !died().MatchString(l) && !foreignPlace(l) {
-				out = append(out, o.at(i))
+				n := o.lines - int64(len(o.tail)-1-i)
+				out = append(out, hit{stream: o.name, line: n, origin: o.src.Line(n), text: l})
 			}
 		}
 	}
@@ -181,7 +182,7 @@ func byWords(hits []hit) *guess {
 	}
 	lines := make([]string, len(hits))
 	for i, h := range hits {
-		lines[i] = h.text
+		lines[i] = withoutTopic(h.text)
 	}
 	m := wordsModel()
 	if m.Known(lines) < leastKnown {
@@ -204,6 +205,11 @@ func byWords(hits []hit) *guess {
 
 // guessVerdict is the verdict of a guess.
 func (j *judgement) guessVerdict(f Failure, g *guess) Failure {
+	if o := j.of(g.line); g.line.of == nil {
+		if i := int(g.line.line-o.lines) + len(o.tail) - 1; i >= 0 && i < len(o.tail) {
+			g.line = o.at(i) // with its place in the code, which only this line needs
+		}
+	}
 	if g.category == CategoryCode {
 		return j.ownVerdict(f, &fault{hit: g.line, why: "no rule knows it, and it reads like a fault of the code"})
 	}

@@ -23,9 +23,11 @@ type judgement struct {
 	strong, weak   *match // the first match of a strong guard, and of a weak one
 	method         string
 	findings       map[string]Finding
-	undeclared     bool // a probe says that only a change of the code can fix the failure
-	confirmed      bool // a probe says that the environment is to blame
-	weakened       bool // the code may be to blame as well
+	files          map[string][]string // the lines of the files of the project that were read, by their paths
+	ownWords       *hit                // the line of an error that the code of the project made, nil if there is none
+	undeclared     bool                // a probe says that only a change of the code can fix the failure
+	confirmed      bool                // a probe says that the environment is to blame
+	weakened       bool                // the code may be to blame as well
 }
 
 // match is one handler whose conditions the failure meets.
@@ -120,6 +122,9 @@ func (j *judgement) hits(pattern int, streams streamSet, guard catalog.Guard) []
 		for _, h := range o.hits[pattern] {
 			if guard == "" {
 				h.voice = j.heard(h)
+				if checksFailed().MatchString(h.text) && !j.c.prog.matches(pattern, literal().ReplaceAllString(h.text, "")) {
+					h.voice = voiceName // only what the line quotes matches
+				}
 			}
 			if h.voice == voicePassed || guard != "" && h.voice == voiceLog || guard == "" && h.voice == voiceName {
 				continue
@@ -136,8 +141,8 @@ func (j *judgement) heard(h hit) voice {
 	if h.of != nil {
 		return voiceSuite
 	}
-	if h.quoted && h.checked && !exception().MatchString(h.text) {
-		return voiceName // a compiler or a checker quotes the code
+	if h.topic || h.quoted && h.checked && (diagnosed().MatchString(h.text) || !exception().MatchString(h.text)) {
+		return voiceName // a check says something of a text, or a compiler or a checker quotes the code
 	}
 	if h.voice != voicePassed && h.voice != voiceName && j.inReport(h) {
 		return voiceLog
@@ -164,6 +169,9 @@ func (j *judgement) heard(h hit) voice {
 	}
 	return voiceTool
 }
+
+// checksFailed matches a line in which a program says that checks of its own have failed.
+var checksFailed = pattern.Lazy(`(?i)\b(?:checks|tests|assertions|expectations) (?:have )?failed\b|\bfailed (?:checks|tests|assertions)\b|\b\d+ of \d+ (?:check|test) failed\b`)
 
 // of returns the output that contains a hit.
 func (j *judgement) of(h hit) *output {

@@ -1,6 +1,10 @@
 package classify
 
 import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -97,5 +101,38 @@ func TestOpeningShortCuts(t *testing.T) {
 		if seen[o] == 0 {
 			t.Errorf("no line opens %d: this shows little", o)
 		}
+	}
+}
+
+// The cheap check before an expression leaves out no line that the expression matches.
+func TestUncaughtParts(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/real/*.jsonl")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	n := 0
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for d := json.NewDecoder(bytes.NewReader(data)); d.More(); {
+			var r struct{ Stdout, Stderr string }
+			if err := d.Decode(&r); err != nil {
+				t.Fatal(err)
+			}
+			for _, l := range cleanLines([]byte(r.Stdout+"\n"+r.Stderr), maxReport, true) {
+				if !uncaught().MatchString(l) {
+					continue
+				}
+				if n++; !hasAny(l, uncaughtParts...) {
+					t.Errorf("the check leaves out %q", l)
+				}
+			}
+		}
+	}
+	if n < 100 {
+		t.Errorf("only %d lines match", n)
 	}
 }

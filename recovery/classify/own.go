@@ -76,6 +76,9 @@ func (j *judgement) ownFault() *fault {
 	if e.Signal != "" {
 		return nil
 	}
+	if j.ownWords != nil {
+		return &fault{hit: *j.ownWords, why: "the code makes this error itself"}
+	}
 	if len(j.failures) > 0 {
 		f := j.failures[0]
 		o := j.stdout
@@ -204,8 +207,8 @@ func (o *output) at(i int) hit {
 // about the environment.
 func thrown(o *output) *fault {
 	last := -1 // the line that says that the exception was not caught
-	for i, l := range o.tail {
-		if uncaught().MatchString(l) {
+	for i := len(o.tail) - 1; i >= 0 && last < 0; i-- {
+		if hasAny(o.tail[i], uncaughtParts...) && uncaught().MatchString(o.tail[i]) {
 			last = i
 		}
 	}
@@ -248,6 +251,9 @@ func thrown(o *output) *fault {
 	return &fault{hit: h, why: "a program of the project threw what nobody caught"}
 }
 
+// uncaughtParts holds texts one of which stands in each line that uncaught matches: a cheap check before the expression.
+var uncaughtParts = []string{"Traceback", "Node.js v", "Bun v", "xception", "Fatal error", ".rb:", " line ", "Uncaught", "** (", "LoadError", "Execution halted", "rake aborted"}
+
 // ownFile reports whether a line says that a file of the project is missing. Such a file has a relative path and is in
 // no directory that an installation or a build makes.
 func ownFile(line string) bool {
@@ -269,7 +275,7 @@ func (j *judgement) said(o *output) *fault {
 	}
 	last, seen, decided := -1, 0, false
 	for i := len(o.tail) - 1; i >= 0 && i >= len(o.tail)-40; i-- {
-		l := strings.TrimSpace(o.tail[i])
+		l := withoutTopic(strings.TrimSpace(o.tail[i]))
 		if l == "" || framing().MatchString(l) {
 			continue
 		}

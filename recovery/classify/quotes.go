@@ -19,10 +19,17 @@ var (
 	plainDiff = pattern.Lazy(`^(?:\S+\t)?(?:[<>] |[<>]$|---$)`)
 )
 
-// inQuotes reports whether a match stands between quotation marks.
-func inQuotes(text []byte, loc []int) bool {
+// predicate matches what follows a quotation of which the line says something: "the text" does not name the file.
+var predicate = pattern.Lazy(`^,? +(?:does|do|did|is|are|was|were|should|must|has|have|had|contains?|lacks?|to (?:be|contain|equal|match|include)|not|instead|but|!==?|===?)\b`)
+
+// comparison matches a line that tells two values from each other.
+var comparison = pattern.Lazy(`(?i)\b(?:expected|want(?:ed)?|should (?:be|have been))\b.*\b(?:got|actual|received|found|was)\b|\b(?:got|actual|received)\b.*\b(?:expected|want(?:ed)?|should (?:be|have been))\b`)
+
+// inQuotes reports whether a match stands between quotation marks, and whether the line says something of the
+// quotation.
+func inQuotes(text []byte, loc []int) (quoted, topic bool) {
 	if len(loc) < 2 {
-		return false
+		return false, false
 	}
 	before, after := string(text[:loc[0]]), string(text[loc[1]:])
 	for _, marks := range [][2]string{{`"`, `"`}, {"'", "'"}, {"`", "`"}, {"‘", "’"}, {"“", "”"}} {
@@ -32,11 +39,21 @@ func inQuotes(text []byte, loc []int) bool {
 		} else {
 			open -= strings.Count(before, marks[1])
 		}
-		if open > 0 && strings.Contains(after, marks[1]) {
-			return true
+		if open <= 0 {
+			continue
+		}
+		for rest := after; ; {
+			inside, next, ok := strings.Cut(rest, marks[1])
+			if !ok {
+				break
+			}
+			if quoted = true; !strings.HasSuffix(inside, `\`) {
+				return true, predicate().MatchString(next) || comparison().Match(text)
+			}
+			rest = next
 		}
 	}
-	return false
+	return quoted, false
 }
 
 // checked reports whether a line is part of the message of a compiler or a checker about a place in the code: it begins
@@ -52,6 +69,27 @@ func checked(before []string, line string) bool {
 			return !foreign(file) && codeName().MatchString(file)
 		}
 		if l == "" || l[0] != ' ' && l[0] != '\t' {
+			return false
+		}
+	}
+	return false
+}
+
+// valueDiff matches the line before the difference of two values.
+var valueDiff = pattern.Lazy(`^[-+] (?:actual|expected|received) [-+] (?:actual|expected|received)$|^[-+] (?:Expected|Received|Actual)(?: +[-+] \d+)?$`)
+
+// inValueDiff reports whether a line stands in the difference of the two values that a check compared.
+func inValueDiff(before []string, line string) bool {
+	signed := func(l string) bool { return l != "" && (l[0] == '+' || l[0] == '-') }
+	if !signed(strings.TrimLeft(line, " ")) {
+		return false
+	}
+	for i := len(before) - 1; i >= 0 && i > len(before)-lookFirst; i-- {
+		l := strings.TrimSpace(before[i])
+		if valueDiff().MatchString(l) {
+			return true
+		}
+		if l != "" && !signed(l) && indent(before[i]) < indent(line) {
 			return false
 		}
 	}
@@ -83,4 +121,15 @@ func inDiff(before []string, line string) bool {
 		}
 	}
 	return false
+}
+
+// topic matches a quotation of which the line says something.
+var topic = pattern.Lazy("(?:\"(?:[^\"\\\\]|\\\\.)* (?:[^\"\\\\]|\\\\.)*\"|'[^']* [^']*'|`[^`]* [^`]*`|‘[^’]* [^’]*’|“[^”]* [^”]*”)(,? +(?:does|do|did|is|are|was|were|should|must|has|have|had|contains?|lacks?|to (?:be|contain|equal|match|include)|not|instead|but|!==?|===?)\\b)")
+
+// withoutTopic leaves out of a line the texts of which it says something: they are not what it says.
+func withoutTopic(l string) string {
+	if !strings.ContainsAny(l, "\"'`‘“") {
+		return l
+	}
+	return topic().ReplaceAllString(l, "$1")
 }

@@ -27,8 +27,17 @@ func (j *judgement) rank(ctx context.Context) {
 	if j.strong != nil && j.outerOnly() && j.strong.hit != nil && j.inReport(*j.strong.hit) {
 		j.strong, j.weak = nil, cmp.Or(j.weak, j.strong)
 	}
+	rest = slices.DeleteFunc(rest, func(m *match) bool {
+		quoted := m.hit != nil && (m.byTest() || strings.HasPrefix(m.hit.text, "# ")) // bats quotes so what a test printed
+		if !quoted || !j.madeNear(*m.hit) || m.rule.h.Dominates && j.full(ctx, m) {
+			return false
+		}
+		j.ownWords = m.hit
+		return true
+	})
 	rest = j.onlyTests(ctx, j.lastTry(rest))
 	rest = slices.DeleteFunc(rest, j.ownUse)
+	rest = slices.DeleteFunc(rest, j.guardKnows)
 	promote(rest)
 	key := func(m *match) []int {
 		return []int{bit(m.dominates()), bit(m.voice.own()), m.rule.h.Layer.Rank(), m.near, -bit(m.unsure)}
@@ -168,6 +177,18 @@ func (j *judgement) onlyChecks() bool {
 	return len(j.failures) > 0 && !slices.ContainsFunc(j.failures, func(f *failure) bool { return !f.Asserted })
 }
 
+// guardKnows reports whether a match knows only general phrases of a line that a guard knows as a diagnostic of the code.
+func (j *judgement) guardKnows(m *match) bool {
+	if !m.general() || m.hit == nil || !diagnosed().MatchString(m.hit.text) || outside().MatchString(m.hit.text) || lacks().MatchString(m.hit.text) {
+		return false
+	}
+	return slices.ContainsFunc(j.matched, func(g *match) bool {
+		return g.rule.h.Guard != catalog.GuardNone && slices.ContainsFunc(append(g.others, *orZero(g.hit)), func(h hit) bool {
+			return h.stream == m.hit.stream && h.line == m.hit.line
+		})
+	})
+}
+
 // follows reports whether an exception about a missing value is the consequence of a failed call that the program of PHP
 // was warned of just before: the call returned no value.
 func (h *hit) follows(call *hit) bool {
@@ -252,10 +273,13 @@ func (j *judgement) guards() {
 // finding matches a line in which a checker says what is wrong at a place of the file that it named before.
 var finding = pattern.Lazy(`^\s*\d+:\d+\s+(?:error|warning|info|✖|⚠|×)\s`)
 
-// dominates reports whether the failures of the other matches are consequences of this match's failure. What a checker
-// says about the code is no failure of the machine.
+// assertion matches a line in which a check of any runtime says that it has failed.
+var assertion = pattern.Lazy(`^(?:Exception in thread "[^"]*" |(?:[Uu]ncaught |Caused by: )*)(?:[a-z_][\w$]*\.)*Assertion(?:Failed)?Error\b`)
+
+// dominates reports whether the failures of the other matches are consequences of this match's failure. What a checker or
+// a failed check says about the code is no failure of the machine.
 func (m *match) dominates() bool {
-	return (m.rule.h.Dominates || m.promoted) && !m.byTest() && (m.hit == nil || !finding().MatchString(m.hit.text))
+	return (m.rule.h.Dominates || m.promoted) && !m.byTest() && (m.hit == nil || !finding().MatchString(m.hit.text) && !assertion().MatchString(m.hit.text))
 }
 
 // byTest reports whether a test is the only one that says what the match is about.

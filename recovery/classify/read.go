@@ -39,6 +39,7 @@ type hit struct {
 	captures map[string]string
 	of       *failure // the failed test that the line ended
 	quoted   bool     // the match stands between quotation marks
+	topic    bool     // the line says something of the quotation
 	placed
 }
 
@@ -154,7 +155,8 @@ func (rd *reading) found(h multiscan.Hit) {
 	if at >= keptFirst+keptLast {
 		at = keptFirst + out.count[h.Pattern]%keptLast
 	}
-	k := hit{stream: out.name, line: h.Line, origin: out.src.Line(h.Line), offset: h.Offset, text: excerpt(h.Text, h.Loc), quoted: inQuotes(h.Text, h.Loc)}
+	k := hit{stream: out.name, line: h.Line, origin: out.src.Line(h.Line), offset: h.Offset, text: excerpt(h.Text, h.Loc)}
+	k.quoted, k.topic = inQuotes(h.Text, h.Loc)
 	k.captures = rd.p.captures(h)
 	if out.count[h.Pattern] <= maxNames {
 		for _, n := range []string{"test", "file"} {

@@ -15,6 +15,9 @@ type failure struct {
 	stream streamSet
 	first  int64 // the number of the line at index 0
 	outer  bool  // a handler recognises the environment in what ended the test
+	made   bool  // the project's own code made the exception that ended the test
+	lines  []string
+	suite  string // the file of tests, if jest names it before the failures, "" if not
 }
 
 // has reports whether a hit stands in the report of the failure.
@@ -28,8 +31,23 @@ func (j *judgement) readReports(sc *multiscan.Scanner) {
 	for _, o := range []*output{j.stderr, j.stdout} {
 		lines := o.window
 		o.window = nil
+		suite, at := "", 0
 		for _, f := range testreport.Parse(lines) {
-			j.failures = append(j.failures, &failure{Failure: f, stream: o.name, first: o.lines - int64(len(lines)) + 1})
+			for ; f.Runner == "jest" && at < f.First; at++ {
+				if name, ok := strings.CutPrefix(lines[at], "FAIL ./"); ok {
+					suite, _, _ = strings.Cut(name, " ")
+				}
+			}
+			shown := lines[f.First : f.Last+1]
+			if n := f.Last + 2; n < len(lines) && strings.HasPrefix(lines[n], "Serialized Error: ") {
+				shown = lines[f.First : n+1] // vitest tells the fields of the error behind its report
+			}
+			j.failures = append(j.failures, &failure{Failure: f, stream: o.name, first: o.lines - int64(len(lines)) + 1, lines: shown, suite: suite})
+		}
+	}
+	for _, f := range j.failures {
+		if f.made = j.made(f); f.made {
+			f.Asserted, f.Says = true, nil
 		}
 	}
 	type said struct {

@@ -40,8 +40,7 @@ var (
 	marks        = pattern.Lazy(`^\s+\^[\^~]*\s*$|^\s+~+\^[\^~]*\s*$`)
 	goMessage    = pattern.Lazy(`^\s+\S+_test\.go:\d+: `) // a message of a Go test from Error, Fatal or Log
 	// compared matches the lines in which a check shows its expected and its actual value.
-	compared  = pattern.Lazy(`^\s*#?\s*[-+]?\s*(?:got|wanted|want|expected|actual|received)\s*[:=]\s|^#\s+(?:Failed test |Looks like you failed )|^ expected substring: `)
-	goPackage = pattern.Lazy(`^(?:ok  |FAIL|---)\t|^FAIL$|^PASS$`)
+	compared = pattern.Lazy(`^\s*#?\s*[-+]?\s*(?:got|wanted|want|expected|actual|received)\s*[:=]\s|^#\s+(?:Failed test |Looks like you failed )|^ expected substring: `)
 )
 
 // lookBack bounds how many lines before a hit are searched for the line that opens its part of the report. The first
@@ -68,7 +67,7 @@ func speaker(before []string, line string, after []string) (v voice, decided boo
 		if v = voiceLog; notLoaded(line, after) {
 			v = voiceSuite
 		}
-	case v == voiceTool && inDiff(before, line), !v.own() && sourceLine().MatchString(line), !strings.Contains(line, "#include") && (numberedLine().MatchString(line) || len(after) > 0 && marks().MatchString(after[0])):
+	case v == voiceTool && (inDiff(before, line) || inValueDiff(before, line)), !v.own() && sourceLine().MatchString(line), !strings.Contains(line, "#include") && (numberedLine().MatchString(line) || len(after) > 0 && marks().MatchString(after[0])):
 		v = voiceName // the line quotes a file or the code; it reports no event
 	}
 	return v, decided
@@ -110,6 +109,10 @@ func perlCheck(before []string) bool {
 		}
 	}
 	return false
+}
+
+func prefixAny(l string, texts ...string) bool {
+	return slices.ContainsFunc(texts, func(t string) bool { return strings.HasPrefix(l, t) })
 }
 
 func hasAny(l string, texts ...string) bool {
@@ -171,7 +174,7 @@ func goTest(after []string, line string) bool {
 		switch {
 		case isVerdict(l):
 			return true
-		case strings.HasPrefix(l, "FAIL\t"), strings.HasPrefix(l, "# "), goPackage().MatchString(l):
+		case prefixAny(l, "FAIL\t", "ok  \t", "---\t", "# "), l == "FAIL", l == "PASS":
 			return false
 		}
 	}
