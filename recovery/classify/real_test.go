@@ -15,6 +15,7 @@ import (
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/catalog"
 	"github.com/superloop/superloop/recovery/classify"
+	"github.com/superloop/superloop/recovery/failures"
 	"github.com/superloop/superloop/recovery/remedy"
 )
 
@@ -33,6 +34,8 @@ type realCase struct {
 	WantCategory []string `json:"want_category"`
 	WantRemedy   []string `json:"want_cure"`
 	Note         string   `json:"note"`
+	// Files are small files of the project that the output names, by their paths.
+	Files map[string]string `json:"files"`
 }
 
 // bars are the least shares of right verdicts: infrastructure or code, category,
@@ -58,14 +61,20 @@ type realCase struct {
 // 94.9, 94.3 and 96.0 % of the second when the first had been tuned for. eve, made
 // when both had been tuned for, has many traps and few cases: 93, 91 and 93 % the
 // first time. 37 more cases of it, whose ids have late, were judged after that: 97,
-// 95 and 100 % the first time. All were looked at afterwards; the model has learned
-// from none.
+// 95 and 100 % the first time. night, a fifth of it traps, was at 94.0, 92.6 and
+// 93.1 % the first time, 35 of its 47 traps. Then the code was asked, and morrow, made
+// before, was at 93.3, 89.9 and 93.3 %, 22 of 26 traps; frost, made when both had
+// been tuned for, at 95.7, 93.5 and 95.7 %, 21 of 25 traps and all 68 others. thaw was
+// made against this look at the code: 28 traps, and 16 failures of the machine in tests
+// whose code has such words, too. The first time 20 of the traps were right and 10 of
+// the others; of 16 more, when those had been tuned for, 8 of 10 and 5 of 6. All were looked at afterwards; the model has learned from none.
 var bars = map[string][3]float64{"dev": {0.99, 0.98, 0.98}, "held": {0.98, 0.94, 0.96}, "fresh": {0.97, 0.92, 0.88}, "last": {0.97, 0.92, 0.88},
 	"wide": {0.98, 0.96, 0.97}, "final": {0.98, 0.97, 0.97}, "blind": {0.97, 0.94, 0.95}, "dawn": {0.98, 0.97, 0.98}, "dusk": {0.97, 0.95, 0.97}, "duskheld": {0.97, 0.94, 0.95},
-	"noon": {0.98, 0.97, 0.98}, "eve": {0.96, 0.96, 0.96}}
+	"noon": {0.98, 0.97, 0.98}, "eve": {0.96, 0.96, 0.96},
+	"night": {0.99, 0.98, 0.98}, "morrow": {0.98, 0.95, 0.98}, "frost": {0.98, 0.96, 0.98}, "thaw": {0.91, 0.91, 0.91}}
 
 // score counts what was judged rightly.
-type score struct{ cases, code, side, category, cure, dangerous int }
+type score struct{ cases, code, side, category, cure, dangerous, traps, trapped int }
 
 func (s *score) add(o score) {
 	s.cases += o.cases
@@ -74,12 +83,14 @@ func (s *score) add(o score) {
 	s.category += o.category
 	s.cure += o.cure
 	s.dangerous += o.dangerous
+	s.traps += o.traps
+	s.trapped += o.trapped
 }
 
 func (s score) String() string {
 	p := func(n int) string { return fmt.Sprintf("%d/%d %5.1f%%", n, s.cases, 100*float64(n)/float64(s.cases)) }
-	return fmt.Sprintf("infra/code %s, category %s, recovery %s, code that a recovery would run on: %d (%d infra, %d code)",
-		p(s.side), p(s.category), p(s.cure), s.dangerous, s.cases-s.code, s.code)
+	return fmt.Sprintf("infra/code %s, category %s, recovery %s, code that a recovery would run on: %d (%d infra, %d code), traps taken for the environment: %d of %d",
+		p(s.side), p(s.category), p(s.cure), s.dangerous, s.cases-s.code, s.code, s.trapped, s.traps)
 }
 
 // embedded is the catalog as it comes, and its classifier.
@@ -104,15 +115,16 @@ func TestRealFailures(t *testing.T) {
 	cat, c := embedded(t)
 	policy := suggestedPolicy(t)
 	profile := remedy.Presets()["debian12"]
-	for _, name := range []string{"dev", "held", "fresh", "last", "wide", "final", "blind", "dawn", "dusk", "duskheld", "noon", "eve"} {
+	for _, name := range []string{"dev", "held", "fresh", "last", "wide", "final", "blind", "dawn", "dusk", "duskheld", "noon", "eve", "night", "morrow", "frost", "thaw"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var total score
 			tools := map[string]*score{}
 			mistakes := map[string]int{}
 			for _, r := range readReal(t, name+".jsonl") {
+				dir := directoryOf(t, &r)
 				f, err := c.Classify(context.Background(), classify.Input{
-					Source: classify.SourceCommand, Command: r.Command,
+					Source: classify.SourceCommand, Command: r.Command, Dir: dir,
 					Exit:   classify.Exit{Code: r.ExitCode, Signal: r.Signal, TimedOut: r.TimedOut},
 					Stdout: strings.NewReader(r.Stdout), Stderr: strings.NewReader(r.Stderr),
 				})
@@ -130,6 +142,10 @@ func TestRealFailures(t *testing.T) {
 				}
 				if got.dangerous > 0 {
 					t.Errorf("%s: a failure of the code is called %s (%s), and %s would run", r.ID, f.Category, f.Handler, gate)
+				}
+				// What is firm, a prompt, a root cause and a check take for a fact.
+				if strings.Contains(r.ID, "-trap-") && !f.Code && failures.Firm(f.Weak, f.Confidence) {
+					t.Errorf("%s: what only quotes the environment would be told as a fact to be %s (%s)", r.ID, f.Category, f.Handler)
 				}
 				if f.Code != r.WantCode || !slices.Contains(r.WantCategory, f.Category) {
 					mistakes[fmt.Sprintf("%s taken for %s, gate %s", r.WantCategory[0], f.Category, gate)]++
@@ -174,6 +190,12 @@ func judgeReal(r realCase, f classify.Failure, plan *remedy.Plan, gate string, o
 	}
 	if r.WantCode {
 		s.code = 1
+	}
+	if strings.Contains(r.ID, "-trap-") {
+		s.traps, s.trapped = 1, 1
+		if f.Code {
+			s.trapped = 0
+		}
 	}
 	check(f.Code == r.WantCode, &s.side, "code is %t, should be %t", f.Code, r.WantCode)
 	check(slices.Contains(r.WantCategory, f.Category), &s.category, "category is %s, should be %s", f.Category, strings.Join(r.WantCategory, " or "))
@@ -251,6 +273,27 @@ func suggestedPolicy(t *testing.T) *recovery.Policy {
 		t.Fatal(problems)
 	}
 	return p
+}
+
+// directoryOf returns a directory with the files of a case, or "" if it has none.
+// What the case says of files in its repository is then about those.
+func directoryOf(t *testing.T, r *realCase) string {
+	t.Helper()
+	if len(r.Files) == 0 {
+		return ""
+	}
+	dir := t.TempDir()
+	for name, text := range r.Files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.Stdout, r.Stderr = strings.ReplaceAll(r.Stdout, "/repo/", dir+"/"), strings.ReplaceAll(r.Stderr, "/repo/", dir+"/")
+	return dir
 }
 
 func readReal(t *testing.T, name string) []realCase {

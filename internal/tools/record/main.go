@@ -1,7 +1,7 @@
 // Command record runs the failures that are listed under cases/ with the real tools of this machine. It writes their
 // output and the expected answers to the corpora of recovery/classify. The catalog may be tuned on all of them but
 // held.jsonl. The model of words learns from all of them but held.jsonl,
-// blind.jsonl, dawn.jsonl, noon.jsonl and eve.jsonl.
+// blind.jsonl, dawn.jsonl, noon.jsonl, eve.jsonl, night.jsonl, morrow.jsonl, frost.jsonl and thaw.jsonl.
 //
 //	go run ./internal/tools/record -work DIR -tools DIR [-only REGEXP] [-jobs N]
 //
@@ -26,6 +26,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -239,7 +240,34 @@ func record(ctx context.Context, sp *proc.Spawner, p place, c testCase) (*line, 
 	case r.Code == 0 && !l.TimedOut && !c.zeroIsFine:
 		return nil, errors.New("it did not fail")
 	}
+	l.Files = namedFiles(repo, l.Stdout+"\n"+l.Stderr)
+	for name, text := range l.Files {
+		l.Files[name] = p.scrub(text, top)
+	}
 	return l, nil
+}
+
+const (
+	maxFiles = 4       // files kept of a project
+	maxFile  = 3 << 10 // bytes of a file that is kept
+)
+
+// namedFiles returns the small files of a project that an output names, by their paths.
+func namedFiles(repo, output string) map[string]string {
+	files := map[string]string{}
+	for _, name := range regexp.MustCompile(`[\w@./-]+\.[a-zA-Z]{1,4}\b`).FindAllString(strings.ReplaceAll(output, "file://", ""), -1) {
+		name = strings.TrimPrefix(strings.TrimPrefix(name, "/repo/"), "./")
+		if !filepath.IsLocal(name) || strings.Contains(name, "node_modules") || strings.HasSuffix(name, ".txt") || len(files) == maxFiles {
+			continue
+		}
+		path := filepath.Join(repo, name)
+		if at, err := os.Lstat(path); err == nil && at.Mode().IsRegular() && at.Size() <= maxFile {
+			if text, err := os.ReadFile(path); err == nil && utf8.Valid(text) {
+				files[name] = string(text)
+			}
+		}
+	}
+	return files
 }
 
 // toolName adds the version to a tool's name. For "go !go version" it runs the command after the "!" and adds the
