@@ -34,7 +34,7 @@ var opensItself = []string{
 	"cmd/superloop/internal/doctor/machine.go", "escalation/caller.go", "loop/effects/failures/leftovers.go", "recovery/classify/probes_linux.go",
 	"recovery/preflight/collect.go", "recovery/sandbox/mount_linux.go", "server/api/owner_linux.go",
 	// Directory handles: the kernel resolves every path below them. What they open is regular, without waiting, and bounded.
-	"loop/gate/tree.go", "recovery/inputs/tree.go", "recovery/inputs/outside.go", "internal/workdir/workdir.go", "recovery/catalog/load.go", "recovery/sandbox/surroundings.go",
+	"loop/gate/tree.go", "recovery/inputs/tree.go", "recovery/inputs/outside.go", "internal/workdir/workdir.go", "recovery/catalog/sources.go", "recovery/sandbox/surroundings.go",
 	"roles/agent/claude_usage.go", "roles/agent/codex_recover.go", "recovery/steering/keeper.go",
 	// A file that the operator names on the command line; a pipe is one of them: classify <(make 2>&1).
 	"cmd/superloop/classify.go",

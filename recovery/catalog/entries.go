@@ -381,7 +381,6 @@ type Catalog struct {
 	Projects   []ProjectRecipe
 	Managers   []Manager
 	Names      Names
-	Overlaid   bool // the catalog contains files of the user or of the repository, or lacks a part of one
 	// Held says why an operator decides about every command of the catalog: a part of an overlay is lost, and nobody
 	// can say what it forbids. It is "" if nothing of that kind is lost.
 	Held string

@@ -12,14 +12,10 @@ import (
 	"context"
 	_ "embed" // for the compiled form
 	"errors"
-	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 )
 
 // The bounds on a directory of overlays. Sizes are in bytes.
@@ -69,21 +65,22 @@ func UserDir() string {
 // without an operator either.
 //
 // If the context is cancelled, Load leaves out the files that it has not read yet and reports that as a problem.
-func Load(ctx context.Context, o Options) (*Catalog, Problems) {
+func Load(ctx context.Context, o Options) (*Catalog, Problems) { return Read(ctx, o).Load() }
+
+// Load makes the catalog, as the function Load says. It reads no file.
+func (s *Sources) Load() (*Catalog, Problems) {
 	var problems Problems
-	own, err := readCompiled(compiledForm)
+	base, err := readCompiled(compiledForm)
 	if err != nil {
 		problems = Problems{{File: "data", Message: err.Error()}}
 	}
-	base := own
-	for _, dir := range []overlayDir{{SourceUser, o.UserDir, "."}, {SourceRepository, o.RepoDir, repositoryDir}} {
-		docs, unread := dir.read(ctx)
-		if dir.source == SourceUser {
-			for _, f := range o.More {
-				doc, ps := readDocument(Origin{Source: SourceUser, File: f.Name}, f.Data)
-				if unread = append(unread, ps...); doc != nil && len(ps) == 0 {
-					docs = append(docs, doc)
-				}
+	for _, dir := range s.dirs {
+		var docs []*document
+		unread := slices.Clone(dir.unread)
+		for _, f := range dir.files {
+			doc, ps := readDocument(Origin{Source: dir.source, File: f.Name}, f.Data)
+			if unread = append(unread, ps...); doc != nil && len(ps) == 0 {
+				docs = append(docs, doc)
 			}
 		}
 		if len(docs)+len(unread) > 0 {
@@ -91,121 +88,7 @@ func Load(ctx context.Context, o Options) (*Catalog, Problems) {
 			base, problems = next, append(problems, ps...)
 		}
 	}
-	overlaid := base != own
-	c := base.finish()
-	c.Overlaid = overlaid
-	return c, problems
-}
-
-type overlayDir struct {
-	source string
-	root   string // read opens no file outside root
-	below  string // the directory of the files, relative to root
-}
-
-// read parses the files of a directory. It leaves out broken files and reports their problems.
-func (o overlayDir) read(ctx context.Context) ([]*document, Problems) {
-	if o.root == "" {
-		return nil, nil
-	}
-	dir := filepath.Join(o.root, filepath.FromSlash(o.below))
-	fail := func(err error) ([]*document, Problems) {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, nil
-		}
-		return nil, Problems{{File: dir, Message: "cannot be read: " + reason(err)}}
-	}
-	outer, err := os.OpenRoot(o.root)
-	if err != nil {
-		return fail(err)
-	}
-	defer func() { _ = outer.Close() }()
-	root, err := outer.OpenRoot(o.below)
-	if err != nil {
-		return fail(err)
-	}
-	defer func() { _ = root.Close() }()
-	entries, err := fs.ReadDir(root.FS(), ".") // sorted
-	if err != nil {
-		return fail(err)
-	}
-	names, problems := overlayFiles(entries, dir)
-	var docs []*document
-	size := 0
-	for _, name := range names {
-		file := filepath.Join(dir, name)
-		if err := ctx.Err(); err != nil {
-			return docs, append(problems, Problem{File: file, Message: "was not read: " + err.Error()})
-		}
-		text, err := readCapped(root, name)
-		if err != nil {
-			problems = append(problems, Problem{File: file, Message: "cannot be read: " + reason(err)})
-			continue
-		}
-		if size += len(text); size > MaxDirSize {
-			return docs, append(problems, Problem{
-				File: file, Message: fmt.Sprintf("was not read, nor the files after it: together they are larger than %d bytes", MaxDirSize),
-			})
-		}
-		doc, ps := readDocument(Origin{Source: o.source, File: file}, text)
-		problems = append(problems, ps...)
-		if doc != nil && len(ps) == 0 {
-			docs = append(docs, doc)
-		}
-	}
-	return docs, problems
-}
-
-// overlayFiles returns the names of the files to read, in the order of the entries. It warns about files that an
-// operator may expect superloop to read.
-func overlayFiles(entries []fs.DirEntry, dir string) (names []string, problems Problems) {
-	for _, e := range entries {
-		switch name := e.Name(); {
-		case strings.HasPrefix(name, "."), e.IsDir():
-		case strings.HasSuffix(name, ".yaml"):
-			names = append(names, name)
-		case strings.HasSuffix(name, ".yml"), strings.HasSuffix(name, ".json"):
-			problems = append(problems, Problem{File: filepath.Join(dir, name), Warning: true, Message: "is not read: only names that end in .yaml are"})
-		}
-	}
-	if len(names) > MaxFiles {
-		problems = append(problems, Problem{
-			File: dir, Message: fmt.Sprintf("holds %d files, of which only the first %d are read: put several handlers into one file", len(names), MaxFiles),
-		})
-		names = names[:MaxFiles]
-	}
-	return names, problems.sorted()
-}
-
-func readCapped(root *os.Root, name string) ([]byte, error) {
-	// Without O_NONBLOCK the open of a named pipe would wait for a writer.
-	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
-	if info, err := f.Stat(); err != nil {
-		return nil, err
-	} else if !info.Mode().IsRegular() {
-		return nil, errors.New("not a regular file")
-	}
-	text, err := io.ReadAll(io.LimitReader(f, MaxFileSize+1))
-	if err == nil && len(text) > MaxFileSize {
-		err = fmt.Errorf("larger than %d bytes: split it into several files", MaxFileSize)
-	}
-	return text, err
-}
-
-// reason returns the text of an error without the system call and the path, because the problem has the path already.
-func reason(err error) string {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
-		err = pe.Err
-	}
-	if strings.Contains(err.Error(), "escapes") {
-		return "it is a link out of its directory; copy the file instead"
-	}
-	return err.Error()
+	return base.finish(), problems
 }
 
 // compiledForm is the embedded catalog in compiled form: a builder as writeBinary writes it. People edit the YAML files

@@ -60,6 +60,13 @@ func New(cat *catalog.Catalog, opts Options) (*Classifier, error) {
 	return &Classifier{cat: cat, prog: prog, redact: opts.Redact}, nil
 }
 
+// Redacting returns a classifier that shares the compiled patterns of c and removes other secrets from evidence.
+func (c *Classifier) Redacting(secrets *redact.Replacer) *Classifier {
+	own := *c
+	own.redact = secrets
+	return &own
+}
+
 // ErrNoFailure is the error that Classify returns for a command that succeeded.
 var ErrNoFailure = errors.New("the command succeeded: there is no failure to classify")
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,9 +20,8 @@ import (
 
 const maxProblems = 20 // bounds the number of problems of the operator's own rules in an event
 
-// keptFor is how long an unused rule book stays in memory. A rule book takes ten megabytes and is read in some
-// milliseconds, and a loop often waits for hours. A rule book that holds files of the operator or of the repository
-// always stays.
+// keptFor is how long an unused rule book stays in memory. A rule book takes ten megabytes and is made in some
+// milliseconds, and a loop often waits for hours.
 const keptFor = time.Second
 
 // Rules is the rule book of a loop: what superloop's catalog and the operator's own files say about failures. Rules
@@ -43,43 +43,63 @@ type book struct {
 // NewRules returns the rule book for a repository. It reads no file yet. If life ends before a file is read, that file
 // is missing in the rule book. Evidence contains none of the secrets.
 func NewRules(life context.Context, repo string, secrets *redact.Replacer) *Rules {
-	var mu sync.Mutex
-	var now, first *book
-	var leave *time.Timer
+	type found struct {
+		files   *catalog.Sources
+		profile remedy.Profile
+	}
+	find := sync.OnceValue(func() found {
+		return found{catalog.Read(life, catalog.Options{UserDir: catalog.UserDir(), RepoDir: repo}), remedy.Detect(life, repo)}
+	})
 	return &Rules{read: func() *book {
-		mu.Lock()
-		defer mu.Unlock()
-		if leave != nil {
-			leave.Stop()
+		its := find()
+		b := inMemory.of(its.files)
+		if b.profile = its.profile; b.err == nil {
+			b.classifier = b.classifier.Redacting(secrets)
 		}
-		switch {
-		case now != nil:
-		case first == nil:
-			now = readBook(life, catalog.Options{UserDir: catalog.UserDir(), RepoDir: repo}, secrets)
-			now.profile = remedy.Detect(life, repo)
-			first = &book{profile: now.profile, wrong: now.wrong}
-		default:
-			now = readBook(life, catalog.Options{}, secrets)
-			now.profile, now.wrong = first.profile, first.wrong
-		}
-		if !now.cat.Overlaid {
-			leave = time.AfterFunc(keptFor, func() {
-				mu.Lock()
-				now = nil
-				mu.Unlock()
-				debug.FreeOSMemory()
-			})
-		}
-		return now
+		return &b
 	}}
 }
 
-// readBook reads a rule book, except for the profile of the machine.
-func readBook(life context.Context, from catalog.Options, secrets *redact.Replacer) *book {
-	b := &book{}
+// inMemory holds the rule books in use, for all loops of the process: loops with the same files share one.
+var inMemory books
+
+type books struct {
+	mu  sync.Mutex
+	all []*lent
+}
+
+// lent is a rule book without the secrets and the profile of a loop.
+type lent struct {
+	book
+	from  *catalog.Sources
+	leave *time.Timer
+}
+
+// of returns the rule book of the files. It makes the book unless it is in memory.
+func (s *books) of(files *catalog.Sources) book {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.all {
+		if l.from.Same(files) {
+			l.leave.Reset(keptFor)
+			return l.book
+		}
+	}
+	l := &lent{book: makeBook(files), from: files}
+	l.leave = time.AfterFunc(keptFor, func() {
+		s.mu.Lock()
+		s.all = slices.DeleteFunc(s.all, func(other *lent) bool { return other == l })
+		s.mu.Unlock()
+		debug.FreeOSMemory()
+	})
+	s.all = append(s.all, l)
+	return l.book
+}
+
+func makeBook(files *catalog.Sources) (b book) {
 	var problems catalog.Problems
-	b.cat, problems = catalog.Load(life, from)
-	b.classifier, b.err = classify.New(b.cat, classify.Options{Redact: secrets})
+	b.cat, problems = files.Load()
+	b.classifier, b.err = classify.New(b.cat, classify.Options{})
 	for _, p := range problems.Errors() {
 		if len(b.wrong) < maxProblems {
 			b.wrong = append(b.wrong, config.Problem{Pointer: p.Pointer, Message: p.String() + "; type: superloop classify --lint"})

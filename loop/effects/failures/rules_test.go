@@ -6,9 +6,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/superloop/superloop/internal/redact"
 	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/recovery/catalog"
 )
 
 // The rule book has the embedded rules, the operator's and the repository's; what is
@@ -36,7 +39,7 @@ func TestReadsTheRuleBook(t *testing.T) {
 	if len(problems) != 20 || !strings.Contains(first["message"].(string), "bada.yaml") {
 		t.Errorf("%v", problems)
 	}
-	if again, err := r.load(w); again != b || err != nil {
+	if again, err := r.load(w); again.cat != b.cat || err != nil {
 		t.Errorf("read again: %v", err)
 	}
 	w.said("config_warning")
@@ -64,6 +67,63 @@ func TestOneWrongFileIsSaidOnce(t *testing.T) {
 		}
 	}
 	w.said("config_warning")
+}
+
+// Each loop keeps its secrets to itself. A loop that begins after a file has changed has what the file says then, and one
+// that has begun keeps what it has read.
+func TestLoopsOfAProcess(t *testing.T) {
+	w := newFailuresWorld(t)
+	t.Setenv("XDG_CONFIG_HOME", filepath.Join(w.Paths.Repo, "config"))
+	file := filepath.Join(w.Paths.Repo, "config", "superloop", "recovery", "own.yaml")
+	w.write(file, ownRules)
+	evidence := func(r *Rules) string {
+		t.Helper()
+		w.Rules = r
+		w.printed("./check", "", "mytool: the index one-word other-word is stale\n", "")
+		return strings.Join(did[loop.Classified](w, diagnoseTests).Evidence, "")
+	}
+	one := NewRules(t.Context(), t.TempDir(), redact.Values([]string{"one-word"}))
+	other := NewRules(t.Context(), t.TempDir(), redact.Values([]string{"other-word"}))
+	if said := evidence(one); strings.Contains(said, "one-word") || !strings.Contains(said, "other-word") {
+		t.Errorf("%q", said)
+	}
+	if said := evidence(other); !strings.Contains(said, "one-word") || strings.Contains(said, "other-word") {
+		t.Errorf("%q", said)
+	}
+	w.write(file, strings.ReplaceAll(ownRules, "stale_index", "old_index"))
+	for r, want := range map[*Rules]bool{one: true, NewRules(t.Context(), t.TempDir(), nil): false} {
+		if _, had := r.read().cat.Handler("stale_index"); had != want {
+			t.Errorf("the handler is there: %v, want %v", had, want)
+		}
+	}
+}
+
+// Loops with the same files share a rule book. It leaves when nobody has used it for a second.
+func TestSharedRuleBook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		files := func(text string) *catalog.Sources {
+			return catalog.Read(t.Context(), catalog.Options{More: []catalog.File{{Name: "own.yaml", Data: []byte(text)}}})
+		}
+		var s books
+		first := s.of(files(ownRules)).cat
+		if s.of(files(ownRules)).cat != first {
+			t.Error("the same files make two books")
+		}
+		if s.of(files(ownRules+"# other\n")).cat == first || s.of(catalog.Read(t.Context(), catalog.Options{})).cat == first {
+			t.Error("other files share the book")
+		}
+		for range 3 { // used again and again, it stays
+			<-time.After(keptFor - 1)
+			if s.of(files(ownRules)).cat != first {
+				t.Fatal("a book that is in use has left")
+			}
+		}
+		<-time.After(keptFor + 1)
+		synctest.Wait()
+		if len(s.all) > 0 {
+			t.Errorf("%d books stay", len(s.all))
+		}
+	})
 }
 
 // Nothing is read before somebody needs it.
