@@ -64,7 +64,7 @@ func rowOf(p layout.Paths, gone error, e registry.Entry, view View) Row {
 		}
 		if err == nil {
 			r.Status, r.Iteration, r.Role, r.Seq, r.CostUSD, r.UpdatedAt = v.Status, v.Iteration, v.Role, v.Seq, v.Spent.CostUSD, timeOf(v.UpdatedAt)
-			if r.Standing = standingOf(p, v); r.Supervised {
+			if r.Standing = standingOf(p, v); r.Supervised && r.Status == loop.Running {
 				r.held(p, e.Loop, time.Now())
 			}
 		}

@@ -73,9 +73,9 @@ func standingOf(p layout.Paths, v loop.View) Standing {
 	return s
 }
 
-// held adds to the standing of a supervised loop what its agent is held for.
+// held adds to the standing of a supervised loop that runs what its agent is held for.
 func (s *Standing) held(p layout.Paths, id string, now time.Time) {
-	if s.Step != loop.RunRole || s.Runner == "" {
+	if s.Step != loop.RunRole {
 		return
 	}
 	rec, err := escalation.Store{Dir: p.Questions(), Loop: id}.Load()

@@ -87,6 +87,7 @@ func TestStandingHeld(t *testing.T) {
 		held bool
 	}{
 		{Standing{RunID: "r", Step: loop.RunRole, Runner: "x"}, now, true},
+		{Standing{RunID: "r", Step: loop.RunRole}, now, true}, // the performer chooses the runner
 		{Standing{RunID: "r", Step: loop.RunRole, Runner: "x"}, now.Add(time.Hour), false},
 		{Standing{RunID: "old", Step: loop.RunRole, Runner: "x"}, now, false},
 		{Standing{RunID: "r", Step: loop.RunTests}, now, false},
