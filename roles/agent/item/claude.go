@@ -21,6 +21,8 @@ func (r *Reader) claude(e event) bool {
 		return e.has("rate_limit_info.status") && r.claudeLimit(e)
 	case "result":
 		return (e.has("is_error") || e.has("subtype")) && r.claudeEnd(e)
+	case "control_request", "control_response", "control_cancel_request": // whether a tool may be used: its call says which
+		return r.skip()
 	case "stream_event": // a piece of a message that follows as a whole
 		return e.has("session_id") && r.skip()
 	}

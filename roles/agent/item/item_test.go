@@ -151,6 +151,7 @@ func TestLines(t *testing.T) {
 		"a failed command says its code": {`{"type":"item.completed","item":{"id":"1","type":"command_execution","command":"/bin/bash -lc 'make x'","aggregated_output":"\nno rule\n","exit_code":2,"status":"failed"}}`,
 			"call    tool=shell \"make x\"\nresult  tool=shell failed bytes=9 lines=2 \"exit code 2: no rule\""},
 		"an argument with a bad name":  {`{"type":"assistant","session_id":"s","message":{"content":[{"type":"tool_use","name":"mcp__x\u001b[2J","input":{"zzz":"\u202efile"}}]}}`, `call    tool=mcp__x "file"`},
+		"a question about a tool":      {`{"type":"control_request","request_id":"r","request":{"subtype":"hook_callback","input":{"tool_name":"Bash","tool_input":{"command":"ls"}}}}`, ""},
 		"the message of a sub-agent":   {`{"type":"assistant","session_id":"s","parent_tool_use_id":"t","message":{"content":[{"type":"text","text":"hi"}]}}`, `said    sub "hi"`},
 		"a refusal to begin":           {`{"error":{"code":-32600,"message":"no rollout found"},"id":2}`, `note    failed "no rollout found"`},
 		"a turn that failed":           {`{"method":"turn/completed","params":{"threadId":"t","turn":{"status":"failed","error":{"message":"no"}}}}`, `end     failed "no"`},
