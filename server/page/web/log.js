@@ -66,7 +66,7 @@ export class LogView {
     if (!all || this.signal.aborted) return;
     /** @type {[string, string][]} */
     const list = [];
-    for (const it of all.iterations.slice(-40).reverse()) {
+    for (const it of all.iterations.filter((/** @type {any} */ x) => x.roles.length).slice(-40).reverse()) {
       const roles = new Set(it.roles.map((/** @type {any} */ x) => x.role));
       if (!this.told && it.tests.length && it === all.iterations.at(-1)) roles.add('tests');
       for (const role of [...roles].reverse()) list.push([`${role} ${it.n}`, `iteration ${it.n}, ${role}`]);
