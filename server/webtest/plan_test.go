@@ -56,7 +56,7 @@ func TestPlanOfThreeLevels(t *testing.T) {
 	}
 	b := open(t).enter(w)
 	b.visit("/remediation")
-	b.until("the plan is on one line", `[...document.querySelectorAll('.line')].some((x) => /^done\s*\.\/check\s*levels · 5 commands run/.test(x.innerText))`)
+	b.until("the plan is on one line", `[...document.querySelectorAll('.recoveries > li')].some((x) => /^done\s*\.\/check\s*levels\s*5 commands run/.test(x.innerText))`)
 	eval[bool](b, `[...document.querySelectorAll('details')].every((d) => d.open = true)`)
 	b.until("its levels", `/^\.\/check\s*done\s*\.\/refresh\s*done\s*\.\/unlock\s*done$/.test(document.querySelector('.crumbs')?.innerText ?? '')`)
 	b.until("what did not work", `document.body.innerText.includes('level 2: ./unlock exit code 5: mykey: the key is missing')`)

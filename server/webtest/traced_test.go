@@ -95,7 +95,7 @@ func TestTraced(t *testing.T) {
 
 	b.visit(eval[string](b, `location.pathname`) + "#timeline")
 	b.until("the timeline is shown", `document.querySelector('.bars a.track')`)
-	eval[bool](b, `document.querySelector('.bars a.track').click() === undefined`)
+	eval[bool](b, `document.querySelector('.bars a.track[aria-label^=tester]').click() === undefined`)
 	only("a bar of the timeline", "from=T&to=T", "role_start", "role_end", "recovery_seen")
 	if got := strings.Join(events(), " "); !strings.Contains(got, "role_start") || !strings.Contains(got, "role_end") {
 		t.Errorf("a bar of the timeline leads to %s", got)
@@ -122,7 +122,7 @@ func TestChannels(t *testing.T) {
 		t.Error("an address is shown")
 	}
 	b.until("who may answer is told", `/\d session/.test([...document.querySelectorAll('section')].find((s) => /^Who may answer/.test(s.innerText))?.innerText)`)
-	b.click("button", "Examine channels")
+	eval[bool](b, `document.querySelector('[aria-label="Examine channels"]').click() === undefined`)
 	b.until("the doctor tells what holds here", `/L[01]/.test(document.querySelector('[aria-label="What the doctor found in channels"]')?.innerText)`)
 	b.until("what is kept is told", `/older than 30 days/.test(document.querySelector('main').innerText) && /\d (KiB|MiB)/.test(document.querySelector('[aria-label="Kept on the disk"]')?.innerText)`)
 }

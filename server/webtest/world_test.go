@@ -35,9 +35,11 @@ var the struct {
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if the.w != nil {
-		the.w.kill()
-		_ = os.RemoveAll(the.w.root) // what is left is a temporary directory
+	for _, w := range []*world{the.w, ofNight.w} {
+		if w != nil {
+			w.kill()
+			_ = os.RemoveAll(w.root) // what is left is a temporary directory
+		}
 	}
 	stopBrowser()
 	os.Exit(code)
@@ -156,8 +158,11 @@ type spec struct {
 	proposal         map[string]any
 	says             string // what the roles print
 	iterations       int
-	idle             bool // it is not started
-	priced           bool // its agents tell what they cost, as claude does
+	idle             bool   // it is not started
+	priced           bool   // its agents tell what they cost, as claude does
+	runners          string // JSON members: runners besides it
+	top              string // JSON members of the configuration
+	listed           string // JSON members of recovery.auto_approve
 }
 
 // loop makes a repository with one loop, and starts it. Its tests fail until a file "ok" is there.
@@ -194,8 +199,8 @@ func (w *world) loop(t *testing.T, s spec) (repo string) {
 	write("proposal.json", string(proposal), 0o600)
 	write("says", cmp.Or(s.says, "I look at the index.")+"\n", 0o600)
 	write(".gitignore", "ok\ntheirs\n", 0o600)
-	write(".superloop/config.json", fmt.Sprintf(`{"runners": {%q: {"command": ["sh", %q]%s}}, "recovery": {"auto_approve": ["true", "touch okay"], "require_human": ["rm *"]}, "escalation": {"channels": {%s}},
-		"loops": [{"id": %q, "spec_file": "spec.md", "completion_promise": "DONE", "max_iterations": %d, "roles": %s, %s}]}`, runner, w.root+"/agent.sh", adapter, s.channels, s.id, s.iterations, s.roles, s.more), 0o600)
+	write(".superloop/config.json", fmt.Sprintf(`{"runners": {%q: {"command": ["sh", %q]%s}%s}, %s"recovery": {"auto_approve": ["true", "touch okay"%s], "require_human": ["rm *"]}, "escalation": {"channels": {%s}},
+		"loops": [{"id": %q, "spec_file": "spec.md", "completion_promise": "DONE", "max_iterations": %d, "roles": %s, %s}]}`, runner, w.root+"/agent.sh", adapter, s.runners, s.top, s.listed, s.channels, s.id, s.iterations, s.roles, s.more), 0o600)
 	branch := s.branch
 	if branch == "" {
 		branch = "main"

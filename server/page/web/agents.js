@@ -1,7 +1,7 @@
 import {get, on, world} from './client.js';
 import {fill, h, Screen} from './dom.js';
 import {base, eventsOf, roleEnds, where} from './states.js';
-import {ago, count, moment, money, until} from './time.js';
+import {ago, moment, money, until} from './time.js';
 
 class AgentsScreen extends Screen {
   asked = false;
@@ -10,7 +10,7 @@ class AgentsScreen extends Screen {
 
   begin() {
     this.box = h('div', null, h('p.faint', null, 'Reading …'));
-    this.handed = h('section', {'aria-label': 'Handovers'});
+    this.handed = h('section');
     this.append(h('h1', null, 'Agents'), this.box, this.handed);
     // The rows may come after the runners.
     on('rows', () => this.lacking && this.draw(), this.life.signal);
@@ -38,16 +38,16 @@ class AgentsScreen extends Screen {
     }));
     if (!this.alive) return;
     found.sort((a, b) => a.timestamp < b.timestamp ? 1 : -1);
-    fill(this.handed, h('h2', null, 'Handovers ', h('span.faint', null, found.length || '')), found.length === 0 ? h('p.faint', null, 'No role went to another runner.') :
+    fill(this.handed, h('h2', null, 'Handovers'), found.length === 0 ? h('p.faint', null, 'No role went to another runner.') :
       h('div.scroll', {tabindex: '0', role: 'region', 'aria-label': 'Handovers'}, h('table.plainrows', null, h('thead', null, h('tr', null, ['When', 'Loop', 'Role', 'From', 'To', 'Why'].map((x) => h('th', null, x)))),
-        h('tbody', null, found.slice(0, 200).map((e) => h('tr', null, h('td', null, moment(e.timestamp)), h('td', null, h('a', {href: eventsOf(e.row.id, {event: 'runner_reassigned'})}, e.row.loop), h('span.faint', null, ' ', where(e.row), ', iteration ', e.iteration)), h('td', null, e.role), h('td', null, e.from), h('td', null, h('b', null, e.to)),
-          h('td', null, e.reason, e.error ? h('div.faint', null, e.error) : '')))))));
+        h('tbody', null, found.slice(0, 200).map((e) => h('tr', null, h('td.one', null, h('a', {href: eventsOf(e.row.id, {event: 'runner_reassigned', from: e.timestamp})}, moment(e.timestamp))), h('td', {title: where(e.row)}, h('a', {href: eventsOf(e.row.id, {event: 'runner_reassigned'})}, e.row.loop)), h('td', null, e.role), h('td', null, e.from), h('td', null, h('b', null, e.to)),
+          h('td', null, h('div.faint', null, e.error || e.reason))))))));
   }
 
   draw() {
     this.lacking = this.repos.some((r) => ![...world.rows.values()].some((x) => x.repo === r.repo));
     fill(this.box, this.repos.length === 0 ? h('p.faint', null, 'The daemon knows no repository.') : h('div.scroll', {tabindex: '0', role: 'region', 'aria-label': 'Runners'},
-      h('table.plainrows', null, h('thead', null, h('tr', null, h('th', null, 'Runner'), h('th', null, 'Model'), h('th', null, 'Account'), h('th', null, 'State'), h('th.num', null, 'Runs'), h('th.num', null, 'Success, recent'), h('th.num', null, 'Failures in a row'), h('th.num', null, 'A success costs'), h('th', null, 'Last success'), h('th', null, 'Roles'), h('th', null, 'Its events'))),
+      h('table.plainrows', null, h('thead', null, h('tr', null, h('th', null, 'Runner'), h('th', null, 'Model'), h('th', null, 'State'), h('th.num', null, 'Runs'), h('th.num', null, 'Success, recent'), h('th.num', null, 'Failures in a row'), h('th.num', null, 'A success costs'), h('th', null, 'Last success'), h('th', null, 'Roles'), h('th', null, 'Loops'))),
         this.repos.map(repo))));
   }
 
@@ -65,25 +65,30 @@ class AgentsScreen extends Screen {
 
 /** @param {any} r */
 function repo(r) {
-  const list = r.known?.runners ?? [], says = r.error ? h('span.bad', null, r.error) : list.length === 0 ? h('span.faint', null, 'No runner has been used yet.') : '';
-  return h('tbody', null, h('tr.group', null, h('th', {colspan: '11', scope: 'rowgroup', title: r.repo}, base(r.repo), ' ', says)), list.map((/** @type {any} */ x) => row(x, r.repo)));
+  const list = r.known?.runners ?? [], used = list.filter((/** @type {any} */ x) => x.runs), idle = list.filter((/** @type {any} */ x) => !x.runs);
+  const says = r.error ? h('span.bad', null, r.error) : idle.length ? h('span.faint', null, 'no figures yet: ', idle.map((/** @type {any} */ x, /** @type {number} */ i) => [i ? ', ' : '', x.runner, x.model ? ` ${x.model}` : '', x.limit || x.state === 'fit' ? '' : [' (', state(x), ')']])) : '';
+  return h('tbody', null, h('tr.group', null, h('th', {colspan: '10', scope: 'rowgroup', title: r.repo}, base(r.repo), ' ', says)), used.map((/** @type {any} */ x) => row(x, r.repo)));
+}
+
+/** Whether a runner can be used. @param {any} x */
+function state(x) {
+  return x.limit ? [h('span.st.ask', null, 'limited'), ' ', h('a', {href: '/?s=wait'}, until(x.limit.until, 'over'))] : x.state === 'fit' ? h('span.st.good', null, 'fit') : x.state === 'probation' ? h('span.st.ask', null, 'on probation') :
+    [h('span.st.bad', null, x.state === 'mend' ? 'to be mended' : 'unfit'), x.until && x.state !== 'mend' ? [' ', until(x.until)] : ''];
 }
 
 /** @param {any} x @param {string} repo */
 function row(x, repo) {
-  // The figures are those of all loops of the repository: of one loop each leads to its events.
+  // The figures are those of all loops of the repository: of one loop each leads to its events, of several to the loops.
   const all = [...world.rows.values()].filter((r) => r.repo === repo && r.run_id), used = all.filter((r) => x.uses?.some((/** @type {any} */ u) => u.loop_id === r.loop));
   const loops = used.length ? used : all;
   const of = {runner: x.runner, role: x.by_role?.length === 1 ? x.by_role[0].role : ''};
-  const traced = (/** @type {any} */ says, /** @type {string} */ event) => loops.length === 1 && x.runs ? h('a', {href: eventsOf(loops[0].id, {...of, event})}, says) : says;
-  const state = x.limit ? [h('span.st.ask', null, 'limited'), ' ', until(x.limit.until, 'over')] : x.state === 'fit' ? h('span.st.good', null, 'fit') : x.state === 'probation' ? h('span.st.ask', null, 'on probation') :
-    [h('span.st.bad', null, x.state === 'mend' ? 'to be mended' : 'unfit'), x.until && x.state !== 'mend' ? [' ', until(x.until)] : ''];
+  const traced = (/** @type {any} */ says, /** @type {string} */ event = roleEnds) => h('a', {href: loops.length === 1 ? eventsOf(loops[0].id, {...of, event}) : '/?q=' + encodeURIComponent(repo)}, says);
   const why = x.limit?.text || x.why;
-  return h('tr', null, h('td', null, h('b', null, x.runner), x.configured ? '' : h('span.tag', null, 'not configured')), h('td.one', null, x.model || h('span.faint', {title: 'the one that the program chooses'}, '–')), h('td', null, [x.provider, x.account].filter(Boolean).join(' / ') || '–'), h('td.state2', null, state, why ? h('div.faint', null, why) : ''),
-    h('td.num', null, traced(x.runs, roleEnds)), h('td.num', null, x.success_rate === null || x.success_rate === undefined ? '–' : traced(`${Math.round(100 * x.success_rate)} % of ${x.recent_runs}`, roleEnds)), h('td.num', null, x.failures_in_row ? traced(x.failures_in_row, 'role_[ft]*') : '–'),
-    h('td.num', null, traced(x.cost_per_success_usd === null || x.cost_per_success_usd === undefined ? 'unknown' : (x.unpriced_runs ? '≥ ' : '') + money(x.cost_per_success_usd), roleEnds)), h('td', null, x.last_success ? [ago(x.last_success), ' ago'] : '–'),
-    h('td', null, (x.by_role ?? []).map((/** @type {any} */ d) => h('span.tag', {title: `${count(d.recent_runs)} recent runs`}, `${d.role} ${Math.round(100 * d.success_rate)} %`))),
-    h('td', null, loops.slice(0, 6).map((r, i) => [i ? ', ' : '', h('a', {href: eventsOf(r.id, {...of, event: roleEnds})}, r.loop)]), loops.length > 6 ? [', ', h('a', {href: '/?q=' + encodeURIComponent(repo)}, `and ${loops.length - 6} more`)] : ''));
+  return h('tr', null, h('td', null, h('b', null, x.runner), x.configured ? '' : h('span.tag', null, 'not configured'), h('div.faint', null, [x.provider, x.account].filter(Boolean).join(' / '))), h('td.one', null, x.model || h('span.faint', {title: 'the one that the program chooses'}, '–')), h('td.state2', null, state(x), why ? h('div.faint', null, why) : ''),
+    h('td.num', null, traced(x.runs)), h('td.num', null, x.success_rate === null || x.success_rate === undefined ? '–' : traced(`${Math.round(100 * x.success_rate)} % of ${x.recent_runs}`)), h('td.num', null, x.failures_in_row ? traced(x.failures_in_row, 'role_[ft]*') : '–'),
+    h('td.num', null, traced(x.cost_per_success_usd === null || x.cost_per_success_usd === undefined ? 'unknown' : (x.unpriced_runs ? '≥ ' : '') + money(x.cost_per_success_usd))), h('td.one', null, x.last_success ? traced([ago(x.last_success), ' ago'], 'role_end') : '–'),
+    h('td', null, (x.by_role ?? []).map((/** @type {any} */ d) => h('div.one', null, traced(`${d.role} ${Math.round(100 * d.success_rate)} %`)))),
+    h('td.names', null, loops.slice(0, 6).map((r, i) => [i ? ', ' : '', h('a', {href: eventsOf(r.id, {...of, event: roleEnds})}, r.loop)]), loops.length > 6 ? [', ', h('a', {href: '/?q=' + encodeURIComponent(repo)}, `and ${loops.length - 6} more`)] : ''));
 }
 
 customElements.define('sl-agents', AgentsScreen);

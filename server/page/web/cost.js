@@ -106,17 +106,19 @@ class CostScreen extends Screen {
       x.values = x.values.map((/** @type {number|null} */ v) => t += v ?? 0);
       x.lower = x.lower.map((/** @type {boolean} */ l) => lower ||= l);
     }
+    const all = (/** @type {any} */ says) => h('a', {href: this.href('loop', this.span, this.of)}, says);
     const total = c.total.cost_usd, hours = (to - from) / 3600e3;
     const chart = /** @type {any} */ (document.createElement('sl-chart'));
-    fill(this.box, h('dl.wide', null, h('dt', null, 'Cost'), h('dd', null, h('b', null, total.unknown_runs && total.known !== null ? '≥ ' : '', money(total.known))), h('dt', null, 'Not known'), h('dd', null, total.unknown_runs ? `of ${some(total.unknown_runs, 'run')} of ${c.total.runs}` : 'nothing'),
-      h('dt', null, 'Burn rate'), h('dd', null, total.known === null ? 'unknown' : `${total.unknown_runs ? '≥ ' : ''}${money(total.known / hours)} an hour`), h('dt', null, 'Tokens'), h('dd', null, (c.total.tokens.unknown_runs && c.total.tokens.known !== null ? '≥ ' : '') + count(c.total.tokens.known))),
+    fill(this.box, h('dl.wide', null, h('dt', null, 'Cost'), h('dd', null, all(h('b', null, total.unknown_runs && total.known !== null ? '≥ ' : '', money(total.known)))), h('dt', null, 'Not known'), h('dd', null, total.unknown_runs ? all(`of ${some(total.unknown_runs, 'run')} of ${c.total.runs}`) : 'nothing'),
+      h('dt', null, 'Burn rate'), h('dd', null, total.known === null ? 'unknown' : all(`${total.unknown_runs ? '≥ ' : ''}${money(total.known / hours)} an hour`)), h('dt', null, 'Tokens'), h('dd', null, all((c.total.tokens.unknown_runs && c.total.tokens.known !== null ? '≥ ' : '') + count(c.total.tokens.known)))),
       chart,
       c.unread?.length ? h('p.ask', null, `The journals of ${some(c.unread.length, 'loop')} could not be read; what they cost is missing here.`) : '',
-      h('div.scroll', {tabindex: '0', role: 'region', 'aria-label': 'Cost by name'}, h('table.plainrows', null, h('thead', null, h('tr', null, h('th', null, kinds[this.by]), h('th.num', null, 'Runs'), h('th.num', null, 'Cost'), h('th.num', null, 'Not known of'), h('th.num', null, 'Tokens'), h('th.num', null, 'A run'), this.by === 'loop' ? h('th', null, 'At this rate') : '')),
+      h('div.scroll', {tabindex: '0', role: 'region', 'aria-label': 'Cost by name'}, h('table.plainrows', null, h('thead', null, h('tr', null, h('th', null, kinds[this.by]), h('th.num', null, 'Runs'), h('th.num', null, 'Cost'), h('th.num', null, 'Not known of'), h('th.num', null, 'Tokens'), h('th.num', null, 'Cost of a run'), this.by === 'loop' ? h('th', null, 'At this rate') : '')),
         h('tbody', null, c.series.map((/** @type {any} */ s) => {
           const priced = s.total.runs - s.total.cost_usd.unknown_runs;
-          return h('tr', null, h('td', null, h('a', {href: this.source(s.name)}, this.named(s.name))), h('td.num', null, h('a', {href: this.source(s.name)}, s.total.runs)), h('td.num', null, h('a', {href: this.source(s.name)}, (s.total.cost_usd.unknown_runs && s.total.cost_usd.known !== null ? '≥ ' : '') + money(s.total.cost_usd.known))),
-            h('td.num', null, s.total.cost_usd.unknown_runs ? some(s.total.cost_usd.unknown_runs, 'run') : '–'), h('td.num', null, (s.total.tokens.unknown_runs && s.total.tokens.known !== null ? '≥ ' : '') + count(s.total.tokens.known)), h('td.num', null, priced > 0 && s.total.cost_usd.known !== null ? money(s.total.cost_usd.known / priced) : 'unknown'), this.by === 'loop' ? h('td', null, forecast(world.rows.get(s.name), s.total.cost_usd, hours)) : '');
+          const leads = (/** @type {any} */ says) => h('td.num', null, h('a', {href: this.source(s.name)}, says)), least = (/** @type {any} */ x) => x.unknown_runs && x.known !== null ? '≥ ' : '';
+          return h('tr', null, h('td.name', null, h('a', {href: this.source(s.name)}, this.named(s.name))), leads(String(s.total.runs)), leads(least(s.total.cost_usd) + money(s.total.cost_usd.known)),
+            leads(s.total.cost_usd.unknown_runs ? some(s.total.cost_usd.unknown_runs, 'run') : '–'), leads(least(s.total.tokens) + count(s.total.tokens.known)), leads(priced > 0 && s.total.cost_usd.known !== null ? money(s.total.cost_usd.known / priced) : 'unknown'), this.by === 'loop' ? h('td.one', null, h('a', {href: '/loops/' + encodeURIComponent(s.name)}, forecast(world.rows.get(s.name), s.total.cost_usd, hours))) : '');
         })))));
     chart.data = {kind: this.sum ? 'areas' : 'bars', title: `Cost by ${kinds[this.by]}`, x: times.map(label), series, say: (/** @type {number|null} */ v) => money(v),
       source: (/** @type {number} */ i, /** @type {number} */ k) => this.leads(c.series[k < most ? k : -1], span(times[this.sum ? 0 : i], times[i] + step))};

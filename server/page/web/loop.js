@@ -3,9 +3,9 @@ import {dialog, tell, typed} from './dialogs.js';
 import {fill, h, say, Screen, visible} from './dom.js';
 import {LogView} from './log.js';
 import {diffLines} from './diff.js';
-import {asks, dots, doing, ended, eventsOf, gates, next, roleEnds, silent, status, where} from './states.js';
+import {asks, dots, doing, ended, eventsOf, gates, next, silent, spent, spentOn, status, where} from './states.js';
 import {Timeline} from './timeline.js';
-import {ago, calm, clock, moment, money, some, timeOfDay} from './time.js';
+import {ago, calm, clock, count, moment, some, timeOfDay} from './time.js';
 
 const tabs = /** @type {const} */ ([['log', 'Log'], ['prompt', 'Prompt'], ['timeline', 'Timeline'], ['gates', 'Gates'], ['diff', 'Diff'], ['events', 'Events']]);
 
@@ -51,7 +51,7 @@ class LoopScreen extends Screen {
     say(this.name, r.loop);
     const [word, tone] = status(r);
     if (!old || old.status !== r.status || old.sub_status !== r.sub_status || old.phase !== r.phase || old.status_since !== r.status_since || old.branch !== r.branch || old.supervised !== r.supervised) {
-      fill(this.head, h('span.st.' + tone, null, word), ' ', r.status_since ? ago(r.status_since) : '', h('span', {title: r.repo}, ' · ' + where(r)), r.labels?.length ? ' · ' + r.labels.join(', ') : '');
+      fill(this.head, h('span.st.' + tone, null, word), ' ', r.status_since ? h('a.faint', {href: eventsOf(this.id, {from: r.status_since})}, ago(r.status_since)) : '', h('span', {title: r.repo}, ' · ' + where(r)), r.labels?.length ? ' · ' + r.labels.join(', ') : '');
       this.actions(r);
     }
     say(this.next, next(r, Date.now()));
@@ -64,12 +64,11 @@ class LoopScreen extends Screen {
 
   /** @param {any} r */
   facts(r) {
-    const spent = r.unknown_cost && !r.cost_usd ? 'unknown' : (r.unknown_cost ? '≥ ' : '') + money(r.cost_usd ?? 0);
     fill(this.figures, [
-      ['Iteration', r.iteration ? `${r.iteration}${r.max_iterations ? ' of ' + r.max_iterations : ''}` : 'none yet'],
-      ['Now', status(r)[1] === 'run' && doing(r) ? [doing(r), r.attempt > 1 ? `, attempt ${r.attempt}` : '', h('span.faint', null, ' ', clock((now) => silent(r, now) ? `silent ${calm(silent(r, now))}` : r.updated_at ? calm(now - Date.parse(r.updated_at)) : ''))] : '–'],
-      ['Gates', r.gates ? h('a', {href: eventsOf(this.id, {event: 'gates_evaluated'})}, dots(r.gates)) : '–'],
-      ['Spent', [h('a', {href: eventsOf(this.id, {event: roleEnds})}, spent), r.budget_usd ? ` of ${money(r.budget_usd)}` : '', r.tokens ? h('span.faint', null, ` · ${(r.tokens / 1000).toFixed(0)} k tokens`) : '']],
+      ['Iteration', r.iteration ? h('a', {href: '#timeline'}, `${r.iteration}${r.max_iterations ? ' of ' + r.max_iterations : ''}`) : 'none yet'],
+      ['Now', status(r)[1] === 'run' && doing(r) ? h('a', {href: '#log'}, doing(r), r.attempt > 1 ? `, attempt ${r.attempt}` : '', ' ', clock((now) => silent(r, now) ? `silent ${calm(silent(r, now))}` : r.updated_at ? calm(now - Date.parse(r.updated_at)) : '')) : '–'],
+      ['Gates', r.gates ? h('a', {href: '#gates'}, dots(r.gates)) : '–'],
+      ['Spent', h('a', {href: spentOn(r)}, spent(r), r.tokens ? ` · ${count(r.tokens)} tokens` : '')],
     ].map(([name, v]) => [h('dt', null, name), h('dd', null, v)]));
   }
 
@@ -245,19 +244,23 @@ class Gates {
     const all = await get(this.screen.path + '/iterations?limit=1000').catch(() => null);
     const last = all?.iterations.at(-1), r = this.screen.r;
     if (this.screen.inner.signal.aborted) return;
-    const now = gates(r?.gates);
-    fill(this.el, now.length === 0 ? h('p.faint', null, 'No gate has been looked at yet.') : h('table.plainrows', null, h('thead', null, h('tr', null, h('th', null, 'Gate'), h('th', null, 'Verdict'), h('th', null, 'Evidence'))), h('tbody', null, now.map(([name, verdict, tone]) => h('tr', null,
+    const now = gates(r?.gates), asked = now.filter(([, , tone]) => tone !== 'off'), off = now.filter(([, , tone]) => tone === 'off');
+    fill(this.el, now.length === 0 ? h('p.faint', null, 'No gate has been looked at yet.') : h('table.plainrows', null, h('thead', null, h('tr', null, h('th', null, 'Gate'), h('th', null, 'Verdict'), h('th', null, 'Evidence'))), h('tbody', null, asked.map(([name, verdict, tone]) => h('tr', null,
       h('td', null, h('span.dots', null, h('i.dot.' + tone)), ' ', name), h('td', null, verdict === 'true' ? 'given' : verdict === 'false' ? 'not given' : verdict),
-      h('td', null, name === 'tests' && last ? tests(last.tests, this.screen) : name === 'promise' ? h('a', {href: '#events'}, 'its events') : ''))))),
+      h('td', null, name === 'tests' && last ? tests(last.tests, this.screen) : '', ' ', h('a', {href: eventsOf(this.screen.id, {event: evidence[name] ?? 'gates_evaluated'})}, 'its events')))))),
+      off.length ? h('p.faint', null, `Not asked for: ${off.map(([name]) => name).join(', ')}.`) : '',
       last?.why?.length ? [h('h2', null, 'What completion lacks'), h('ul.plain', null, last.why.map((/** @type {string} */ w) => h('li', null, w)))] : last?.missing?.length ? [h('h2', null, 'What completion lacks'), h('p', null, last.missing.join(', '))] : '');
   }
 }
+
+/** The events that a gate was judged by. @type {Record<string, string>} */
+const evidence = {tests: 'tests_*', promise: 'promise_*', validation: 'validation_*', files: 'tree_*', 'fresh checkout': 'final_*', approval: 'approval_*'};
 
 /** @param {any[]} runs @param {any} screen */
 function tests(runs, screen) {
   const t = runs.at(-1);
   if (!t) return '';
-  return [h('span', null, (t.commands ?? []).map((/** @type {string} */ c) => h('code', null, c, ' '))), t.failed_command ? [' failed: ', h('code', null, t.failed_command), ` (exit code ${t.exit_code})`] : '', ' ', h('button.quiet', {type: 'button', onclick: () => {
+  return [t.failed_command ? [h('code', null, t.failed_command), ', ', h('a', {href: eventsOf(screen.id, {event: 'tests_*'})}, `exit code ${t.exit_code}`)] : (t.commands ?? []).map((/** @type {string} */ c) => h('code', null, c, ' ')), ' ', h('button.quiet', {type: 'button', onclick: () => {
     screen.open('log');
     screen.view.pick('tests', screen.r.iteration);
   }}, 'output')];

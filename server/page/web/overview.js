@@ -2,8 +2,11 @@ import {change, get, on, world} from './client.js';
 import {dialog, tell} from './dialogs.js';
 import {arrange, fill, h, say, Screen, visible} from './dom.js';
 import {LoopRow} from './rows.js';
-import {asks, brief, ended, filters, status, where} from './states.js';
+import {asks, brief, ended, eventsOf, filters, status, where} from './states.js';
 import {ago, moment, some, until} from './time.js';
+
+/** @param {string} id */
+const questionOf = (id) => '/questions/' + encodeURIComponent(id);
 
 // How many questions are shown before the table of loops.
 const mostNeeds = 8;
@@ -43,11 +46,10 @@ class Overview extends Screen {
     this.table = h('table.loops', null,
       h('thead', null, h('tr', null, h('th.check', null, this.all), h('th', null, 'Loop'), h('th', null, 'Repository'), h('th', null, 'Status'), h('th.num', null, 'Iteration'), h('th', null, 'Doing'), h('th', null, 'Gates'), h('th.spark', null, 'Last day'), h('th.num', null, 'Spent'))),
       this.body);
-    this.loopsHead = h('h2', null, 'Loops');
     this.append(h('h1.sr', null, 'Overview'),
       h('section', {'aria-label': 'Needs you'}, this.needHead, this.need, this.more),
       this.ends, this.limits,
-      h('section', {'aria-label': 'Loops'}, h('div.bar', null, this.loopsHead, this.chips, this.words, this.bulk), this.table, this.empty));
+      h('section', {'aria-label': 'Loops'}, h('div.bar', null, h('h2', null, 'Loops'), this.chips, this.words, this.bulk), this.table, this.empty));
     on('rows', () => this.draw(), this.life.signal);
     on('questions', () => this.draw(), this.life.signal);
     on('state', () => this.draw(), this.life.signal);
@@ -122,7 +124,6 @@ class Overview extends Screen {
     for (const id of this.chosen) if (!world.rows.has(id)) this.chosen.delete(id);
     this.listed = list.map((r) => r.id);
     this.drawBulk();
-    say(this.loopsHead, rows.length ? some(rows.length, 'loop') : 'Loops');
     visible(this.table, list.length > 0);
     visible(this.empty, list.length === 0);
     if (list.length === 0) {
@@ -142,15 +143,15 @@ class Overview extends Screen {
     const key = [list.length, blocked, list[0]?.created_at].join();
     if (key !== this.needKey) {
       this.needKey = key;
-      fill(this.needHead, some(list.length, 'question') + (list.length === 1 ? ' waits' : ' wait') + ' for you', h('span.faint', null, `: ${some(blocked, 'loop')} ${blocked === 1 ? 'stands' : 'stand'} still, `, list[0] ? ['for ', h('b.ask', null, ago(list[0].created_at))] : '', blocked > 1 ? ' at the longest' : ''));
+      fill(this.needHead, some(list.length, 'question') + (list.length === 1 ? ' waits' : ' wait') + ' for you', h('span.faint', null, ': ', h('a', {href: '/?s=ask'}, some(blocked, 'loop')), blocked === 1 ? ' stands' : ' stand', ' still, ', list[0] ? ['for ', h('a.ask', {href: questionOf(list[0].id)}, ago(list[0].created_at))] : '', blocked > 1 ? ' at the longest' : ''));
     }
-    arrange(this.need, this.asked, shown.map((q) => [q.id, q.digest, list.filter((x) => alike(x, q)).length].join(' ')), (key) => {
+    arrange(this.need, this.asked, shown.map((q) => [q.id, q.digest, list.filter((x) => alike(x, q)).length, world.rows.get(q.loop_id)?.hold?.until].join(' ')), (key) => {
       const q = world.questions.get(key.split(' ')[0]), r = world.rows.get(q.loop_id);
       const same = list.filter((x) => x.id !== q.id && alike(x, q)).length;
-      const what = q.command ? h('code.cut', null, q.command.text) : h('span.cut.faint', null, q.question?.reason);
-      return {row: null, el: h('li', {'data-of': q.id}, h('a', {href: '/questions/' + encodeURIComponent(q.id), 'data-row': true},
+      const what = q.command ? h('code.cut', null, q.command.text) : h('span.cut.faint', null, q.failure?.label || q.question?.reason);
+      return {row: null, el: h('li', {'data-of': q.id}, h('a', {href: questionOf(q.id), 'data-row': true},
         h('span.age', null, ago(q.created_at)), h('span.ask', {title: q.title}, brief(q), same ? h('span.tag', {title: 'as many loops ask the same; each is answered by itself'}, `${same + 1} loops`) : ''), h('span.who', null, q.question?.loop_id, r ? h('span.faint', null, ' ', where(r)) : ''), what,
-        h('span.faint.exp', null, 'expires ', until(q.expires_at, 'now'))))};
+        h('span.faint.exp', null, 'expires ', until(r?.hold?.until ?? q.expires_at))))};
     });
   }
 
@@ -163,7 +164,7 @@ class Overview extends Screen {
     this.endsKey = key;
     fill(this.ends, list.length > 0 && h('section.strip', {'aria-label': 'Ended since your last visit'},
       h('h2', null, 'Ended since ', h('span', {title: 'your last visit'}, moment(seen).slice(5, 16))),
-      h('ul', null, list.slice(0, 12).map((r) => h('li', null, h('a', {href: '/loops/' + encodeURIComponent(r.id)}, r.loop), ' ', h('span.' + status(r)[1], null, status(r)[0]), h('span.faint', null, ' ', ago(r.status_since), ' ago'))),
+      h('ul', null, list.slice(0, 12).map((r) => h('li', null, h('a', {href: '/loops/' + encodeURIComponent(r.id)}, r.loop), ' ', h('span.' + status(r)[1], null, status(r)[0]), ' ', h('a.faint', {href: eventsOf(r.id, {from: r.status_since})}, ago(r.status_since), ' ago'))),
         list.length > 12 && h('li', null, h('a', {href: '/?s=done'}, `and ${list.length - 12} more`))),
       h('button.quiet', {type: 'button', onclick: () => {
         localStorage.setItem(seenKey, new Date().toISOString());
@@ -187,7 +188,7 @@ class Overview extends Screen {
     if (key === this.limitsKey) return;
     this.limitsKey = key;
     fill(this.limits, of.size > 0 && h('section.strip', {'aria-label': 'Limits'}, h('h2', null, 'Limits'),
-      h('ul', null, [...of].map(([name, x]) => h('li', {title: x.text}, name, ' ', h('b', null, until(x.until, 'over')), h('span.faint', null, ` · ${some(x.n, 'loop waits', 'loops wait')}`))))));
+      h('ul', null, [...of].map(([name, x]) => h('li', {title: x.text}, name, ' ', h('a', {href: '/?s=wait'}, h('b', null, until(x.until, 'over')), ` · ${some(x.n, 'loop waits', 'loops wait')}`))))));
   }
 
   /** @param {any[]} rows */

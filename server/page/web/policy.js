@@ -1,11 +1,11 @@
-import {change, list} from './client.js';
+import {change, list, world} from './client.js';
 import {fill, h, Screen} from './dom.js';
-import {base} from './states.js';
+import {base, eventsOf} from './states.js';
 import {command} from './text.js';
 import {moment, some} from './time.js';
 
 /** How a verdict is said, and its colour. @type {Record<string, [string, string]>} */
-const verdicts = {auto: ['It runs by itself', 'good'], human: ['A person is asked', 'ask'], deny: ['It is denied', 'bad'], none: ['Nobody judges it', 'faint'], unknown: ['Not known', 'faint']};
+export const verdicts = {auto: ['It runs by itself', 'good'], human: ['A person is asked', 'ask'], deny: ['It is denied', 'bad'], none: ['Nobody judges it', 'faint'], unknown: ['Not known', 'faint']};
 
 /** What it depends on, if a verdict is not known. @type {Record<string, string>} */
 const lacks = {confined: 'whether there was a sandbox', loose: 'whether on_unknown allow was accepted', changed: 'whether what it reads had changed', confidence: 'how sure its proposer was',
@@ -54,7 +54,8 @@ class PolicyScreen extends Screen {
     try {
       const all = await list('/api/v1/repos', 'repos');
       if (!this.alive) return;
-      fill(this.repo, all.filter((r) => !r.gone).map((r) => h('option', {value: r.repo}, `${base(r.repo)} (${r.repo})`)));
+      const asks = [...world.questions.values()].map((q) => q.question?.type !== 'tool_permission' && q.command && world.rows.get(q.loop_id)?.repo);
+      fill(this.repo, all.filter((r) => !r.gone).map((r) => h('option', {value: r.repo, selected: r.repo === asks.find(Boolean)}, `${base(r.repo)} (${r.repo})`)));
       if (this.repo.value) this.turn();
       else fill(this.findings, h('p.faint', null, 'The daemon knows no repository.'));
     } catch (e) {
@@ -94,17 +95,29 @@ class PolicyScreen extends Screen {
   entries(v, of) {
     return v.policies.filter((/** @type {any} */ p) => p.loops.length || !p.loop).map((/** @type {any} */ p) => [p.loop && h('p', null, 'Of loop ', h('code', null, p.loop)), !p.enabled && h('p.ask', null, 'Recovery is off.'),
       h('div.scroll', {tabindex: '0', role: 'region', 'aria-label': ['Entries of', of, p.loop ?? ''].join(' ')}, h('table.plainrows.entries', null, h('thead', null, h('tr', null, h('th', null, 'List'), h('th', null, 'Entry'), h('th.num', null, 'Decisions'))), h('tbody', null,
-        p.entries.map((/** @type {any} */ e) => h('tr', null, h('td', null, e.list), h('td', null, h('code', null, command(e.text))), h('td.num', null, String(e.hits)))),
-        h('tr', null, h('td', null, 'on_unknown'), h('td', null, p.on_unknown), h('td.num', null, String(p.unlisted))))))]);
+        p.entries.map((/** @type {any} */ e) => h('tr', null, h('td', null, e.list), h('td', null, h('code', null, command(e.text))), h('td.num', null, this.decided(e.hits)))),
+        h('tr', null, h('td', null, 'on_unknown'), h('td', null, p.on_unknown), h('td.num', null, this.decided(p.unlisted))))))]);
+  }
+
+  /** Where a decision stands. @param {any} d */
+  at(d) {
+    const r = [...world.rows.values()].find((x) => x.repo === this.repo.value && x.loop === d.loop_id), says = `${moment(d.timestamp)} ${d.loop_id} #${d.seq}`;
+    return r ? h('a', {href: eventsOf(r.id, {event: 'recovery_*', from: d.timestamp})}, says) : says;
+  }
+
+  /** A number of decisions, which leads to them. @param {number} n */
+  decided(n) {
+    const rows = [...world.rows.values()].filter((r) => r.repo === this.repo.value);
+    return n ? h('a', {href: rows.length === 1 ? eventsOf(rows[0].id, {event: 'recovery_*'}) : '/?q=' + encodeURIComponent(this.repo.value)}, n) : '–';
   }
 
   /** The decisions that differ. @param {any} v */
   decisions(v) {
     const line = (/** @type {string} */ word, /** @type {any} */ x) => [h('dt', null, word), h('dd', null, h('b.' + (verdicts[x.verdict]?.[1] ?? 'bad'), null, verdicts[x.verdict]?.[0] ?? x.verdict), ' ', h('span.tag', null, x.rule), ' ', x.reason)];
-    return [h('p', null, `${some(v.judged, 'decision')}: ${v.judged - v.differ - v.unknown} the same, ${v.differ} would differ, ${v.unknown} not known.`,
+    return [h('p', null, v.judged ? [this.decided(v.judged), ` ${v.judged === 1 ? 'decision' : 'decisions'}: ${v.judged - v.differ - v.unknown} the same, ${v.differ} would differ, ${v.unknown} not known.`] : 'It has judged no command in this time.',
       v.differ ? h('span.faint', null, ' Each is judged as its run had come to it.') : ''), v.unread.map((/** @type {any} */ u) => h('p.bad', null, `${u.loop ?? ''} ${u.error}`)),
       v.left_off ? h('p.faint', null, `${v.left_off} older ones are left out.`) : '',
-      h('ul.past', null, v.decisions.toReversed().map((/** @type {any} */ d) => h('li', null, h('div.faint', null, moment(d.timestamp), ' ', d.loop_id, ` #${d.seq}`), h('pre.command', null, command(d.command)),
+      h('ul.past', null, v.decisions.toReversed().map((/** @type {any} */ d) => h('li', null, h('div.faint', null, this.at(d)), h('pre.command', null, command(d.command)),
         h('dl', null, line('Then', d.was), line('Now', d.now), d.missing && [h('dt', null, 'Depends on'), h('dd', null, d.missing.map((/** @type {string} */ m) => lacks[m] ?? m).join('; '))],
           h('dt', null, 'Became'), h('dd', null, became(d.became))))))];
   }

@@ -3,7 +3,7 @@ import {get, onQuestion, world} from './client.js';
 import {typed} from './dialogs.js';
 import {fill, h, Screen} from './dom.js';
 import {diffLines} from './diff.js';
-import {where} from './states.js';
+import {eventsOf, where} from './states.js';
 import {command, output, show} from './text.js';
 import {ago, duration, moment, some, until} from './time.js';
 
@@ -51,15 +51,16 @@ class QuestionScreen extends Screen {
     const r = world.rows.get(q.loop_id), v = q.question ?? {}, c = q.command;
     document.title = `${q.title} – superloop`;
     const pending = q.state === 'pending';
+    const runs = c && v.type !== 'tool_permission'; // superloop runs it, and not the agent
     const facts = [
-      c && ['Directory', h('code', null, c.dir)], c && ['Time limit', duration(c.timeout_ms)], c && ['Network', c.network === 'none' ? 'none' : c.network === 'full' ? 'all of it' : 'as the agents have it'],
+      c && ['Directory', h('code', null, c.dir)], runs && ['Time limit', duration(c.timeout_ms)], runs && ['Network', c.network === 'none' ? 'none' : c.network === 'full' ? 'all of it' : 'as the agents have it'],
       c && ['Proposed by', c.role && c.role !== c.source ? `${c.role} (${c.source})` : c.source], c?.category && ['About', [c.category, c.severity, c.confidence && c.confidence + ' confidence'].filter(Boolean).join(', ')],
       c?.root_cause && ['Cause', c.root_cause], c?.expected_outcome && ['Expected', c.expected_outcome], q.failure?.label && ['Rules say', q.failure.label],
-      ['Why you', v.reason + (v.rule ? ` (${v.rule})` : '')],
+      ['Why you', h('span', {title: v.rule}, v.reason)],
     ].filter(Boolean);
     fill(this.box, h('div.question', null,
       h('header.ask', null, h('h1', null, q.title),
-        h('p.meta', null, h('a', {href: '/loops/' + encodeURIComponent(q.loop_id)}, v.loop_id), r ? ` · ${where(r)}` : '', ` · iteration ${v.iteration} · asked `, ago(q.created_at), ' ago', pending ? [' · expires ', until(q.expires_at)] : '')),
+        h('p.meta', null, h('a', {href: '/loops/' + encodeURIComponent(q.loop_id)}, v.loop_id), r ? ` · ${where(r)}` : '', ' · ', h('a', {href: `/loops/${encodeURIComponent(q.loop_id)}#timeline`}, `iteration ${v.iteration}`), ' · ', h('a', {href: eventsOf(q.loop_id, {from: q.created_at})}, 'asked ', ago(q.created_at), ' ago', pending ? [r?.hold ? ' · the agent gives up ' : ' · expires ', until(r?.hold?.until ?? q.expires_at)] : ''))),
       h('section.what', {'aria-label': 'What would run'}, c && [h('pre.command', {'aria-label': 'The command'}, command(c.display)), h('p.faint', null, `${some(c.bytes, 'byte')}, sha256 `, h('code', null, c.sha256?.slice(0, 16)), c.exact ? '' : ', not all of it UTF-8', edges(c.text))],
         h('dl', null, facts.map((f) => [h('dt', null, /** @type {any} */ (f)[0]), h('dd', null, /** @type {any} */ (f)[1])]))),
       pending ? new Answer(q, this).el : outcome(q),
@@ -117,7 +118,7 @@ function details(q) {
   if (v.errors?.length) out.push(part('What went wrong before', [v.errors.map((/** @type {string} */ e) => h('pre.out', {tabindex: '0'}, output(e)))]));
   const crumbs = q.chain?.breadcrumbs;
   if (crumbs?.length) out.push(part('How it came here', [h('ol.crumbs', null, crumbs.map((/** @type {any} */ b) => h('li', null, b.label ?? '', b.status ? h('span.faint', null, ' ', b.status) : '')))]));
-  if (q.options?.length) out.push(part('Ways on', [options(q.options)]));
+  if (q.options?.length) out.push(part('Ways on', [q.state !== 'pending' || q.options.some((/** @type {any} */ o) => o.answer === 'choose') ? '' : h('p.faint', null, 'Known for this failure. None of them runs by an answer here: take one in a terminal, and say that it is mended.'), options(q.options)]));
   if (q.ways?.length) out.push(h('details.typedways', null, h('summary', null, 'The same by typing'), q.ways.map((/** @type {any} */ w) => h('p', null, h('span.faint', null, w.does, ' '), typed(w.line)))));
   out.push(h('p.faint.ids', null, 'Question ', h('code', null, q.id), ', digest ', h('code', null, q.digest.slice(0, 16)), ', ', h('a', {href: `/loops/${encodeURIComponent(q.loop_id)}#events`}, 'its events')));
   return out;

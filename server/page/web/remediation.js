@@ -1,6 +1,7 @@
 import {change, get, on, world} from './client.js';
 import {dialog, tell} from './dialogs.js';
 import {fill, h, Screen} from './dom.js';
+import {verdicts} from './policy.js';
 import {base, eventsOf, where} from './states.js';
 import {output} from './text.js';
 import {duration, moment, some} from './time.js';
@@ -35,7 +36,7 @@ class RemediationScreen extends Screen {
     }));
     if (!this.alive) return;
     found.sort((a, b) => a.at < b.at ? 1 : -1);
-    fill(this.loops, h('section', null, h('h2', null, 'What was proposed, and what became of it ', h('span.faint', null, found.length || '')), found.length === 0 ? h('p.faint', null, 'Nothing was proposed in the last runs.') :
+    fill(this.loops, h('section', null, h('h2', null, 'What was proposed, and what became of it'), found.length === 0 ? h('p.faint', null, 'Nothing was proposed in the last runs.') :
       h('ol.recoveries', null, found.slice(0, 300).map((x) => this.recovery(x)))));
     const plans = await get('/api/v1/chains?limit=200').catch(() => null);
     if (!this.alive || !plans) return;
@@ -48,9 +49,9 @@ class RemediationScreen extends Screen {
   recovery(x) {
     const tone = {verified: 'good', harmful: 'bad', failed: 'bad', ineffective: 'bad', denied: 'faint'}[/** @type {string} */ (x.outcome)] ?? 'wait';
     const kept = x.kept.at(-1), q = [...world.questions.values()].find((y) => y.loop_id === x.row.id && y.command?.text === x.command);
-    return h('li', null, h('div.line', null, q && x.outcome === 'not run' ? h('a', {href: '/questions/' + encodeURIComponent(q.id)}, h('span.st.ask', null, 'asks you')) : h('span.st.' + tone, null, x.outcome), h('code', null, x.command), h('a', {href: eventsOf(x.row.id, {event: 'recovery_*'})}, x.row.loop), h('span.faint', null, `${where(x.row)} · iteration ${x.iteration} · ${moment(x.at).slice(5, 16)}${x.duration_ms ? ' · ' + duration(x.duration_ms) : ''}`),
+    return h('li', null, h('div.line', null, q && x.outcome === 'not run' ? h('a', {href: '/questions/' + encodeURIComponent(q.id)}, h('span.st.ask', null, 'asks you')) : h('span.st.' + tone, null, x.outcome), h('code', null, x.command), h('a', {href: '/loops/' + encodeURIComponent(x.row.id)}, x.row.loop), h('span.faint', null, where(x.row), ' · ', h('a', {href: eventsOf(x.row.id, {event: 'recovery_*', from: x.at})}, `iteration ${x.iteration} · ${moment(x.at).slice(5, 16)}${x.duration_ms ? ' · took ' + duration(x.duration_ms) : ''}`)),
       kept ? h('button.quiet', {type: 'button', onclick: () => this.undo(x)}, 'Undo') : ''),
-      h('details', null, h('summary', null, 'why'), h('dl', null, [['Cause', x.root_cause], ['Decided', [x.verdict, x.rule, x.reason].filter(Boolean).join(', ')], ['By', x.by], ['Proposed by', x.source], ['About', x.category]].filter(([, v]) => v).map(([k, v]) => [h('dt', null, k), h('dd', null, v)])),
+      h('details', null, h('summary', null, 'why'), h('dl', null, [['Cause', x.root_cause], ['Decided', [verdicts[x.verdict]?.[0] ?? x.verdict, x.reason].filter(Boolean).join(': ')], ['By', x.by === 'rule' ? 'the policy' : x.by], ['Proposed by', x.source], ['About', x.category]].filter(([, v]) => v).map(([k, v]) => [h('dt', null, k), h('dd', null, v)])),
         x.evidence?.length ? h('ul.evidence', null, x.evidence.map((/** @type {string} */ e) => h('li', null, h('code', null, e)))) : ''));
   }
 
@@ -68,7 +69,7 @@ class RemediationScreen extends Screen {
   /** @param {any} c */
   plan(c) {
     const more = h('div');
-    return h('li', null, h('div.line', null, h('span.st.' + (c.status === 'done' ? 'good' : 'wait'), null, c.status), h('code', null, c.command), h('span.faint', null, `${c.loop_id ? c.loop_id + ' · ' : ''}${base(c.repo)} · ${some(c.attempts, 'command')} run · ${moment(c.updated_at).slice(5, 16)}`)),
+    return h('li', null, h('div.line', null, h('span.st.' + (c.status === 'done' ? 'good' : 'wait'), null, c.status), h('code', null, c.command), h('span.faint', null, `${c.loop_id ? c.loop_id + ' · ' : ''}${base(c.repo)}`)),
       c.why || c.error ? h('p.faint', null, c.why || c.error) : '',
       h('details', {ontoggle: async () => {
         if (more.firstChild) return;
@@ -76,7 +77,7 @@ class RemediationScreen extends Screen {
         fill(more, full.message ?? [h('ol.crumbs', null, (full.breadcrumbs ?? []).map((/** @type {any} */ b) => h('li', null, h('code', null, b.label), h('span.tag', null, b.status)))),
           (full.escalation_stack ?? []).map((/** @type {any} */ l) => h('div', null, h('h3', null, `Level ${l.depth}: ${l.label}`), ways(l.options ?? []))), full.stderr ? h('pre.out', {tabindex: '0'}, output(full.stderr)) : '',
           full.errors?.length ? [h('h3', null, 'What did not work'), h('ul.evidence', null, full.errors.map((/** @type {any} */ e) => h('li', null, `level ${e.depth}: `, h('code', null, e.command || e.option), ' ', e.text)))] : '']);
-      }}, h('summary', null, 'levels and options'), more));
+      }}, h('summary', null, `${some(c.attempts, 'command')} run until ${moment(c.updated_at).slice(5, 16)}: levels and options`), more));
   }
 }
 

@@ -1,8 +1,8 @@
 import {world} from './client.js';
-import {h, say} from './dom.js';
-import {brief, doing, dots, ended, eventsOf, roleEnds, silent, status, where} from './states.js';
+import {h, say, visible} from './dom.js';
+import {brief, doing, dots, ended, eventsOf, goesOn, roleEnds, silent, spent, spentOn, status, where} from './states.js';
 import {spark} from './chart.js';
-import {ago, calm, clock, money, some} from './time.js';
+import {ago, calm, clock, money, some, wait} from './time.js';
 
 /** A row of the table of loops. It changes only what has changed. */
 export class LoopRow {
@@ -12,19 +12,21 @@ export class LoopRow {
   constructor(r, choose) {
     const href = '/loops/' + encodeURIComponent(r.id);
     this.r = r;
+    this.href = href;
     this.box = h('input', {type: 'checkbox', 'aria-label': `Choose ${r.loop}`, onchange: () => choose(this.box.checked)});
     this.name = h('a', {href, 'data-row': true}, r.loop);
     this.where = h('td.where', {title: r.repo});
     this.word = h('span');
-    this.since = h('span.faint');
+    this.since = h('a.faint');
     this.iter = h('a', {href: href + '#timeline'});
     this.doing = h('span');
     this.elapsed = clock((now) => this.age(now), 'span', {class: 'faint'});
+    this.what = h('a', null, this.doing, ' ', this.elapsed);
     this.gates = h('td.gates');
     this.line = h('td.spark');
-    this.spent = h('a', {href: eventsOf(r.id, {event: roleEnds})});
+    this.spent = h('a');
     this.el = h('tr', {'data-of': r.id}, h('td.check', null, this.box), h('td.name', null, this.name), this.where, h('td.status', null, this.word, ' ', this.since),
-      h('td.num.iter', null, this.iter), h('td.doing', null, this.doing, ' ', this.elapsed), this.gates, this.line, h('td.num.spent', null, this.spent));
+      h('td.num.iter', null, this.iter), h('td.doing', null, this.what), this.gates, this.line, h('td.num.spent', null, this.spent));
   }
 
   /** @param {boolean} on */
@@ -35,6 +37,7 @@ export class LoopRow {
   /** @param {number} now */
   age(now) {
     const r = this.r;
+    if (status(r)[1] === 'wait' && goesOn(r)) return wait(goesOn(r), now);
     if (!r.step || ended(r) || status(r)[1] !== 'run') return '';
     const quiet = silent(r, now);
     return quiet ? `silent ${calm(quiet)}` : r.updated_at ? calm(now - Date.parse(r.updated_at)) : '';
@@ -55,14 +58,19 @@ export class LoopRow {
     const [word, tone] = status(r);
     say(this.word, word, 'st ' + tone);
     say(this.where, where(r));
-    if (was?.status_since !== r.status_since) this.since.replaceChildren(r.status_since ? ago(r.status_since) : '');
+    if (was?.status_since !== r.status_since) {
+      this.since.replaceChildren(r.status_since ? ago(r.status_since) : '');
+      this.since.href = eventsOf(r.id, {from: r.status_since ?? ''});
+      visible(this.since, !!r.status_since);
+    }
     say(this.iter, r.iteration ? `${r.iteration}${r.max_iterations ? ' / ' + r.max_iterations : ''}` : '–');
-    say(this.doing, tone === 'run' ? doing(r) : tone === 'ask' && q ? q.command?.text ?? brief(q) : tone === 'wait' && r.phase === 'queued' && r.ahead ? `behind ${r.ahead}` : ended(r) && r.status !== 'completed' ? r.detail || r.reason || '' : r.phase === 'failing' ? r.why ?? '' : '');
+    say(this.doing, tone === 'run' ? doing(r) : tone === 'ask' && q ? q.command?.text ?? brief(q) : tone === 'wait' && r.phase === 'queued' && r.ahead ? `behind ${r.ahead}` : tone === 'wait' && goesOn(r) ? r.limit?.provider ?? 'goes on' : ended(r) && r.status !== 'completed' ? r.detail || r.reason || '' : r.phase === 'failing' ? r.why ?? '' : '');
     say(this.elapsed, this.age(Date.now()));
-    if (JSON.stringify(was?.gates) !== JSON.stringify(r.gates)) this.gates.replaceChildren(r.gates ? h('a', {href: eventsOf(r.id, {event: 'gates_evaluated'})}, dots(r.gates)) : '');
-    // A cost of which a part is not known is a lower bound.
-    const spent = !r.run_id ? '–' : r.unknown_cost && !r.cost_usd ? 'unknown' : (r.unknown_cost ? '≥ ' : '') + money(r.cost_usd ?? 0);
-    say(this.spent, spent + (r.budget_usd ? ' of ' + money(r.budget_usd) : ''));
+    visible(this.what, this.what.textContent.trim() !== '');
+    this.what.href = tone === 'ask' && r.question ? '/questions/' + encodeURIComponent(r.question) : ended(r) ? eventsOf(r.id, {}) : this.href + '#log';
+    if (JSON.stringify(was?.gates) !== JSON.stringify(r.gates)) this.gates.replaceChildren(r.gates ? h('a', {href: this.href + '#gates'}, dots(r.gates)) : '');
+    say(this.spent, r.run_id ? spent(r) : '–');
+    this.spent.href = spentOn(r);
     if (r.unknown_cost) this.spent.title = `of ${r.unknown_cost} runs the cost is not known`;
   }
 }

@@ -11,13 +11,12 @@ class SettingsScreen extends Screen {
     this.repos = h('section');
     this.channels = h('section');
     this.answers = h('section');
-    this.doctor = h('section');
     this.space = h('section');
     this.tokens = h('section');
     this.sessions = h('section');
     this.passkeys = h('section');
     this.audit = h('section');
-    this.append(h('h1', null, 'Settings'), this.machine, this.answers, this.repos, this.doctor, this.channels, this.space, this.tokens, this.sessions, this.passkeys, this.audit);
+    this.append(h('h1', null, 'Settings'), this.machine, this.answers, this.repos, this.channels, this.space, this.tokens, this.sessions, this.passkeys, this.audit);
     void this.load();
   }
 
@@ -35,15 +34,17 @@ class SettingsScreen extends Screen {
     await Promise.all([
       this.piece(this.machine, 'This daemon', async () => {
         const all = await get('/api/v1/machines');
-        return all.machines.map((/** @type {any} */ m) => h('dl', null, [['Machine', `${m.name}, ${m.os}/${m.arch}, ${m.cpus} processors`], ['superloop', m.version], ['Process', [`${m.pid}, since `, ago(m.since)]], ['Loops', `${m.loops}, of which ${m.working} work`],
+        return all.machines.map((/** @type {any} */ m) => h('dl', null, [['Machine', `${m.name}, ${m.os}/${m.arch}, ${m.cpus} processors`], ['superloop', m.version], ['Process', [`${m.pid}, since `, ago(m.since)]], ['Loops', h('a', {href: '/'}, `${m.loops}, of which ${m.working} ${m.working === 1 ? 'works' : 'work'}`)],
           ['Places', `${m.limits.loops || 'any number of'} loops, ${m.limits.roles || 'any number of'} roles, ${m.limits.per_account || 'any number of'} roles of one account`],
         ].map(([k, v]) => [h('dt', null, k), h('dd', null, v)])));
       }),
       this.piece(this.repos, 'Repositories', async () => {
         const all = await list('/api/v1/repos', 'repos');
-        return all.length === 0 ? h('p.faint', null, 'None. In a repository, type: superloop start --loop ID') : table('Repositories', ['Repository', 'Loops', ''], all.map((r) => [h('code', null, r.repo), h('a', {href: '/?q=' + encodeURIComponent(r.repo)}, some(r.loops.length, 'loop')), r.gone ? h('span.bad', null, 'it is gone') : '']));
+        const said = h('div', {role: 'status'});
+        return all.length === 0 ? h('p.faint', null, 'None. In a repository, type: superloop start --loop ID') : [table('Repositories', ['Repository', 'Loops', ''], all.map((r) => [h('code', null, r.repo), h('a', {href: '/?q=' + encodeURIComponent(r.repo)}, some(r.loops.length, 'loop')),
+          r.gone ? h('span.bad', null, 'it is gone') : h('button.quiet', {type: 'button', 'aria-label': `Examine ${base(r.repo)}`, onclick: () => examine(said, r.repo)}, 'examine')])), said];
       }),
-      this.piece(this.answers, 'Who may answer', () => answerers()), this.piece(this.doctor, 'Doctor', () => doctor()),
+      this.piece(this.answers, 'Who may answer', () => answerers()),
       this.piece(this.channels, 'Channels', () => channels()), this.piece(this.space, 'Kept on the disk', () => kept()),
       this.credentials(this.tokens, 'Tokens of scripts', '/api/v1/tokens', true), this.credentials(this.sessions, 'Sessions of people', '/api/v1/sessions', false),
       this.keys(), this.record(),
@@ -130,20 +131,11 @@ async function answerers() {
   return [h('dl', null, [['On a terminal', `${by || 'the user of the daemon'}, in a process that no agent has started`],
     ['On this page', people.credentials.length ? `${some(people.credentials.length, 'session')}: ${names(people.credentials)}. An old one, and what needs more care, is confirmed ${keys.passkeys.length ? `with a passkey (${names(keys.passkeys)}) or ` : ''}by a code on a terminal` : 'nobody'],
     ['Scripts', may.length ? `${some(may.length, 'token')} with the scope approve: ${names(may)}` : 'none: no token has the scope approve'],
-    ['Agents', 'At L0 an agent is your user, and could answer for you. At L1 it sees neither the tokens nor the socket, and no token lets a process answer that descends from an agent. The doctor below measures what holds here.'],
+    ['Agents', 'At L0 an agent is your user, and could answer for you. At L1 it sees neither the tokens nor the socket, and no token lets a process answer that descends from an agent. “Examine” a repository: superloop doctor measures what holds here.'],
   ].map(([k, v]) => [h('dt', null, k), h('dd', null, v)]))];
 }
 
-/** What superloop doctor finds, when it is asked: it takes seconds, and starts programs. */
-async function doctor() {
-  const all = await list('/api/v1/repos', 'repos');
-  return all.length === 0 ? h('p.faint', null, 'There is no repository to examine.') : all.filter((r) => !r.gone).map((r) => {
-    const said = h('div', {role: 'status'});
-    return [h('p', null, h('button', {type: 'button', onclick: () => examine(said, r.repo)}, `Examine ${base(r.repo)}`)), said];
-  });
-}
-
-/** @param {HTMLElement} said @param {string} repo */
+/** What superloop doctor finds, when it is asked: it takes seconds, and starts programs. @param {HTMLElement} said @param {string} repo */
 async function examine(said, repo) {
   fill(said, h('p.faint', null, 'Examining …'));
   try {

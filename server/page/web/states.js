@@ -1,6 +1,6 @@
 // States of loops in words, as the command line says them.
 import {h} from './dom.js';
-import {calm} from './time.js';
+import {money, wait} from './time.js';
 
 /** @type {Record<string, [string, string]>} */
 const words = {
@@ -72,6 +72,12 @@ export function silent(r, now) {
 /** The ends of roles: what runs and costs are counted of. */
 export const roleEnds = 'role_[eft]*';
 
+/** What a loop has spent: a lower bound, if a part is not known. @param {any} r */
+export const spent = (r) => (r.unknown_cost && !r.cost_usd ? 'unknown' : (r.unknown_cost ? '≥ ' : '') + money(r.cost_usd ?? 0)) + (r.budget_usd ? ' of ' + money(r.budget_usd) : '');
+
+/** Where it is shown what a loop has spent: the ends of its roles, once there are some. @param {any} r */
+export const spentOn = (r) => eventsOf(r.id, {event: r.cost_usd || r.unknown_cost || r.tokens ? roleEnds : ''});
+
 /** Where the events of a loop are shown that a number was made of. @param {string} id @param {Record<string, string>} choice */
 export const eventsOf = (id, choice) => `/loops/${encodeURIComponent(id)}#events?${new URLSearchParams(Object.entries(choice).filter(([, v]) => v))}`;
 
@@ -112,9 +118,12 @@ export function dots(all) {
   return h('span.dots', {role: 'img', 'aria-label': 'gates: ' + (gateWords(all) || 'none yet'), title: gateWords(all) || 'no gate yet'}, list.map(([, , tone]) => h('i.dot.' + tone)));
 }
 
+/** When a loop that waits goes on; '' if nobody knows. @param {any} r @returns {string} */
+export const goesOn = (r) => r.limit?.until ?? (r.phase === 'waiting' && r.until || '');
+
 /** What happens next, and when. @param {any} r @param {number} now */
 export function next(r, now) {
-  const in_ = (/** @type {string} */ at) => Date.parse(at) > now ? ` in ${calm(Date.parse(at) - now)}` : ' now';
+  const in_ = (/** @type {string} */ at) => ' ' + wait(at, now);
   if (r.phase === 'failing') return `The daemon tries again${r.until ? in_(r.until) : ''}: ${r.why}`;
   if (asks(r)) return 'It waits for your answer, and goes on at once when it has it.';
   if (r.phase === 'queued') return `It waits for a place${r.ahead ? `, behind ${r.ahead}` : ''}${r.why ? `: ${r.why}` : '.'}`;

@@ -47,10 +47,13 @@ export function ago(at, spec = 'time') {
   return clock((now) => calm(now - t), spec, {datetime: at, title: moment(at)});
 }
 
+/** How long it is until a time. @param {string} at @param {number} now */
+export const wait = (at, now) => Date.parse(at) > now ? 'in ' + calm(Date.parse(at) - now) : 'now';
+
 /** @param {string} at @param {string} [past] */
 export function until(at, past = 'now') {
   const t = Date.parse(at);
-  return clock((now) => t <= now ? past : 'in ' + calm(t - now), 'time', {datetime: at, title: moment(at)});
+  return clock((now) => t <= now ? past : wait(at, now), 'time', {datetime: at, title: moment(at)});
 }
 
 /** @param {number} n */

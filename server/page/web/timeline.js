@@ -38,8 +38,8 @@ export class Timeline {
     const from = Date.parse(it.from), to = Math.max(Date.parse(it.to), from + 1), last = it.tests.at(-1);
     const cost = it.cost_usd === null ? it.unpriced_runs ? 'unknown' : '–' : (it.unpriced_runs ? '≥ ' : '') + money(it.cost_usd);
     const events = (/** @type {any} */ says, /** @type {string} */ event = '') => h('a', {href: this.events(from, it.roles.some((/** @type {any} */ x) => !x.to) ? 0 : to, event)}, says);
-    return h('tr', null, h('td.num', null, events(it.n)), h('td', null, h('time', {datetime: it.from}, timeOfDay(it.from))), h('td.num', null, events(duration(to - from))),
-      h('td.bars', null, h('ol', null, it.roles.map((/** @type {any} */ x) => this.bar(x.role, Date.parse(x.from), x.to ? Date.parse(x.to) : Date.now(), from, to, x.outcome === 'open' ? 'run' : x.outcome === 'ok' ? 'ok' : 'bad', `${x.role}${x.attempt > 1 ? ', attempt ' + x.attempt : ''}, ${x.runner}: ${x.outcome}${x.error ? ', ' + x.error : ''}`, x, it.n)))),
+    return h('tr', null, h('td.num', null, events(it.n)), h('td', null, events(h('time', {datetime: it.from}, timeOfDay(it.from)))), h('td.num', null, events(duration(to - from))),
+      h('td.bars', null, h('ol', null, parts(it).map((x) => this.bar(x, it.n, from, to)))),
       h('td', null, last ? events(h('span.' + (last.status === 'ok' ? 'good' : last.status === 'failed' ? 'bad' : 'faint'), null, last.status || 'run'), 'tests_*') : '–'), h('td.num', null, cost === '–' ? cost : events(cost, roleEnds)));
   }
 
@@ -48,17 +48,21 @@ export class Timeline {
     return eventsOf(this.screen.id, {event, ...span(from, to + 1), ...to ? {} : {to: ''}});
   }
 
-  /** @param {string} role @param {number} a @param {number} b @param {number} from @param {number} to @param {string} tone @param {string} title @param {any} x @param {number} n */
-  bar(role, a, b, from, to, tone, title, x, n) {
-    const span = Math.max(to, b) - from;
-    const track = h('a.track', {href: this.events(a, x.to ? b : 0), 'aria-label': `${title}. Its events`}, h('i'));
-    const li = h('li.' + tone, {title}, h('button.quiet', {type: 'button', 'aria-label': `${title}; ${duration(b - a)}. Its log`, onclick: () => {
-      this.screen.open('log');
-      this.screen.view.pick(role, n);
-    }}, h('span', null, role), h('span.faint', null, ' ', duration(b - a), x.outcome !== 'ok' && x.outcome !== 'open' ? ` · ${x.outcome}` : '')), track);
-    const i = /** @type {HTMLElement} */ (track.firstChild);
+  /** @param {any} x a role or tests @param {number} n the iteration @param {number} from @param {number} to */
+  bar(x, n, from, to) {
+    const a = Date.parse(x.from), b = x.to ? Date.parse(x.to) : Date.now(), span = Math.max(to, b) - from;
+    const title = `${x.role}${x.attempt > 1 ? ', attempt ' + x.attempt : ''}${x.runner ? ', ' + x.runner : ''}: ${x.outcome}${x.error ? ', ' + x.error : ''}`;
+    const i = h('i'), track = h('a.track', {href: x.role === 'tests' ? this.events(a, x.to ? b + 1000 : 0, 'tests_*') : this.events(a, x.to ? b : 0), 'aria-label': `${title}. Its events`}, i);
     i.style.marginInlineStart = `${100 * (a - from) / span}%`;
     i.style.width = `${Math.max(0.6, 100 * (b - a) / span)}%`;
-    return li;
+    return h('li.' + (x.outcome === 'open' ? 'run' : x.outcome === 'ok' ? 'ok' : 'bad'), {title}, h('button.quiet', {type: 'button', 'aria-label': `${title}; ${duration(b - a)}. Its log`, onclick: () => {
+      this.screen.open('log');
+      this.screen.view.pick(x.role, n);
+    }}, h('span', null, x.role), h('span.faint', null, ' ', duration(b - a), x.outcome !== 'ok' && x.outcome !== 'open' ? ` · ${x.outcome}` : '')), track);
   }
+}
+
+/** The roles and tests of an iteration, in time. @param {any} it @returns {any[]} */
+function parts(it) {
+  return [...it.roles, ...it.tests.map((/** @type {any} */ t) => ({role: 'tests', runner: t.reason, from: t.at, to: t.status && new Date(Date.parse(t.at) + t.duration_ms).toISOString(), outcome: t.status === 'green' ? 'ok' : t.status || 'open', error: t.failed_command}))].sort((a, b) => a.from < b.from ? -1 : 1);
 }
