@@ -88,7 +88,7 @@ func TestEngines(t *testing.T) {
 		t.Fatalf("only %d combinations", len(all))
 	}
 	for k, p := range all {
-		if k%max(1, len(all)/testkit.Sample(6, len(all), len(all))) != 0 {
+		if k%max(1, len(all)/testkit.Sample(3, len(all), len(all))) != 0 {
 			continue
 		}
 		tr, co := troubles[p[0]], courses[p[1]]

@@ -266,9 +266,13 @@ func (c client) askNightly() {
 func (c client) readsOfLoop(l server.Row) {
 	t, at := c.n.t, "/api/v1/loops/"+l.ID
 	t.Helper()
-	var all, page api.Iterations
+	var all, page, last api.Iterations
 	c.ask("GET", at+"/iterations", "", 200, &all)
 	c.ask("GET", at+"/iterations?limit=1", "", 200, &page)
+	c.ask("GET", at+"/iterations?last=1", "", 200, &last)
+	if len(last.Iterations) != 1 || last.Iterations[0].N != len(all.Iterations) {
+		t.Errorf("the last one is %+v", last)
+	}
 	if n := len(all.Iterations); n < 1 || len(all.Iterations[0].Roles) == 0 || all.Iterations[0].Roles[0].Runner != "sh" || all.Iterations[0].Roles[0].CostUSD != nil ||
 		len(all.Iterations[n-1].Gates) == 0 || !all.Iterations[n-1].Complete || all.Iterations[0].Unpriced == 0 || (page.NextCursor == "") != (n == 1) {
 		t.Errorf("%+v", all)

@@ -119,7 +119,13 @@ type loopPage struct {
 	Page
 }
 
-func (a *api) iterations(_ context.Context, in *loopPage) (*body[Iterations], error) {
+type iterationsPage struct {
+	LoopPath
+	Page
+	Last int `query:"last" minimum:"0" doc:"only the last so many"`
+}
+
+func (a *api) iterations(_ context.Context, in *iterationsPage) (*body[Iterations], error) {
 	_, p, err := a.find(in.ID)
 	if err != nil {
 		return nil, err
@@ -129,6 +135,9 @@ func (a *api) iterations(_ context.Context, in *loopPage) (*body[Iterations], er
 		return &body[Iterations]{Iterations{Iterations: []Iteration{}}}, err
 	}
 	out := Iterations{RunID: r.RunID}
+	if in.Last > 0 {
+		r.Iterations = r.Iterations[max(0, len(r.Iterations)-in.Last):]
+	}
 	list, next := cut(r.Iterations, in.Page, func(i result.Iteration) string { return ordinal(i.N) })
 	out.Iterations, out.NextCursor = make([]Iteration, 0, len(list)), next
 	for _, i := range list {

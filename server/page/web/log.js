@@ -62,7 +62,7 @@ export class LogView {
   }
 
   async choices() {
-    const all = await get(this.screen.path + '/iterations?limit=1000').catch(() => null);
+    const all = await get(this.screen.path + '/iterations?last=80').catch(() => null);
     if (!all || this.signal.aborted) return;
     /** @type {[string, string][]} */
     const list = [];

@@ -241,7 +241,7 @@ class Gates {
   }
 
   async news() {
-    const all = await get(this.screen.path + '/iterations?limit=1000').catch(() => null);
+    const all = await get(this.screen.path + '/iterations?last=1').catch(() => null);
     const last = all?.iterations.at(-1), r = this.screen.r;
     if (this.screen.inner.signal.aborted) return;
     const now = gates(r?.gates), asked = now.filter(([, , tone]) => tone !== 'off'), off = now.filter(([, , tone]) => tone === 'off');

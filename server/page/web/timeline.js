@@ -15,7 +15,7 @@ export class Timeline {
   }
 
   async news() {
-    const all = await get(this.screen.path + '/iterations?limit=1000').catch((/** @type {Error} */ e) => e);
+    const all = await get(this.screen.path + '/iterations?last=200&limit=200').catch((/** @type {Error} */ e) => e);
     if (this.screen.inner.signal.aborted) return;
     if (all instanceof Error) {
       fill(this.el, h('p.faint', null, all.message));
@@ -30,7 +30,7 @@ export class Timeline {
     }
     fill(this.el, h('table.timeline', null,
       h('thead', null, h('tr', null, h('th.num', null, 'Iteration'), h('th', null, 'Began'), h('th.num', null, 'Took'), h('th.bars', null, 'Roles and tests, in time'), h('th', null, 'Tests'), h('th.num', null, 'Cost'))),
-      h('tbody', null, all.iterations.slice(-200).reverse().map((/** @type {any} */ it) => this.row(it)))));
+      h('tbody', null, all.iterations.reverse().map((/** @type {any} */ it) => this.row(it)))), all.iterations.at(-1).n > 1 ? h('p.faint', null, h('a', {href: '#events'}, 'Earlier iterations stand in the events.')) : '');
   }
 
   /** @param {any} it */
