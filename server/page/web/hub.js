@@ -15,6 +15,7 @@ export class Hub {
   #last = '';
   #state = 'out';
   #detail = '';
+  /** @type {Promise<any>|null} */ #trading = null;
   /** @type {AbortController|null} */ #stream = null;
   /** @type {{rows: Map<string, any>, gone: Set<string>, questions: Map<string, any>, events: any[], gaps: any[]}|null} */ #patch = null;
 
@@ -33,7 +34,8 @@ export class Hub {
         this.#hail(tab);
         break;
       case 'trade':
-        tab.post({kind: 'reply', id: m.id, ...await this.#trade(m.code)});
+        this.#trading = this.#trade(m.code);
+        tab.post({kind: 'reply', id: m.id, ...await this.#trading});
         break;
       case 'call':
         tab.post({kind: 'reply', id: m.id, ...await this.#call(m)});
@@ -77,6 +79,7 @@ export class Hub {
 
   /** @param {any} m */
   async #call(m) {
+    await this.#trading; // what is asked after a code belongs to its session, not to the one before
     if (!this.#token) return {ok: false, status: 401, data: {type: 'urn:superloop:unauthorized', detail: 'this page has no session'}};
     const token = this.#token;
     const got = await this.#send(m, token);
