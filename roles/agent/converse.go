@@ -134,6 +134,10 @@ func converse(a Adapter, req Request, o Options, spec *proc.Spec, cut context.Ca
 	t.client = asker.Converse(req, Conversation{Prompt: prompt, Hold: o.Hold, Send: t.input.send,
 		Fail: func(reason string) { fail(class.Config, CutUnasked, reason) },
 		Ask: func(ctx context.Context, r permit.Request) permit.Answer {
+			if t.over() { // no answer helps the agent on while it is ended: each would be another request to its model
+				<-ctx.Done()
+				return permit.Answer{Decision: permit.Deny, Message: "superloop: the run is over"}
+			}
 			defer t.pause.Hold()()
 			return o.Ask(WithEnd(ctx, end), r)
 		}})
@@ -154,6 +158,13 @@ func (t *talk) hangUp() {
 	if t != nil {
 		t.input.close()
 	}
+}
+
+// over reports whether the conversation has ended the run.
+func (t *talk) over() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.reason != ""
 }
 
 // end ends the conversation. The process has ended.
