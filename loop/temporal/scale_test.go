@@ -56,7 +56,7 @@ func (m *many) Turn(ctx context.Context, t host.Turn) (host.Turned, error) {
 func (m *many) Verb(context.Context, host.Verb) ([]byte, error) { return nil, nil }
 
 // BenchmarkWaiting brings SUPERLOOP_BENCH_FLEET loops to a question on a real server, says what that takes, and how long an
-// answer takes to be taken up. The machines of the loops are played, so it measures the engine alone.
+// answer takes to be taken up. SUPERLOOP_BENCH_FLEET_DB is the server's file, "" keeps all in memory. The machines of the loops are played, so it measures the engine alone.
 func BenchmarkWaiting(b *testing.B) {
 	n, _ := strconv.Atoi(os.Getenv("SUPERLOOP_BENCH_FLEET"))
 	program, err := exec.LookPath("temporal")
@@ -76,7 +76,7 @@ func BenchmarkWaiting(b *testing.B) {
 	for _, s := range []string{"history.transferProcessorMaxPollRPS=2000", "history.timerProcessorMaxPollRPS=2000", "history.visibilityProcessorMaxPollRPS=2000", "matching.numTaskqueueReadPartitions=1", "matching.numTaskqueueWritePartitions=1"} {
 		extra = append(extra, "--dynamic-config-value", s)
 	}
-	server, err := testsuite.StartDevServer(b.Context(), testsuite.DevServerOptions{ExistingPath: program, LogLevel: "error", ExtraArgs: extra, DBFilename: filepath.Join(b.TempDir(), "db"),
+	server, err := testsuite.StartDevServer(b.Context(), testsuite.DevServerOptions{ExistingPath: program, LogLevel: "error", ExtraArgs: extra, DBFilename: os.Getenv("SUPERLOOP_BENCH_FLEET_DB"),
 		ClientOptions: &client.Options{DataConverter: payloads, FailureConverter: FailureConverter(payloads), Logger: quiet}})
 	if err != nil {
 		b.Fatal(err)
@@ -130,24 +130,17 @@ func BenchmarkWaiting(b *testing.B) {
 	b.ReportMetric(float64(took[len(took)*95/100].Microseconds())/1000, "ms-p95")
 }
 
-// serverPID returns the process of the server.
+// serverPID returns the process of the server, which this process has started.
 func serverPID(b *testing.B, program string) int {
 	b.Helper()
-	data, err := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/children", os.Getpid()))
-	if err != nil {
-		b.Fatal(err)
-	}
-	for _, f := range strings.Fields(string(data)) {
-		if exe, err := os.Readlink("/proc/" + f + "/exe"); err == nil && filepath.Base(exe) == filepath.Base(program) {
-			pid, _ := strconv.Atoi(f)
-			return pid
-		}
-	}
-	entries, _ := filepath.Glob("/proc/[0-9]*/exe")
-	for _, e := range entries {
-		if exe, err := os.Readlink(e); err == nil && exe == program {
-			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(e)))
-			return pid
+	lists, _ := filepath.Glob("/proc/self/task/*/children")
+	for _, list := range lists {
+		data, _ := os.ReadFile(list)
+		for _, f := range strings.Fields(string(data)) {
+			if exe, err := os.Readlink("/proc/" + f + "/exe"); err == nil && filepath.Base(exe) == filepath.Base(program) {
+				pid, _ := strconv.Atoi(f)
+				return pid
+			}
 		}
 	}
 	b.Fatal("the server has no process")

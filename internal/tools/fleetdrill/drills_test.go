@@ -23,7 +23,9 @@ func killWorker(w *world, loops, kills int) (string, error) {
 	var back []time.Duration
 	for range kills {
 		<-time.After(time.Duration(rand.IntN(1500)) * time.Millisecond)
-		w.kill("worker")
+		if err := w.kill("worker"); err != nil {
+			return "", err
+		}
 		began, mark := time.Now(), lines(all)
 		if err := w.begin("worker", 0); err != nil {
 			return "", err
@@ -70,7 +72,9 @@ func killServer(w *world, loops, kills int) (string, error) {
 	var back []time.Duration
 	for range min(kills, 3) {
 		<-time.After(time.Duration(500+rand.IntN(1500)) * time.Millisecond)
-		w.kill("dev")
+		if err := w.kill("dev"); err != nil {
+			return "", err
+		}
 		began := time.Now()
 		if err := w.begin("dev", w.port()); err != nil {
 			return "", err
@@ -98,7 +102,9 @@ func killControl(w *world, loops, kills int) (string, error) {
 	}
 	for range kills {
 		<-time.After(time.Duration(rand.IntN(1000)) * time.Millisecond)
-		w.kill("control")
+		if err := w.kill("control"); err != nil {
+			return "", err
+		}
 		if err := w.begin("control", 0); err != nil {
 			return "", err
 		}

@@ -135,22 +135,33 @@ func (w *world) begin(name string, port int) error {
 }
 
 // kill ends a process of the fleet, and all that it has started, as a crash does.
-func (w *world) kill(name string) {
+func (w *world) kill(name string) error {
 	c := w.procs[name]
+	all := children(c.Process.Pid)
+	if len(all) == 0 && name != "control" {
+		return fmt.Errorf("the %s has no process to kill", name)
+	}
 	if name == "dev" || rand.IntN(2) == 0 { // the server is its child; and that of a worker can end before it or after it
-		for _, child := range children(c.Process.Pid) {
-			_ = syscall.Kill(child, syscall.SIGKILL)
+		for _, child := range all {
+			if err := syscall.Kill(child, syscall.SIGKILL); err != nil {
+				return err
+			}
 		}
 	}
-	_ = c.Process.Kill()
+	_ = c.Process.Kill() // it may have ended with its child
 	_ = c.Wait()
+	return nil
 }
 
+// children returns the processes that any thread of a process has started.
 func children(pid int) (out []int) {
-	data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
-	for _, f := range strings.Fields(string(data)) {
-		if n, err := strconv.Atoi(f); err == nil {
-			out = append(out, n)
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, list := range lists {
+		data, _ := os.ReadFile(list)
+		for _, f := range strings.Fields(string(data)) {
+			if n, err := strconv.Atoi(f); err == nil {
+				out = append(out, n)
+			}
 		}
 	}
 	return out
