@@ -17,6 +17,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
+	sdk "go.temporal.io/sdk/temporal"
 
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop"
@@ -47,7 +48,7 @@ func (a *app) start(c *cli.Context) error {
 		return err
 	}
 	id := temporal.WorkflowID(f.Fleet, f.Machine, p)
-	_, err = to.ExecuteWorkflow(c.Context, client.StartWorkflowOptions{ID: id, TaskQueue: temporal.ControlQueue,
+	run, err := to.ExecuteWorkflow(c.Context, client.StartWorkflowOptions{ID: id, TaskQueue: temporal.ControlQueue,
 		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL, WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
 		WorkflowExecutionErrorWhenAlreadyStarted: true, Memo: map[string]any{"machine": f.Machine}, StaticSummary: "loop " + p.Loop},
 		temporal.WorkflowName, temporal.Args{Place: p, Machine: f.Machine, By: a.who(c), Fresh: c.Bool("fresh"), Gateways: f.Gateways, BeatTimeout: c.Duration("beat-timeout"), Attributes: temporal.HasAttributes(c.Context, to, to.namespace)})
@@ -56,6 +57,15 @@ func (a *app) start(c *cli.Context) error {
 	}
 	if err != nil {
 		return fmt.Errorf("starting the loop: %w", err)
+	}
+	limited, stop := context.WithTimeout(c.Context, patience/2) // a loop that cannot begin fails at once; one that nobody takes up waits
+	defer stop()
+	err = run.Get(limited, nil)
+	if _, failed := errors.AsType[*sdk.WorkflowExecutionError](err); failed {
+		if app, ok := errors.AsType[*sdk.ApplicationError](err); ok {
+			return fmt.Errorf("the loop does not begin: %s (type: superloop validate --repo %s)", app.Message(), text.Paste(p.Repo))
+		}
+		return fmt.Errorf("the loop does not begin: %w", err)
 	}
 	fmt.Fprintf(a.stdout, "started %s\nnext: superloop-fleet show --repo %s --loop %s\n", id, text.Paste(p.Repo), p.Loop)
 	return nil

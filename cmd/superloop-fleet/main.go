@@ -48,7 +48,13 @@ func (a *app) cli() *cli.App {
 		&cli.StringFlag{Name: "digest", Usage: "decide only about what has this `DIGEST`"},
 		&cli.StringFlag{Name: "note", Usage: "why (`TEXT`)"}, &cli.StringFlag{Name: "by", Usage: "who decides (`NAME`; default: the user)"})
 	c := &cli.App{Name: "superloop-fleet", Usage: "run loops over many machines, on a Temporal server", Writer: a.stdout, ErrWriter: a.stderr, HideHelpCommand: true,
-		Description:    "docs/fleet.md begins with one laptop. The address of the server, its certificates and its key are\nthose of TEMPORAL_ADDRESS and the other variables that Temporal's own tools read.",
+		Description: "docs/fleet.md begins with one laptop. The address of the server, its certificates and its key are\nthose of TEMPORAL_ADDRESS and the other variables that Temporal's own tools read.",
+		Action: func(c *cli.Context) error {
+			if c.NArg() > 0 {
+				return fmt.Errorf("superloop-fleet has no verb %q (type: superloop-fleet --help)", c.Args().First())
+			}
+			return cli.ShowAppHelp(c)
+		},
 		ExitErrHandler: func(*cli.Context, error) {}, // main prints the error
 		Commands: []*cli.Command{
 			{Name: "init", Usage: "make a fleet, or join this machine to one", Action: a.operator(a.init), Flags: []cli.Flag{

@@ -55,6 +55,7 @@ func TestJoin(t *testing.T) {
 			t.Errorf("%v: %v\n%s", args, err, out)
 		}
 	}
+	wants(first, "superloop-fleet --help", "strat")
 	wants(first, "superloop-fleet init", "list")
 	if _, err := first.run("init", "--fleet", "shop"); err != nil {
 		t.Fatal(err)

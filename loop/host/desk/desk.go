@@ -175,6 +175,9 @@ func (d *desk) turn(ctx context.Context, t host.Turn) (out host.Turned, err erro
 		}
 	}
 	if err := d.open(s, t); err != nil {
+		if t.Start { // as for superloop run: whoever starts it mends what is wrong, and starts it again
+			err = &host.Error{Text: err.Error(), Final: true}
+		}
 		return out, err
 	}
 	state, seq := s.turns.State()

@@ -220,8 +220,9 @@ func TestEngineOfAnotherVersion(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := m.Turn(t.Context(), host.Turn{Place: host.Place{Repo: "/nowhere", Loop: "x"}, Start: true}); err == nil {
-		t.Error("it has a loop that is not there")
+	_, err := m.Turn(t.Context(), host.Turn{Place: host.Place{Repo: "/nowhere", Loop: "x"}, Start: true})
+	if said, ok := errors.AsType[*host.Error](err); !ok || !said.Final || said.Text != "no such loop" {
+		t.Errorf("a loop that is not there: %v", err)
 	}
 	if m.ran() != "" {
 		t.Errorf("%q ran", m.ran())
