@@ -85,13 +85,17 @@ func (r *Repo) move(path string) bool {
 	if err != nil {
 		return false // the next round tries again
 	}
-	door.Release(to)
+	r.tell(path, to)
+	door.Release(to) // git goes on from here, so whoever waits for git finds it told
+	return true
+}
+
+func (r *Repo) tell(path, to string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.moved == nil {
 		r.early = append(r.early, [2]string{path, to})
-		return true
+		return
 	}
 	r.moved(path, to)
-	return true
 }
