@@ -288,7 +288,7 @@ func TestKillAtEveryRecordedStep(t *testing.T) {
 			if appends < 40 {
 				t.Fatalf("only %d writes of events in three iterations", appends)
 			}
-			for k := 1; k <= appends; k += testkit.Sample(5, 1, 1) {
+			for k := 1; k <= appends; k += testkit.Sample(9, 1, 1) {
 				if !slow() && (approval && k < appends-5 || !approval && k%8 != 1) {
 					continue // with approval the same as without
 				}

@@ -48,10 +48,10 @@ func TestLiarsDoNotComplete(t *testing.T) {
 			"tests/test_add.py": "import unittest\nfrom add import add\n\n\nclass Test(unittest.TestCase):\n    def test_add(self):\n        self.assertEqual(add(1, 2), 3)\n",
 		}},
 	} {
-		for _, lie := range []string{"no change", "no reports", "old reports", "white space", "honest"} {
+		for i, lie := range []string{"no change", "no reports", "old reports", "white space", "honest"} {
 			t.Run(c.name+", "+lie, func(t *testing.T) {
 				t.Parallel()
-				if c.name != "unittest" && !slow() {
+				if !slow() && (c.name != "unittest" || i%2 != 0) {
 					t.Skip("each lie in each language: set SUPERLOOP_SLOW_TESTS")
 				}
 				if _, err := exec.LookPath(c.needs); err != nil {

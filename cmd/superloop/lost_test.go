@@ -64,7 +64,7 @@ func TestALostRepository(t *testing.T) {
 	slices.Sort(names)
 	for _, name := range names {
 		for _, level := range []string{"L0", "L1"} {
-			if i++; i%testkit.Sample(9, 1, 1) != 0 || os.Geteuid() == 0 && strings.Contains(name, "unreadable") {
+			if i++; i%testkit.Sample(17, 1, 1) != 0 || os.Geteuid() == 0 && strings.Contains(name, "unreadable") {
 				continue // root reads all
 			}
 			t.Run(name+" at "+level, func(t *testing.T) {

@@ -60,7 +60,7 @@ func TestNextAfterScript(t *testing.T) {
 	play(t, withNext(t, some))
 }
 
-// TestLongScript plays testdata/long, each of which takes some seconds of processor time.
+// TestLongScript plays testdata/long, each of which takes a second of processor time or more.
 func TestLongScript(t *testing.T) {
 	t.Parallel()
 	if !slow() {

@@ -117,7 +117,7 @@ func TestEachOperationOnTheDiskMayFail(t *testing.T) {
 			}
 			for n, name := range slices.Sorted(maps.Keys(steps)) {
 				op := steps[name]
-				if sample := testkit.Sample(29, 1, 1); (n+len(course))%sample != 0 && !strings.HasPrefix(name, "events") {
+				if sample := testkit.Sample(59, 1, 1); (n+len(course))%sample != 0 && !strings.HasPrefix(name, "events") {
 					continue // in another course, or in .ci/run
 				}
 				t.Run(name, func(t *testing.T) {

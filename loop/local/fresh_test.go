@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/internal/testkit"
 	"github.com/superloop/superloop/loop"
 )
 
@@ -20,7 +21,7 @@ var errStopped = errors.New("stopped here")
 // well, and every file of the first run is in the archive once.
 func TestAFreshStartGoesOnWhereItStopped(t *testing.T) {
 	t.Parallel()
-	for step := 1; ; step++ {
+	for step := 1; ; step += testkit.Sample(3, 1, 1) {
 		w := newWorld(t, `echo said by $SUPERLOOP_ROLE > "$SUPERLOOP_LOOP_DIR/notes.md"; `+agentDone, ``)
 		first := w.run(t.Context())
 		w.ends(first, loop.Completed, loop.ReasonPromiseKept)
