@@ -82,7 +82,11 @@ func (a *app) worker(c *cli.Context) error {
 		}
 	}
 	loops := host.NewClient(child.To, child.From, func(p host.Place) { go stir(p) })
-	m := &temporal.Machine{Host: loops, Gateways: f.Gateways, Fleet: f.Fleet, ID: f.Machine, Now: time.Now}
+	limits, err := a.limits(c.Context, to, f, log)
+	if err != nil {
+		return err
+	}
+	m := &temporal.Machine{Host: loops, Gateways: f.Gateways, Fleet: f.Fleet, ID: f.Machine, Now: time.Now, Limits: limits.take}
 	w := m.Worker(to.Client, c.Int("slots"), worker.Options{WorkerStopTimeout: stopTime})
 	if err := w.Start(); err != nil {
 		_ = loops.Close()
@@ -90,6 +94,7 @@ func (a *app) worker(c *cli.Context) error {
 	}
 	log.Info("the worker is ready", zap.String("machine", f.Machine))
 	a.stirAll(c.Context, to, f, log)
+	go limits.tell(c.Context)
 	select {
 	case <-c.Context.Done():
 		w.Stop()

@@ -161,7 +161,10 @@ func (p Paths) Preventions() string { return p.shared("preventions.json") }
 func (p Paths) Watched() string     { return p.shared("watched.json") }
 
 // Cooldowns is the directory in which all loops of this user keep the limits of their accounts.
-func (p Paths) Cooldowns() string { return filepath.Join(p.State, "cooldowns") }
+func (p Paths) Cooldowns() string { return Cooldowns(p.State) }
+
+// Cooldowns is that directory in the state that StateRoot returns.
+func Cooldowns(state string) string { return filepath.Join(state, "cooldowns") }
 
 // The files of a loop that run --prompt made, or that was queued with its spec. Notes is what its role keeps for its next run.
 const (

@@ -29,6 +29,7 @@ func WorkflowID(fleet, machine string, p host.Place) string {
 func Control(c client.Client, o worker.Options) worker.Worker {
 	w := worker.New(c, ControlQueue, o)
 	w.RegisterWorkflowWithOptions(Loop, workflow.RegisterOptions{Name: WorkflowName})
+	w.RegisterWorkflowWithOptions(Accounts, workflow.RegisterOptions{Name: AccountsName})
 	return w
 }
 
@@ -46,7 +47,9 @@ type Machine struct {
 	Gateways [][]byte
 	Fleet    string
 	ID       string
-	Now      func() time.Time
+	// Limits takes what other machines have found out about accounts. nil: nobody asks for it.
+	Limits func(ctx context.Context, list []Limit) error
+	Now    func() time.Time
 }
 
 // Registry registers activities: a worker, or a test environment.
@@ -61,6 +64,9 @@ func (m *Machine) Register(r Registry) {
 		r.RegisterActivityWithOptions(m.turn, activity.RegisterOptions{Name: string(kind)})
 	}
 	r.RegisterActivityWithOptions(m.verb, activity.RegisterOptions{Name: VerbName})
+	if m.Limits != nil {
+		r.RegisterActivityWithOptions(m.Limits, activity.RegisterOptions{Name: LimitsName})
+	}
 }
 
 // Worker returns the worker of the machine. slots bounds how many effects it carries out at the same time; loops that wait

@@ -211,13 +211,22 @@ type Account struct {
 	ID       string `json:"account"`  // distinguishes accounts of the provider; never a credential (see AccountID)
 }
 
-// AccountID returns an id for an account that does not reveal its credential. The same parts give the same id
-// everywhere on the machine. parts are the endpoint and the credential or whatever else identifies the account, "" for
-// an unknown one.
+// AccountID returns an id for an account that does not reveal its credential. The same parts give the same id on every
+// machine. parts are the endpoint and the credential or the provider's own name of the account, "" for an unknown one.
 func AccountID(parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return hex.EncodeToString(sum[:6])
 }
+
+// ours begins the ids of accounts that only their machine tells apart.
+const ours = "here-"
+
+// accountHere returns an id for an account of which only a file of this machine or a command is known. On another machine
+// the same parts may be another account.
+func accountHere(parts ...string) string { return ours + AccountID(parts...) }
+
+// Everywhere reports whether the account has the same ID on every machine.
+func (a Account) Everywhere() bool { return !strings.HasPrefix(a.ID, ours) }
 
 // AccountOf returns the account whose quota a turn would use, given the supervisor's environment.
 func AccountOf(req Request, environ []string) Account {
@@ -226,7 +235,7 @@ func AccountOf(req Request, environ []string) Account {
 		_, account := of(req, environment(environ, nil, req.CLI.Env, req))
 		return account
 	}
-	return Account{Provider: a.Name(), ID: AccountID(strings.Join(req.CLI.Command, "\x00"))}
+	return Account{Provider: a.Name(), ID: accountHere(strings.Join(req.CLI.Command, "\x00"))}
 }
 
 // plainHelp is the Profile.Help of a CLI with one help for all flags.

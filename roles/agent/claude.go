@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -183,7 +182,7 @@ func claudeCredential(_ Request, env []string) (Login, Account) {
 			Helper string `json:"apiKeyHelper"` // the command that prints a key
 		}
 		if readJSON(path, &s) && s.Helper != "" {
-			return Login{LoginYes, "apiKeyHelper in " + path}, account("helper", s.Helper)
+			return Login{LoginYes, "apiKeyHelper in " + path}, Account{provider, accountHere(base, "helper", s.Helper)}
 		}
 	}
 	if name, token := firstIn(env, "CLAUDE_CODE_OAUTH_TOKEN"); name != "" {
@@ -201,9 +200,12 @@ func claudeCredential(_ Request, env []string) (Login, Account) {
 		} `json:"oauthAccount"`
 	}
 	_ = readJSON(path, &state)
-	id := account(cmp.Or(state.Key, claudeHome(env)))
-	if state.Account.UUID != "" {
+	id := Account{provider, accountHere(base, claudeHome(env))}
+	switch {
+	case state.Account.UUID != "":
 		id = account(state.Account.UUID, state.Account.Organization)
+	case state.Key != "":
+		id = account(state.Key)
 	}
 	kept := filepath.Join(claudeHome(env), ".credentials.json")
 	var login struct {

@@ -220,7 +220,7 @@ func TestClaudeAccount(t *testing.T) {
 		if want == "" {
 			want = "anthropic"
 		}
-		if got.Provider != want || len(got.ID) != 12 {
+		if got.Provider != want || len(strings.TrimPrefix(got.ID, ours)) != 12 || got.Everywhere() != (name != "no key") {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}

@@ -174,7 +174,7 @@ func codexCredential(_ Request, env []string) (Login, Account) {
 	if !readJSON(path, &kept) {
 		kept = login{}
 	}
-	account := Account{"gateway", AccountID(url, codexHome(env), name)}
+	account := Account{"gateway", accountHere(url, codexHome(env), name)}
 	if url == "" && name == "openai" || hostIn(url, ".openai.com") {
 		account.Provider = "openai"
 	}

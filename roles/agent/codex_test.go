@@ -211,7 +211,7 @@ func TestCodexLogin(t *testing.T) {
 				t.Errorf("%+v, want %s by %s", got, c.state, c.how)
 			}
 			a := accountOf("codex", env)
-			if a.Provider != c.provider || len(a.ID) != 12 {
+			if a.Provider != c.provider || len(strings.TrimPrefix(a.ID, ours)) != 12 {
 				t.Errorf("%+v", a)
 			}
 			if b := accountOf("codex", append(env, "CODEX_HOME="+t.TempDir(), "CODEX_API_KEY=another")); a == b {

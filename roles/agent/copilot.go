@@ -199,7 +199,7 @@ func copilotCredential(_ Request, env []string) (Login, Account) {
 	if name != "" {
 		return Login{LoginYes, name}, Account{"github", AccountID("", token)}
 	}
-	return Login{LoginUnknown, "a login may be in the system's keychain or in " + home}, Account{"github", AccountID(home)}
+	return Login{LoginUnknown, "a login may be in the system's keychain or in " + home}, Account{"github", accountHere(home)}
 }
 
 // copilotShell are the inputs of the shell that change nothing but what the command is. Each command has a shell of its own.

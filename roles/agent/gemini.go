@@ -144,7 +144,7 @@ func geminiCredential(_ Request, env []string) (Login, Account) {
 	var accounts struct {
 		Active string `json:"active"`
 	}
-	account := Account{"google", AccountID(method, home)}
+	account := Account{"google", accountHere(method, home)}
 	switch {
 	case (method == geminiKey || method == "gateway") && key != "":
 		account.ID = AccountID(base, key)

@@ -239,16 +239,16 @@ func opencodeCredential(req Request, env []string) (Login, Account) {
 	}
 	provider, _, ok := strings.Cut(strings.ToLower(model), "/")
 	if !ok || provider == "" {
-		return login, Account{"opencode", AccountID(data)}
+		return login, Account{"opencode", accountHere(data)}
 	}
 	names := opencodeProviders[provider]
 	if names == nil {
 		names = []string{strings.ToUpper(strings.ReplaceAll(provider, "-", "_")) + "_API_KEY"}
 	}
 	_, secret := firstIn(env, names...)
-	account := Account{provider, AccountID(provider, data)}
+	account := Account{provider, accountHere(provider, data)}
 	if own := logins[provider]; own != nil {
-		account.ID, secret = AccountID(provider, where), "" // the tokens of a login change daily, but the file stays
+		account.ID, secret = accountHere(provider, where), "" // the tokens of a login change daily, but the file stays
 		var kept struct{ Type, Key, AccountID string }
 		if json.Unmarshal(own, &kept) == nil {
 			if secret = kept.Key; secret == "" && kept.AccountID != "" {

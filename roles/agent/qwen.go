@@ -199,7 +199,7 @@ func qwenCredential(req Request, env []string) (Login, Account) {
 			}
 		}
 	}
-	key, account := valueIn(env, qwenKeys[way]), Account{"qwen", AccountID(way, home)}
+	key, account := valueIn(env, qwenKeys[way]), Account{"qwen", accountHere(way, home)}
 	if key != "" {
 		base := valueIn(env, strings.TrimSuffix(qwenKeys[way], "_API_KEY")+"_BASE_URL")
 		account = Account{map[string]string{"anthropic": "anthropic", "gemini": "google", "vertex-ai": "google"}[way], AccountID(base, key)}

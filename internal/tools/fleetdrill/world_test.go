@@ -43,6 +43,7 @@ func TestDrills(t *testing.T) {
 		{"control", "kill -9 of the control worker", killControl},
 		{"answers", "fifty answers to one question at once", manyAnswers},
 		{"forged", "a decision that no gateway has signed", forged},
+		{"accounts", "an account that one machine has found to be limited", limitedElsewhere},
 		{"approve", "the time from an approval to its effect", approveTime},
 	} {
 		t.Run(d.name, func(t *testing.T) {
@@ -203,7 +204,7 @@ type drilled struct {
 	name, repo string
 }
 
-const agent = `cat > /dev/null
+const script = `cat > /dev/null
 sleep ${DRILL_SECONDS:-0}
 case $SUPERLOOP_ROLE in planner) f=plan.md ;; implementer) f=implementer.md ;; tester) f=test-report.md ;; *) f=review.md ;; esac
 echo "$SUPERLOOP_ROLE in $SUPERLOOP_ITERATION" > "$SUPERLOOP_LOOP_DIR/$f"
@@ -219,11 +220,11 @@ func (w *world) loop(iterations int, seconds float64, more string) (*drilled, er
 	d := &drilled{w: w, name: fmt.Sprintf("l%d", w.n)}
 	w.mu.Unlock()
 	d.repo = filepath.Join(w.top, "repos", d.name)
-	script := strings.ReplaceAll(strings.ReplaceAll(agent, "LAST", strconv.Itoa(iterations)), "${DRILL_SECONDS:-0}", fmt.Sprint(seconds))
+	agentText := strings.ReplaceAll(strings.ReplaceAll(script, "LAST", strconv.Itoa(iterations)), "${DRILL_SECONDS:-0}", fmt.Sprint(seconds))
 	config := fmt.Sprintf(`{"runners": {"sh": {"command": ["sh", %q]}}, "recovery": {"enabled": false},
   "loops": [{"id": %q, "spec_file": "spec.md", "completion_promise": "DONE", "completion": {"allow_ungated": true}, "max_iterations": %d, "retry": {"backoff_seconds": "10ms"}%s}]}`,
 		filepath.Join(d.repo, "agent.sh"), d.name, iterations+1, more)
-	for name, text := range map[string]string{"spec.md": "build it\n", "agent.sh": script, ".superloop/config.json": config} {
+	for name, text := range map[string]string{"spec.md": "build it\n", "agent.sh": agentText, ".superloop/config.json": config} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(d.repo, name)), 0o755); err != nil {
 			return nil, err
 		}

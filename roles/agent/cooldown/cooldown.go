@@ -84,6 +84,23 @@ func (s *Store) Get(a agent.Account) (c Cooldown, ok bool, err error) {
 	return c, c.Until.After(now), nil
 }
 
+// All returns the cooldowns that have not ended, sorted by account. An error is for the log: it names the files that are
+// unusable, and the others are returned.
+func (s *Store) All() (all []Cooldown, err error) {
+	files, err := filepath.Glob(filepath.Join(s.dir, "account-*.json"))
+	for _, path := range files { // sorted
+		c, readErr := s.read(path)
+		switch ahead := c.Until.Sub(s.now()); {
+		case errors.Is(readErr, fs.ErrNotExist): // forgotten meanwhile
+		case readErr != nil:
+			err = errors.Join(err, readErr)
+		case ahead > 0 && ahead <= Longest:
+			all = append(all, c)
+		}
+	}
+	return all, err
+}
+
 // Set remembers c. A cooldown that ends later replaces a running one. A cooldown that ends sooner replaces a running
 // one only if all of this holds: it is newer, it is of the same class, the provider named its end (Told), and the old
 // end was a guess without a Kind or is of the same Kind. So a network error does not lift a limit, and the end of the
@@ -304,9 +321,9 @@ func Backoff(failure class.Class, strikes int) time.Duration {
 }
 
 // maxJitter is the longest time that Jitter adds.
-const maxJitter = 30 * time.Second
+const maxJitter = time.Minute
 
-// Jitter lengthens a wait by a random part of a tenth of it, at most 30 seconds, so that loops that share an account do
+// Jitter lengthens a wait by a random part of a tenth of it, at most a minute, so that loops that share an account do
 // not all come back at the same moment. random returns numbers from 0 up to 1. Whatever random returns, the result is
 // neither shorter than wait nor below 0.
 func Jitter(wait time.Duration, random func() float64) time.Duration {

@@ -372,7 +372,7 @@ func TestJitter(t *testing.T) {
 			t.Errorf("%v: %s, want %s", part, got, want)
 		}
 	}
-	if got := Jitter(time.Hour, func() float64 { return 0.5 }); got != time.Hour+15*time.Second {
+	if got := Jitter(time.Hour, func() float64 { return 0.5 }); got != time.Hour+30*time.Second {
 		t.Errorf("an hour: %s", got)
 	}
 }
