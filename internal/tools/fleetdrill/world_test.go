@@ -39,6 +39,7 @@ func TestDrills(t *testing.T) {
 		run        func(w *world, loops, kills int) (string, error)
 	}{
 		{"worker", "kill -9 of the worker in the middle of roles", killWorker},
+		{"steps", "kill -9 of the workers of four machines in the middle of what they do", killSteps},
 		{"server", "kill -9 of the server, with loops that wait and loops that run", killServer},
 		{"control", "kill -9 of the control worker", killControl},
 		{"answers", "fifty answers to one question at once", manyAnswers},
@@ -126,6 +127,9 @@ func (w *world) begin(name string, port int) error {
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := c.Start(); err != nil {
 		return err
+	}
+	if w.procs == nil {
+		w.procs = map[string]*exec.Cmd{}
 	}
 	w.procs[name] = c
 	want := map[string]string{"dev": "ok    the server answers", "control": "ok    a control worker", "worker": "ok    a worker"}[name]
@@ -252,12 +256,19 @@ func (w *world) all(n, iterations int, seconds float64, more string) (out []*dri
 	return out, nil
 }
 
-func (d *drilled) status() string {
-	data, _ := os.ReadFile(filepath.Join(d.repo, ".superloop/loops", d.name, "state.json"))
-	var v struct{ Status string }
-	_ = json.Unmarshal(data, &v)
-	return v.Status
+// state is what state.json says.
+type state struct {
+	Status    string
+	Iteration int
 }
+
+func (d *drilled) read() (v state) {
+	data, _ := os.ReadFile(filepath.Join(d.repo, ".superloop/loops", d.name, "state.json"))
+	_ = json.Unmarshal(data, &v)
+	return v
+}
+
+func (d *drilled) status() string { return d.read().Status }
 
 // whole compares what git holds with what the loop had to do.
 func (d *drilled) whole(iterations int) error {
