@@ -62,7 +62,9 @@ type Turned struct {
 	Lines []Line      `json:"lines,omitempty"` // the events after Since, in order
 	More  bool        `json:"more,omitempty"`  // there are others
 	Rest  Rest        `json:"rest,omitempty"`
-	Until time.Time   `json:"until,omitzero"` // of a loop that waits: when it has to be looked at again, at the latest
+	// Left is after which time a loop that waits has to be looked at again, at the latest. It is a duration because the clocks
+	// of the machine and of the engine may differ.
+	Left time.Duration `json:"left,omitempty"`
 }
 
 // Line is an event as it travels.

@@ -45,7 +45,7 @@ func (m *many) Turn(ctx context.Context, t host.Turn) (host.Turned, error) {
 	switch {
 	case err != nil:
 	case out.Rest == host.Waits:
-		out.Until = time.Now().Add(24 * time.Hour)
+		out.Left = 24 * time.Hour
 		m.asked <- t.Loop
 	case slices.ContainsFunc(out.Lines, func(l host.Line) bool { return l.Line.Event == "recovery_resolved" }):
 		m.after <- time.Now()

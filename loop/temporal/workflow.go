@@ -144,6 +144,9 @@ const (
 	maxDecisions = 1500
 )
 
+// leastWait is how long a loop that waits is left alone in any case, so that a machine which says nothing else costs little.
+const leastWait = time.Second
+
 // adopt takes the loop up on its machine.
 func (d *driver) adopt(ctx workflow.Context) error {
 	t, err := d.ask(ctx, AdoptName, Job{Turn: host.Turn{Place: d.a.Place, Start: true, Fresh: d.a.Fresh, By: d.a.By}}, "")
@@ -185,7 +188,7 @@ func (d *driver) took(ctx workflow.Context, t host.Turned) error {
 		}
 		d.seq = ev.Seq
 	}
-	d.rest, d.until = t.Rest, t.Until
+	d.rest, d.until = t.Rest, workflow.Now(ctx).Add(max(t.Left, leastWait))
 	if t.More {
 		d.rest = host.GoesOn
 	}

@@ -87,7 +87,7 @@ func (m *recorded) Turn(_ context.Context, t host.Turn) (out host.Turned, err er
 		return host.Turned{Rest: host.Ended}, nil
 	case (do == loop.DoTimer || do == loop.DoHuman) && !m.waits:
 		m.waits = true
-		out.Rest, out.Until = host.Waits, m.fold.State.UpdatedAt.Add(time.Hour)
+		out.Rest, out.Left = host.Waits, time.Hour
 		m.begun(out.Rest)
 		return out, nil
 	default:
@@ -146,6 +146,35 @@ func TestRecordedJournals(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// behind is a machine whose clock is ten minutes behind that of the engine: it waits for a time that has passed for the engine.
+type behind struct {
+	*recorded
+	now   func() time.Time
+	until time.Time
+	asked int
+}
+
+func (m *behind) Turn(ctx context.Context, t host.Turn) (host.Turned, error) {
+	if m.recorded.seq > 0 && m.now().Before(m.until) {
+		m.asked++
+		return host.Turned{Rest: host.Waits, Left: -10 * time.Minute}, nil
+	}
+	return m.recorded.Turn(ctx, t)
+}
+
+// TestClocksMayDiffer: a machine that wants to be asked again in the past is not asked all the time.
+func TestClocksMayDiffer(t *testing.T) {
+	t.Parallel()
+	m := &behind{recorded: record(t, "rules1-human.jsonl")}
+	m.recorded.begun = func(host.Rest) {}
+	env := environment(m)
+	env.SetStartTime(m.lines[0].Timestamp)
+	m.now, m.until = env.Now, m.lines[0].Timestamp.Add(10*time.Minute)
+	if got := runs(t, env, Args{Place: place, Machine: "m1"}); int(got.Seq) != len(m.lines) || m.asked < 2 || m.asked > 601 {
+		t.Errorf("%+v after %d turns", got, m.asked)
 	}
 }
 

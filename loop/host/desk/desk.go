@@ -24,6 +24,9 @@ import (
 // mostLines bounds the events of one answer, in bytes of their fields. Engines carry at most some 2 MB at once.
 const mostLines = 512 << 10
 
+// longestLine bounds one event, in bytes of its fields. An engine would try to carry a longer one for ever.
+const longestLine = 1 << 20
+
 // Options are the options of Serve. Every field is required.
 type Options struct {
 	// Prepare makes the options with which a loop is run, and a function that releases what they hold. It reads the
@@ -193,7 +196,7 @@ func (d *desk) turn(ctx context.Context, t host.Turn) (out host.Turned, err erro
 	case t.Effect != e.ID:
 		return out, &host.Error{Text: fmt.Sprintf("after event %d the engine wants %q, and this machine %q: they are of different versions of superloop", seq, t.Effect, e.ID), Final: true}
 	}
-	if out.Rest, out.Until, err = d.carryOut(ctx, s); err != nil || t.Start {
+	if out.Rest, out.Left, err = d.carryOut(ctx, s); err != nil || t.Start {
 		return out, err
 	}
 	return out, d.since(s, t, &out)
@@ -212,7 +215,7 @@ func (d *desk) rests(ctx context.Context, s *seat, t host.Turn, out *host.Turned
 		return true, err
 	}
 	if s.waits != nil && !s.waits.Stirs(o) {
-		out.Rest, out.Until = host.Waits, s.waits.Until
+		out.Rest, out.Left = host.Waits, time.Until(s.waits.Until)
 		return true, nil
 	}
 	paths, err := layout.NewPaths(t.Repo, t.Loop, o.StateHome)
@@ -236,6 +239,12 @@ func (d *desk) since(s *seat, t host.Turn, out *host.Turned) error {
 		return err
 	}
 	lines, more, err := local.Since(paths, t.Since, mostLines)
+	for _, l := range lines {
+		if err == nil && len(l.Fields) > longestLine {
+			err = &host.Error{Text: fmt.Sprintf("event %d (%s) has %d bytes, and an engine carries at most %d of one", l.Seq, l.Event, len(l.Fields), longestLine),
+				Next: "superloop run --repo " + text.Paste(t.Repo) + " --loop " + t.Loop, Final: true}
+		}
+	}
 	out.Lines, out.More = host.LinesOf(lines), more
 	return err
 }
@@ -267,10 +276,10 @@ func (d *desk) open(s *seat, t host.Turn) error {
 }
 
 // carryOut lets the loop take a turn. A loop that rests is left: then it needs little memory, and no process.
-func (d *desk) carryOut(ctx context.Context, s *seat) (rest host.Rest, until time.Time, err error) {
+func (d *desk) carryOut(ctx context.Context, s *seat) (rest host.Rest, left time.Duration, err error) {
 	more, err := s.turns.Turn(ctx)
 	if more && err == nil {
-		return host.GoesOn, until, nil
+		return host.GoesOn, left, nil
 	}
 	state, _ := s.turns.State()
 	waits := s.turns.Waits()
@@ -280,20 +289,20 @@ func (d *desk) carryOut(ctx context.Context, s *seat) (rest host.Rest, until tim
 	switch {
 	case err != nil:
 		d.letGo(s)
-		return rest, until, err
+		return rest, left, err
 	case waits != nil:
 		s.waits = waits
 		d.watch(s)
-		return host.Waits, waits.Until, nil
+		return host.Waits, time.Until(waits.Until), nil
 	}
 	d.letGo(s)
 	switch {
 	case state.Status.Ended():
-		return host.Ended, until, nil
+		return host.Ended, left, nil
 	case ctx.Err() != nil: // the engine asks again, or another machine does
-		return host.GoesOn, until, nil
+		return host.GoesOn, left, nil
 	}
-	return host.Paused, until, nil
+	return host.Paused, left, nil
 }
 
 // watch tells the engine when a loop that waits has something to do.

@@ -19,6 +19,7 @@ import (
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/control"
 	"github.com/superloop/superloop/loop/host"
+	"github.com/superloop/superloop/loop/journal"
 	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/loop/local"
 )
@@ -279,7 +280,7 @@ func TestLoopThatWaits(t *testing.T) {
 	e.end(host.Waits)
 	seq := e.seq
 	for range 3 {
-		if got := e.turn(); got.Rest != host.Waits || got.Until.IsZero() || e.seq != seq {
+		if got := e.turn(); got.Rest != host.Waits || got.Left <= 0 || e.seq != seq {
 			t.Fatalf("%+v", got)
 		}
 	}
@@ -295,6 +296,31 @@ func TestLoopThatWaits(t *testing.T) {
 	e.end(host.Ended)
 	if e.fold.State.Status != loop.Cancelled {
 		t.Errorf("%s", e.fold.State.Status)
+	}
+}
+
+// TestAnEventThatIsTooLong: an event that no engine carries is an error that says so, and stays.
+func TestAnEventThatIsTooLong(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t, done, `, "approval": {"enabled": true, "require_on_completion": true}`)
+	e := m.adopt()
+	e.end(host.Waits)
+	j, err := journal.Open(durable.OS(), m.paths().Events(), journal.Options{Head: m.paths().Head()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := []byte(`{"note":"` + strings.Repeat("x", longestLine) + `"}`)
+	if _, err := j.Append(false, journal.Event{Event: "note", LoopID: m.place.Loop, RunID: e.fold.State.RunID, Timestamp: time.Now(), Fields: fields}); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		_, err = m.Turn(t.Context(), e.due())
+		if said, ok := errors.AsType[*host.Error](err); !ok || !said.Final || !strings.Contains(said.Error(), "bytes") {
+			t.Fatalf("%v", err)
+		}
 	}
 }
 
