@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,7 +27,7 @@ func TestDrills(t *testing.T) {
 	if _, err := exec.LookPath("temporal"); err != nil {
 		t.Skip("the drills of a fleet need Temporal's server for try-outs: go install github.com/temporalio/cli/cmd/temporal@v1.5.1, which takes some minutes")
 	}
-	w, err := newWorld(t)
+	w, err := newWorld(t, func(w *world, port int) error { return w.begin("dev", port) })
 	defer w.end()
 	if err != nil {
 		t.Fatal(err)
@@ -63,17 +62,17 @@ type world struct {
 	env      []string
 	mu       sync.Mutex
 	procs    map[string]*exec.Cmd
+	more     []func() // what else is done at the end
 	n        int
 }
 
-func newWorld(t *testing.T) (*world, error) {
+// newWorld makes a world with the server that serve starts at a port.
+func newWorld(t *testing.T, serve func(w *world, port int) error) (*world, error) {
 	top := t.TempDir()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := free()
 	if err != nil {
 		return &world{}, err
 	}
-	port := l.Addr().(*net.TCPAddr).Port
-	_ = l.Close()
 	w := &world{top: top, bin: filepath.Join(top, "bin"), procs: map[string]*exec.Cmd{}}
 	w.env = append(os.Environ(), "XDG_STATE_HOME="+filepath.Join(top, "state"), "TEMPORAL_ADDRESS=127.0.0.1:"+strconv.Itoa(port), "PATH="+w.bin+":"+os.Getenv("PATH"),
 		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.invalid", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.invalid", "HOME="+top, "GOCACHE="+goenv("GOCACHE"), "GOMODCACHE="+goenv("GOMODCACHE"))
@@ -85,7 +84,10 @@ func newWorld(t *testing.T) (*world, error) {
 	if _, err := w.fleet("init", "--fleet", "drill"); err != nil {
 		return w, err
 	}
-	for _, name := range []string{"dev", "control", "worker"} {
+	if err := serve(w, port); err != nil {
+		return w, err
+	}
+	for _, name := range []string{"control", "worker"} {
 		if err := w.begin(name, port); err != nil {
 			return w, err
 		}
@@ -188,6 +190,9 @@ func (w *world) end() {
 			_ = c.Process.Signal(syscall.SIGTERM)
 			_ = c.Wait()
 		}
+	}
+	for _, f := range w.more {
+		f()
 	}
 }
 
