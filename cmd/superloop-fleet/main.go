@@ -63,7 +63,8 @@ func (a *app) cli() *cli.App {
 			{Name: "invite", Usage: "print the invitation with which another machine joins; keep it secret", Action: a.operator(a.invite)},
 			{Name: "dev", Usage: "run a Temporal server of this machine, for a try-out", Action: a.operator(a.dev), Flags: []cli.Flag{
 				&cli.IntFlag{Name: "port", Value: 7233, Usage: "listen on 127.0.0.1:`PORT`"}, &cli.StringFlag{Name: "db", Usage: "keep all in `FILE` (default: in memory)"}}},
-			{Name: "control", Usage: "run the workflows of the fleet", Action: a.operator(a.control)},
+			{Name: "control", Usage: "run the workflows of the fleet", Action: a.operator(a.control), Flags: []cli.Flag{
+				&cli.StringFlag{Name: "build", Usage: "new loops begin with this build, which has the name `ID`, and stay with it; loops of other builds stay with those"}}},
 			{Name: "worker", Usage: "carry out the loops of this machine", Action: a.operator(a.worker), Flags: []cli.Flag{
 				&cli.IntFlag{Name: "slots", Value: 4, Usage: "effects that run at the same time, at most `N`"},
 				&cli.StringFlag{Name: "superloop", Value: "superloop", Usage: "the `PROGRAM` that carries out loops"}}},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
+	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
 	"go.uber.org/zap"
 
@@ -42,19 +43,46 @@ func (a *app) await(ctx context.Context, log *zap.Logger) (fleet, *server, error
 // control runs workflows until it is told to end.
 func (a *app) control(c *cli.Context) error {
 	log := a.log()
-	_, to, err := a.await(c.Context, log)
+	f, to, err := a.await(c.Context, log)
 	if err != nil {
 		return err
 	}
 	defer to.Close()
-	w := temporal.Control(to.Client, worker.Options{})
+	build := worker.WorkerDeploymentVersion{DeploymentName: "superloop-" + f.Fleet, BuildID: c.String("build")}
+	o := worker.Options{}
+	if build.BuildID != "" {
+		o.DeploymentOptions = worker.DeploymentOptions{UseVersioning: true, Version: build}
+	}
+	w := temporal.Control(to.Client, o)
 	if err := w.Start(); err != nil {
 		return err
 	}
 	defer w.Stop()
-	log.Info("the control worker is ready")
+	if build.BuildID != "" {
+		if err := newest(c.Context, to, build); err != nil {
+			return err
+		}
+	}
+	log.Info("the control worker is ready", zap.String("build", build.BuildID))
 	<-c.Context.Done()
 	return nil
+}
+
+// newest has new loops begin with a build. The server knows the build a moment after its worker has begun.
+func newest(ctx context.Context, to *server, build worker.WorkerDeploymentVersion) error {
+	limited, stop := context.WithTimeout(ctx, time.Minute)
+	defer stop()
+	for {
+		_, err := to.WorkerDeploymentClient().GetHandle(build.DeploymentName).SetCurrentVersion(limited, client.WorkerDeploymentSetCurrentVersionOptions{BuildID: build.BuildID, IgnoreMissingTaskQueues: true})
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-limited.Done():
+			return fmt.Errorf("new loops cannot begin with the build %s (without --build the server needs to know no builds): %w", build.BuildID, err)
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
 }
 
 // worker carries out the loops of this machine until it is told to end.

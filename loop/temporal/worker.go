@@ -25,11 +25,12 @@ func WorkflowID(fleet, machine string, p host.Place) string {
 	return fmt.Sprintf("superloop/%s/%s-%s/%s", fleet, filepath.Base(p.Repo), hex.EncodeToString(sum[:4]), p.Loop)
 }
 
-// Control returns a worker that runs workflows, and no activities.
+// Control returns a worker that runs workflows, and no activities. With a deployment in its options a loop stays with the
+// build that has begun it, and the accounts, whose workflow does not end, go to the newest.
 func Control(c client.Client, o worker.Options) worker.Worker {
 	w := worker.New(c, ControlQueue, o)
-	w.RegisterWorkflowWithOptions(Loop, workflow.RegisterOptions{Name: WorkflowName})
-	w.RegisterWorkflowWithOptions(Accounts, workflow.RegisterOptions{Name: AccountsName})
+	w.RegisterWorkflowWithOptions(Loop, workflow.RegisterOptions{Name: WorkflowName, VersioningBehavior: workflow.VersioningBehaviorPinned})
+	w.RegisterWorkflowWithOptions(Accounts, workflow.RegisterOptions{Name: AccountsName, VersioningBehavior: workflow.VersioningBehaviorAutoUpgrade})
 	return w
 }
 

@@ -45,6 +45,7 @@ func TestDrills(t *testing.T) {
 		{"forged", "a decision that no gateway has signed", forged},
 		{"accounts", "an account that one machine has found to be limited", limitedElsewhere},
 		{"approve", "the time from an approval to its effect", approveTime},
+		{"deploy", "another build of the control worker, with loops that wait", deploy},
 	} {
 		t.Run(d.name, func(t *testing.T) {
 			said, err := d.run(w, loops, kills)
@@ -115,8 +116,8 @@ func (w *world) fleet(args ...string) (string, error) {
 }
 
 // begin begins a process of the fleet and waits until it is ready.
-func (w *world) begin(name string, port int) error {
-	args := []string{filepath.Join(w.bin, "superloop-fleet"), name}
+func (w *world) begin(name string, port int, more ...string) error {
+	args := append([]string{filepath.Join(w.bin, "superloop-fleet"), name}, more...)
 	if name == "dev" {
 		args = append(args, "--port", strconv.Itoa(port), "--db", filepath.Join(w.top, "temporal.db"))
 	}
@@ -133,7 +134,7 @@ func (w *world) begin(name string, port int) error {
 	if w.procs == nil {
 		w.procs = map[string]*exec.Cmd{}
 	}
-	w.procs[name] = c
+	w.procs[strings.Join(append([]string{name}, more...), " ")] = c
 	want := map[string]string{"dev": "ok    the server answers", "control": "ok    a control worker", "worker": "ok    a worker"}[name]
 	return await(time.Minute, "the "+name, func() bool {
 		out, _ := w.fleet("doctor")
