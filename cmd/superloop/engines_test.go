@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"slices"
@@ -11,7 +12,10 @@ import (
 	"testing"
 	"time"
 
+	sdk "go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/superloop/superloop/internal/testkit"
@@ -83,12 +87,48 @@ func pairs() (out [][2]int) {
 // machine is the real program. The journals hold the same events, but for what differs from one run to the next.
 func TestEngines(t *testing.T) {
 	t.Parallel()
+	engines(t, testkit.Sample(3, 100, 100), inTestEnvironment)
+}
+
+// TestEnginesOnAServer does so with a real server.
+func TestEnginesOnAServer(t *testing.T) {
+	t.Parallel()
+	program, err := exec.LookPath("temporal")
+	if err != nil || !slow() {
+		t.Skip("set SUPERLOOP_SLOW_TESTS=1, as .ci/run does, with Temporal's command line on PATH: go install github.com/temporalio/cli/cmd/temporal@v1.5.1, which takes some minutes")
+	}
+	payloads, err := temporal.Converter(temporal.Keys{Write: "1", All: map[string][]byte{"1": temporal.NewKey()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	quiet := log.NewStructuredLogger(slog.New(slog.DiscardHandler))
+	server, err := testsuite.StartDevServer(t.Context(), testsuite.DevServerOptions{ExistingPath: program, LogLevel: "error",
+		ClientOptions: &sdk.Options{DataConverter: payloads, FailureConverter: temporal.FailureConverter(payloads), Logger: quiet}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Stop() })
+	control := temporal.Control(server.Client(), worker.Options{})
+	if err := control.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(control.Stop)
+	engines(t, testkit.Sample(0, 9, 100), func(n *testEnv, m temporal.Machine, a temporal.Args, stirred <-chan struct{}) temporal.Result {
+		return n.onServer(server.Client(), m, a, stirred)
+	})
+}
+
+// engine runs a workflow to its end. Something is received from stirred when the loop has something to do.
+type engine func(n *testEnv, m temporal.Machine, a temporal.Args, stirred <-chan struct{}) temporal.Result
+
+// engines plays so many of the combinations, at most all.
+func engines(t *testing.T, most int, play engine) {
 	all := pairs()
 	if len(all) < 60 {
 		t.Fatalf("only %d combinations", len(all))
 	}
 	for k, p := range all {
-		if k%max(1, len(all)/testkit.Sample(3, len(all), len(all))) != 0 {
+		if k%max(1, len(all)/most) != 0 {
 			continue
 		}
 		tr, co := troubles[p[0]], courses[p[1]]
@@ -96,7 +136,7 @@ func TestEngines(t *testing.T) {
 			t.Parallel()
 			here, there := enginesEnv(t, tr, co), enginesEnv(t, tr, co)
 			here.runLocally(tr, co)
-			result := there.runAsWorkflow(tr, co)
+			result := there.runAsWorkflow(tr, co, play)
 			a, b := here.comparable(), there.comparable()
 			for i := range max(len(a), len(b)) {
 				if i >= len(a) || i >= len(b) || a[i] != b[i] {
@@ -210,7 +250,7 @@ func (m onMachine) Turn(ctx context.Context, t host.Turn) (host.Turned, error) {
 	return out, err
 }
 
-func (n *testEnv) runAsWorkflow(tr trouble, co course) (out temporal.Result) {
+func (n *testEnv) runAsWorkflow(tr trouble, co course, play engine) (out temporal.Result) {
 	n.t.Helper()
 	cmd := exec.Command(n.path("bin/superloop"), "__host")
 	cmd.Dir, cmd.Env, cmd.Stderr = n.path("repo"), n.env, os.Stderr
@@ -225,14 +265,28 @@ func (n *testEnv) runAsWorkflow(tr trouble, co course) (out temporal.Result) {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	client := host.NewClient(to, from, func(host.Place) {})
+	m, args := temporal.Machine{Fleet: "f", ID: n.root, Now: time.Now}, temporal.Args{Place: host.Place{Repo: n.path("repo"), Loop: "l"}, By: "ann"}
+	stirred := make(chan struct{}, 99)
+	desk := host.NewClient(to, from, func(host.Place) { stirred <- struct{}{} })
 	defer func() {
-		_ = client.Close()
-		<-client.Gone()
+		_ = desk.Close()
+		<-desk.Gone()
 		if err := cmd.Wait(); err != nil {
 			n.t.Error(err)
 		}
 	}()
+	asked := 0
+	args.Machine, m.Host = m.ID, onMachine{desk, func() { n.answers(tr, co, &asked) }}
+	out = play(n, m, args, stirred)
+	if rep, err := journal.Verify(n.paths().Events()); err != nil || rep.FirstBad != nil || rep.LastSeq != out.Seq {
+		n.t.Fatalf("the journal: %v %+v", err, rep)
+	}
+	return out
+}
+
+// inTestEnvironment is Temporal's test environment. It has no time to wait for, so nothing has to stir it.
+func inTestEnvironment(n *testEnv, m temporal.Machine, a temporal.Args, _ <-chan struct{}) (out temporal.Result) {
+	n.t.Helper()
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestWorkflowEnvironment()
 	env.SetTestTimeout(2 * time.Minute)
@@ -242,18 +296,44 @@ func (n *testEnv) runAsWorkflow(tr trouble, co course) (out temporal.Result) {
 	}
 	env.SetDataConverter(payloads)
 	env.RegisterWorkflowWithOptions(temporal.Loop, workflow.RegisterOptions{Name: temporal.WorkflowName})
-	asked := 0
-	m := temporal.Machine{Host: onMachine{client, func() { n.answers(tr, co, &asked) }}, Fleet: "f", ID: "m", Now: time.Now}
 	m.Register(env)
-	env.ExecuteWorkflow(temporal.WorkflowName, temporal.Args{Place: host.Place{Repo: n.path("repo"), Loop: "l"}, Machine: "m", By: "ann"})
+	env.ExecuteWorkflow(temporal.WorkflowName, a)
 	if err := env.GetWorkflowError(); err != nil {
 		n.t.Fatal(err)
 	}
 	if err := env.GetWorkflowResult(&out); err != nil {
 		n.t.Fatal(err)
 	}
-	if rep, err := journal.Verify(n.paths().Events()); err != nil || rep.FirstBad != nil || rep.LastSeq != out.Seq {
-		n.t.Fatalf("the journal: %v %+v", err, rep)
+	return out
+}
+
+// onServer runs a workflow on a real server, with a worker of its own for the machine.
+func (n *testEnv) onServer(c sdk.Client, m temporal.Machine, a temporal.Args, stirred <-chan struct{}) (out temporal.Result) {
+	n.t.Helper()
+	id := temporal.WorkflowID(m.Fleet, m.ID, a.Place)
+	ended := make(chan struct{})
+	defer close(ended)
+	go func() {
+		for {
+			select {
+			case <-stirred:
+				_ = c.SignalWorkflow(context.Background(), id, "", temporal.StirSignal, nil) // it may have ended
+			case <-ended:
+				return
+			}
+		}
+	}()
+	w := m.Worker(c, 4, worker.Options{})
+	if err := w.Start(); err != nil {
+		n.t.Fatal(err)
+	}
+	defer w.Stop()
+	run, err := c.ExecuteWorkflow(n.t.Context(), sdk.StartWorkflowOptions{ID: id, TaskQueue: temporal.ControlQueue}, temporal.WorkflowName, a)
+	if err == nil {
+		err = run.Get(n.t.Context(), &out)
+	}
+	if err != nil {
+		n.t.Fatal(err)
 	}
 	return out
 }
@@ -263,7 +343,8 @@ func (n *testEnv) runAsWorkflow(tr trouble, co course) (out temporal.Result) {
 func (n *testEnv) comparable() (out []string) {
 	n.t.Helper()
 	for _, ev := range n.events() {
-		if ev.Event == "loop_resume" || ev.Event == "loop_stop" && strings.Contains(string(ev.Fields), `"paused"`) || ev.Event == "config_loaded" {
+		if ev.Event == "loop_resume" || ev.Event == "loop_stop" && strings.Contains(string(ev.Fields), `"paused"`) || ev.Event == "config_loaded" ||
+			ev.Event == "recovery_seen" { // the proposal was seen before its role had ended, or not
 			continue
 		}
 		line := fmt.Sprintf("%s %d %s", ev.Event, ev.Iteration, ev.Fields)
