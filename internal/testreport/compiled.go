@@ -218,7 +218,7 @@ var gradle = format{
 
 // formats holds the formats in the order in which they are tried.
 var formats = sync.OnceValue(func() []format {
-	return []format{exunit, busted, tcltest, eunit, nim, mesonTest, pytest, pytestLine, unittest, jest, vitest, unhandled, nodeSpec, tap, goVerbose, goTest, goPanic, jasmine, uvu, deno, bun, cargo, junit, gradle, minitest, rspec, phpunit, mocha, playwright, dotnet, gtest, testdox, ctest, nodeLoad}
+	return []format{exunit, busted, tcltest, eunit, nim, mesonTest, pytest, pytestLine, unittest, jest, vitest, unhandled, nodeSpec, tap, goVerbose, goTest, goPanic, jasmine, ava, uvu, deno, bun, cargo, junit, gradle, minitest, rspec, phpunit, mocha, playwright, dotnet, gtest, testdox, ctest, nodeLoad}
 })
 
 var (
@@ -260,7 +260,7 @@ var minitest = format{
 func readRuby(f *Failure, lines []string, asserts *regexp.Regexp) {
 	for i, l := range lines {
 		m := rubyError().FindStringSubmatch(l)
-		if _, code, ok := strings.Cut(l, "Failure/Error: "); ok && strings.Contains(code, "raise") && !hasAny(code, "ENV", "stderr", "#{err", "#{out", "success?") {
+		if _, code, ok := strings.Cut(l, "Failure/Error: "); ok && strings.Contains(code, "raise") && !hasAny(code, "ENV", "stderr", "#{e", "#{out", "success?") {
 			f.Asserted = true // the code of the test, or a double, threw it
 		}
 		switch {

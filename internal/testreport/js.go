@@ -277,6 +277,29 @@ var jasmine = format{
 	},
 }
 
+var (
+	avaPlace  = pattern.Lazy(`^  \S+\.\w+:\d+$`)
+	avaChecks = pattern.Lazy(`^  (?:Value (?:is|must)|Difference|Values |Function (?:did|must)|Did not match|Expected |Promise |Test (?:was|finished|did)|Assertion )`)
+	avaSays   = pattern.Lazy(`^\s+(?:message|code|shortMessage|originalMessage): '(.*)',$`)
+)
+
+// ava is the part of AVA's report that tells why a test failed, below its name and its place.
+var ava = format{
+	runner: "ava",
+	opens: func(l []string, i int) bool {
+		return l[i] == "  ─" && i+4 < len(l) && l[i+1] == "" && l[i+3] == "" && avaPlace().MatchString(l[i+4])
+	},
+	closes: func(l []string, _, i int) bool { return l[i] == "  ─" },
+	read: func(f *Failure, lines []string) {
+		for i, l := range lines[5:] {
+			f.Asserted = f.Asserted || avaChecks().MatchString(l)
+			if m := avaSays().FindStringSubmatch(l); m != nil {
+				f.say(i+5, m[1])
+			}
+		}
+	},
+}
+
 var uvu = format{
 	runner: "uvu",
 	opens:  func(l []string, i int) bool { return strings.HasPrefix(l[i], `   FAIL  "`) },

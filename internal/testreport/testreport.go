@@ -1,6 +1,6 @@
 // Package testreport finds the failures in what test runners print: pytest, unittest, node:test and other TAP, jest,
 // vitest, mocha, go test, cargo test, JUnit, surefire and Gradle, rspec, minitest, phpunit, dotnet test, GoogleTest, ctest,
-// jasmine, uvu, Playwright, deno test, bun test, ExUnit, EUnit, busted, tcltest, meson test, the unittest of Nim.
+// jasmine, AVA, uvu, Playwright, deno test, bun test, ExUnit, EUnit, busted, tcltest, meson test, the unittest of Nim.
 //
 // A report quotes much that is no event: source lines, expected values, the logs of tests. What ended a test is one
 // statement: an assertion, or the exception that nobody caught, with its causes. Parse tells the two apart.
@@ -108,7 +108,7 @@ func mayOpen(l string) bool {
 		return strings.HasPrefix(t, "=== RUN ") || strings.HasPrefix(t, "==== ")
 	case c == '_':
 		return strings.HasPrefix(t, "___")
-	case c >= 0x80: // ●, ✖, ✘
+	case c >= 0x80 && prefixAny(t, "● ", "✖ ", "✘ ", "⎯", "─"):
 		return true
 	}
 	return strings.Contains(t, "rror: ") || strings.Contains(t, " => ") || strings.Contains(t, "<<< ") || strings.HasSuffix(t, "*failed*") || strings.Contains(t, ": Check failed: ")

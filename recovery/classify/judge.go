@@ -24,10 +24,13 @@ type judgement struct {
 	method         string
 	findings       map[string]Finding
 	files          map[string][]string // the lines of the files of the project that were read, by their paths
-	ownWords       *hit                // the line of an error that the code of the project made, nil if there is none
-	undeclared     bool                // a probe says that only a change of the code can fix the failure
-	confirmed      bool                // a probe says that the environment is to blame
-	weakened       bool                // the code may be to blame as well
+	locals         map[string]string   // where the files that the output names lie
+	fault          *fault              // see ownFault
+	faultKnown     bool
+	ownWords       *hit // the line of an error that the code of the project made, nil if there is none
+	undeclared     bool // a probe says that only a change of the code can fix the failure
+	confirmed      bool // a probe says that the environment is to blame
+	weakened       bool // the code may be to blame as well
 }
 
 // match is one handler whose conditions the failure meets.

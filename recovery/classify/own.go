@@ -59,9 +59,17 @@ var (
 	framing = pattern.Lazy(`^make(?:\[\d+\])?: \*\*\* |^npm (?:ERR!|error)|^exit status \d+$|^> (?:[^A-Z]|[A-Z][A-Z0-9_]|$)|^ ?ELIFECYCLE|^error Command failed|^info Visit|^Execution halted$|^\s*(?:Compiling|Finished|Running|Blocking) `)
 )
 
-// ownFault finds the message of a program of the project about its own end. It returns nil if there is no such message,
-// or if the message is about the environment.
+// ownFault is findFault, once.
 func (j *judgement) ownFault() *fault {
+	if !j.faultKnown {
+		j.fault, j.faultKnown = j.findFault(), true
+	}
+	return j.fault
+}
+
+// findFault finds the message of a program of the project about its own end. It returns nil if there is no such message,
+// or if the message is about the environment. The matches must be in order.
+func (j *judgement) findFault() *fault {
 	e := j.in.Exit
 	if e.TimedOut || e.OOM || e.NotStarted {
 		return nil
@@ -170,11 +178,11 @@ func (j *judgement) differs(o *output) *fault {
 	for i := len(o.tail) - 1; i >= 0; i-- {
 		l := o.tail[i]
 		switch {
-		case plainHunk().MatchString(l) && i+1 < len(o.tail) && plainDiff().MatchString(o.tail[i+1]):
+		case l != "" && (l[0] >= '0' && l[0] <= '9' || strings.Contains(l, "\t")) && plainHunk().MatchString(l) && i+1 < len(o.tail) && plainDiff().MatchString(o.tail[i+1]):
 			return &fault{hit: o.at(i), why: "two things that should be the same differ"}
-		case i > 0 && hunk().MatchString(l) && strings.HasPrefix(o.tail[i-1], "+++ "):
+		case i > 0 && strings.HasPrefix(o.tail[i-1], "+++ ") && hunk().MatchString(l):
 			return &fault{hit: o.at(i - 1), why: "two things that should be the same differ"}
-		case l == "", framing().MatchString(l), plainDiff().MatchString(l), l[0] == ' ', l[0] == '+', l[0] == '-', l[0] == '\\', l[0] == '@':
+		case l == "", l[0] == ' ', l[0] == '+', l[0] == '-', l[0] == '\\', l[0] == '@', framing().MatchString(l), plainDiff().MatchString(l):
 		default:
 			return nil
 		}

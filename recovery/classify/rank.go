@@ -28,8 +28,7 @@ func (j *judgement) rank(ctx context.Context) {
 		j.strong, j.weak = nil, cmp.Or(j.weak, j.strong)
 	}
 	rest = slices.DeleteFunc(rest, func(m *match) bool {
-		quoted := m.hit != nil && (m.byTest() || strings.HasPrefix(m.hit.text, "# ")) // bats quotes so what a test printed
-		if !quoted || !j.madeNear(*m.hit) || m.rule.h.Dominates && j.full(ctx, m) {
+		if m.hit == nil || !j.madeNear(*m.hit) || m.rule.h.Dominates && j.full(ctx, m) {
 			return false
 		}
 		j.ownWords = m.hit
@@ -266,7 +265,7 @@ func (j *judgement) guards() {
 		return
 	}
 	first := j.order[0]
-	j.weakened = !j.confirmed && (j.weakened || j.weak != nil && !first.dominates() || !first.voice.own())
+	j.weakened = !j.confirmed && (j.weakened || j.weak != nil && !first.dominates() || !first.voice.own() || first.byTest())
 	j.order = append(j.order, guards...)
 }
 

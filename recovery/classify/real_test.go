@@ -67,11 +67,17 @@ type realCase struct {
 // been tuned for, at 95.7, 93.5 and 95.7 %, 21 of 25 traps and all 68 others. thaw was
 // made against this look at the code: 28 traps, and 16 failures of the machine in tests
 // whose code has such words, too. The first time 20 of the traps were right and 10 of
-// the others; of 16 more, when those had been tuned for, 8 of 10 and 5 of 6. All were looked at afterwards; the model has learned from none.
+// the others; of 16 more, when those had been tuned for, 8 of 10 and 5 of 6. rime, with
+// its projects' files, is for tuning: 34 of 49 traps were right before. dew, whose cases and
+// labels were written before anything was mended for rime, was at 96.9, 95.3 and 96.9 % the
+// first time, 31 of 34 traps and 93 of 94 others; of its 43 late ones, made when that had been
+// tuned for, 27 of 30 traps and 10 of 13 others, 12 of which stand beside a double with the
+// same words. All were looked at afterwards; the model has learned from none.
 var bars = map[string][3]float64{"dev": {0.99, 0.98, 0.98}, "held": {0.98, 0.94, 0.96}, "fresh": {0.97, 0.92, 0.88}, "last": {0.97, 0.92, 0.88},
 	"wide": {0.98, 0.96, 0.97}, "final": {0.98, 0.97, 0.97}, "blind": {0.97, 0.94, 0.95}, "dawn": {0.98, 0.97, 0.98}, "dusk": {0.97, 0.95, 0.97}, "duskheld": {0.97, 0.94, 0.95},
 	"noon": {0.98, 0.97, 0.98}, "eve": {0.96, 0.96, 0.96},
-	"night": {0.99, 0.98, 0.98}, "morrow": {0.98, 0.95, 0.98}, "frost": {0.98, 0.96, 0.98}, "thaw": {0.91, 0.91, 0.91}}
+	"night": {0.99, 0.98, 0.98}, "morrow": {0.98, 0.95, 0.98}, "frost": {0.98, 0.96, 0.98}, "thaw": {0.96, 0.96, 0.96},
+	"rime": {0.98, 0.98, 0.98}, "dew": {0.98, 0.97, 0.98}}
 
 // score counts what was judged rightly.
 type score struct{ cases, code, side, category, cure, dangerous, traps, trapped int }
@@ -115,7 +121,7 @@ func TestRealFailures(t *testing.T) {
 	cat, c := embedded(t)
 	policy := suggestedPolicy(t)
 	profile := remedy.Presets()["debian12"]
-	for _, name := range []string{"dev", "held", "fresh", "last", "wide", "final", "blind", "dawn", "dusk", "duskheld", "noon", "eve", "night", "morrow", "frost", "thaw"} {
+	for _, name := range []string{"dev", "held", "fresh", "last", "wide", "final", "blind", "dawn", "dusk", "duskheld", "noon", "eve", "night", "morrow", "frost", "thaw", "rime", "dew"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var total score

@@ -2,6 +2,7 @@ package classify
 
 import (
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ import (
 const (
 	maxSources = 6        // files of the project that are looked at for one failed test
 	maxFiles   = 24       // files of the project that are read for one failure
+	maxLocals  = 48       // names of files that are looked for below its directory
 	maxSource  = 64 << 10 // bytes read of one of them
 	nearSource = 3        // lines before and after a place that a trace names, in which the error may be made
 	farSource  = 40       // the same for languages whose reports name the place of the check, not that of the error
@@ -33,7 +35,7 @@ var (
 	// cut the line off.
 	quotedText = pattern.Lazy(`"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|` + "`((?:[^`\\\\]|\\\\.)*)`" + `|["'` + "`" + `]([^"'` + "`" + `]{10,})…$`)
 	// machine matches the wording of the system, as opposed to that of a check that somebody wrote.
-	machine = pattern.Lazy(`\b(?:E[A-Z]{4,}|EIO)\b|(?i)\b(?:no space left on device|connection (?:refused|reset|timed out|closed)|permission denied|too many open files|address already in use|read-only file ?system|cannot allocate memory|out of memory|name or service not known|temporary failure in name resolution|no such host|no route to host|network is unreachable|broken pipe|operation not permitted|resource temporarily unavailable|quota exceeded|socket hang up|timed out|os error \d+|errno \d+|certificate|docker daemon|rate limit|slow down|too many requests|unauthorized|service unavailable)\b`)
+	machine = pattern.Lazy(`\b(?:E[A-Z]{4,}|EAI_[A-Z]+|EIO)\b|[ ({\[]:(?:e[a-z]{4,}|nxdomain|timeout)\b|(?i)\b(?:no space left on device|connection (?:was |is )?(?:refused|reset|timed out|closed|aborted|lost|not available|unexpectedly closed)|permission denied|too many open files|address already in use|read-only file ?system|cannot allocate memory|out of memory|name or service not known|temporary failure in name resolution|no such host|no route to host|network is unreachable|broken pipe|operation not permitted|resource temporarily unavailable|device or resource busy|stale file handle|input/output error|text file busy|file too large|quota exceeded|socket hang up|timed out|timeout of \d+ ?m?s exceeded|i/o timeout|deadline exceeded|os error \d+|errno \d+|certificate|docker daemon|rate limit|slow down|too many requests|unauthorized|service unavailable|fetch failed|failed to connect|could(?: not|n't) (?:connect|resolve)|(?:starting|shutting) up|lock (?:wait )?timeout|deadlock|execution expired|authentication failed|pooled connections)\b`)
 	// systemType matches the name of an exception of the system at the beginning of a message.
 	systemType = pattern.Lazy(`^((?:[A-Za-z_]\w*(?:::|\.))*(?:Errno::E[A-Z]+|(?:[A-Z]\w*)?(?:Connection|Connect|Permission|Timeout|Socket|OS|IO|BrokenPipe|UnknownHost|SSL)\w*(?:Error|Exception)))\b`)
 )
@@ -42,13 +44,22 @@ var (
 // words of the system stand in the code.
 func (j *judgement) made(f *failure) bool {
 	for _, s := range f.Says {
+		if j.ownServer(s.Text, f) {
+			return true
+		}
 		if !machine().MatchString(s.Text) {
 			continue
 		}
 		if slices.ContainsFunc(f.lines, double().MatchString) {
 			return true
 		}
+		if fromOutside(f.lines, s.Line-f.First) {
+			return false
+		}
 		if !slices.ContainsFunc(f.lines, bySystem().MatchString) && standsIn(s.Text, j.sourceOf(f), slices.ContainsFunc(f.lines, deeper)) {
+			return true
+		}
+		if composed(s.Text, j.wholeSources(f)) {
 			return true
 		}
 	}
@@ -56,7 +67,7 @@ func (j *judgement) made(f *failure) bool {
 }
 
 // bySystem matches what a runtime shows only of an error that a call of the system gave.
-var bySystem = pattern.Lazy(`\bsyscall: '\w+'|\bOs \{ code: \d`)
+var bySystem = pattern.Lazy(`\bsyscall: '\w+'|\bOs \{ code: \d|\bkind: Uncategorized`)
 
 // madeNear is made for a line of a report that nothing has parsed.
 func (j *judgement) madeNear(h hit) bool {
@@ -70,6 +81,11 @@ func (j *judgement) madeNear(h hit) bool {
 	}
 	f := failure{lines: o.tail[max(0, i-farSource):min(len(o.tail), i+farSource)]}
 	f.First = max(0, i-farSource)
+	for _, l := range j.stdout.tail {
+		if o == j.stderr && proved().MatchString(l) { // prove names on stdout the file of tests that died
+			f.lines = append(slices.Clip(f.lines), l)
+		}
+	}
 	f.Says = []testreport.Statement{{Line: i, Text: strings.Trim(h.text, "# ")}}
 	return j.made(&f)
 }
@@ -98,7 +114,7 @@ func standsIn(said string, code []string, library bool) bool {
 }
 
 // double matches the frame of a library that plays a part for a test.
-var double = pattern.Lazy(`unittest/mock\.py|:internal/test_runner/mock|node_modules/(?:tinyspy|@vitest/spy|jest-mock|sinon|nock|testdouble)/|\brspec[/-]mocks|\borg\.mockito\.`)
+var double = pattern.Lazy(`unittest/mock\.py|:internal/test_runner/mock|node_modules/(?:tinyspy|@vitest/spy|jest-mock|sinon|nock|testdouble)/|-packages/(?:responses|requests_mock|respx|moto|pyfakefs|httpretty|httmock|vcr|aioresponses|botocore/stub)\b|\bgems/webmock|\brspec[/-]mocks|\borg\.mockito\.`)
 
 // word reports whether a line has a word by itself.
 func word(line, w string) bool {
@@ -139,23 +155,17 @@ const leastPart = 16 // bytes
 // that it names, if the directory of the command is known. cargo names the file of the tests elsewhere if a test does
 // not panic.
 func (j *judgement) sourceOf(f *failure) (out []string) {
-	seen := map[string]bool{}
+	type part struct {
+		file string
+		from int
+	}
+	seen := map[part]bool{}
 	read := func(file string, from, to int) {
-		if file == "" || j.in.Dir == "" || seen[file] || len(seen) >= maxSources {
+		if file == "" || seen[part{file, from}] || len(seen) >= maxSources {
 			return
 		}
-		seen[file] = true
-		if filepath.IsAbs(file) {
-			rel, err := filepath.Rel(j.in.Dir, file)
-			if err != nil {
-				return
-			}
-			file = rel
-		}
-		if !filepath.IsLocal(file) {
-			return
-		}
-		lines := j.readLines(filepath.Join(j.in.Dir, file))
+		seen[part{file, from}] = true
+		lines := j.scoped(j.local(file), f)
 		for _, l := range lines[max(0, min(len(lines), from)):min(len(lines), to)] {
 			if makes().MatchString(l) {
 				out = append(out, l)
@@ -226,21 +236,88 @@ var (
 	pythonPlace = pattern.Lazy(`^\s*File "[^"]+", line \d+|^\S+\.py:\d+: `)
 )
 
-// readLines returns the lines of the first maxSource bytes of a file, or nil.
-func (j *judgement) readLines(path string) []string {
-	if lines, known := j.files[path]; known || len(j.files) >= maxFiles {
+// readLines returns the lines of the first maxSource bytes of a file below the directory of the command, or nil.
+func (j *judgement) readLines(file string) []string {
+	if lines, known := j.files[file]; known || len(j.files) >= maxFiles || file == "" || j.in.Dir == "" {
 		return lines
 	}
 	if j.files == nil {
 		j.files = map[string][]string{}
 	}
-	j.files[path] = nil
-	f, _, err := door.Open(path)
+	j.files[file] = nil
+	f, _, err := door.Open(filepath.Join(j.in.Dir, file))
 	if err != nil {
 		return nil
 	}
 	defer f.Close()
 	b, _ := io.ReadAll(io.LimitReader(f, maxSource))
-	j.files[path] = strings.Split(string(b), "\n")
-	return j.files[path]
+	j.files[file] = strings.Split(string(b), "\n")
+	return j.files[file]
+}
+
+// packages are the patterns of the directories in which a workspace has its packages.
+var packages = []string{"*", "packages/*", "apps/*", "libs/*", "services/*", "crates/*", "modules/*"}
+
+// goPackage matches the line in which go test names a package.
+var goPackage = pattern.Lazy(`^FAIL\t(\S+)\t`)
+
+// local returns the path of a file below the directory of the command, or "" if it lies elsewhere. A report may name a
+// file as its package sees it.
+func (j *judgement) local(file string) string {
+	at, known := j.locals[file]
+	if !known && len(j.locals) < maxLocals {
+		if j.locals == nil {
+			j.locals = map[string]string{}
+		}
+		at = j.find(file)
+		j.locals[file] = at
+	}
+	return at
+}
+
+func (j *judgement) find(file string) string {
+	if j.in.Dir == "" || file == "" {
+		return ""
+	}
+	if filepath.IsAbs(file) {
+		rel, err := filepath.Rel(j.in.Dir, file)
+		if err != nil || !filepath.IsLocal(rel) {
+			return ""
+		}
+		return rel
+	}
+	if !filepath.IsLocal(file) {
+		return ""
+	}
+	file = filepath.Clean(file)
+	if j.readLines(file) != nil {
+		return file
+	}
+	if strings.HasSuffix(file, ".go") {
+		for _, l := range j.stdout.tail {
+			m := goPackage().FindStringSubmatch(l)
+			for ok := m != nil; ok; {
+				if _, m[1], ok = strings.Cut(m[1], "/"); ok && j.exists(filepath.Join(m[1], file)) {
+					return filepath.Join(m[1], file)
+				}
+			}
+		}
+	}
+	var found []string
+	for _, p := range packages {
+		all, _ := filepath.Glob(filepath.Join(j.in.Dir, p, file)) // the pattern is well-formed, or it matches nothing
+		found = append(found, all...)
+	}
+	if len(found) == 1 {
+		if rel, err := filepath.Rel(j.in.Dir, found[0]); err == nil {
+			return rel
+		}
+	}
+	return file
+}
+
+// exists reports whether a path below the directory of the command is a regular file.
+func (j *judgement) exists(file string) bool {
+	at, err := os.Lstat(filepath.Join(j.in.Dir, file))
+	return filepath.IsLocal(file) && err == nil && at.Mode().IsRegular()
 }

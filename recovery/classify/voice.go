@@ -30,7 +30,7 @@ func (v voice) own() bool { return v <= voiceSuite }
 
 var (
 	passedLine = pattern.Lazy(`^\s*(?:(?:✓|✔|√|↓|○) |ok \d+|(?:ok|OK|pass|PASS|\[ok\]|\[OK\]|\[PASS\]|\[pass\]) ?[-:] |(?:\[ok\]|\[OK\]|\[PASS\]|\[pass\]|PASS(?:ED)?:?) +\S|--- PASS: |=== (?:RUN|CONT|PAUSE|NAME) |test \S.* \.\.\. (?:ok|ignored)|PASS\s+\S|PASSED\s|\[ +(?:OK|RUN) +\]|# Subtest: )|^\S+::\S+.* (?:PASSED|SKIPPED|XFAIL)\b|^\w+ \(\S+\)(?: \.\.\.|.*) \.\.\. (?:ok|skipped)`)
-	failedLine = pattern.Lazy(`^\s*(?:(?:✕|✖|×|✗|✘)\s.*\(?\d+(?:\.\d+)? ?m?s\)?$|not ok \d+|(?:not ok|NOT OK|\[FAIL(?:ED)?\]|KO) ?[-:]? +\S|FAIL(?:ED)?:? +[a-z]\S* \S|--- FAIL: |test \S.* \.\.\. FAILED|\[ +FAILED +\]|FAILED \S+::)|^\S.* \.\.\. FAILED(?: \(|$)|^\S.* => \S+:\d+:\d+$|^\S+::\S+.* FAILED\b|^\w+ \(\S+\) \.\.\. (?:FAIL|ERROR)`)
+	failedLine = pattern.Lazy(`^\s*(?:(?:✕|✖|×|✗|✘)\s.*\(?\d+(?:\.\d+)? ?m?s\)?$|not ok \d+|(?:not ok|NOT OK|\[FAIL(?:ED)?\]|KO) ?[-:]? +\S|✘ \[fail\]: |FAIL(?:ED)?:? +[a-z]\S* \S|--- FAIL: |test \S.* \.\.\. FAILED|\[ +FAILED +\]|FAILED \S+::)|^\S.* \.\.\. FAILED(?: \(|$)|^\S.* => \S+:\d+:\d+$|^\S+::\S+.* FAILED\b|^\w+ \(\S+\) \.\.\. (?:FAIL|ERROR)`)
 	// ownPrefix matches the prefix of a line that only a tool that drives the tests writes.
 	ownPrefix = pattern.Lazy(`^(?:npm (?:ERR!|error)|make(?:\[\d+\])?: |ninja: |go: |fatal: |E: |(?:/bin/|/usr/bin/)?(?:sh|bash|dash|ash): |docker: |Error response from daemon: |collect2: |\s?ERR_PNPM_|\s?ELIFECYCLE|(?:Unable to|Could not) find executable)`)
 

@@ -20,7 +20,7 @@ type line struct {
 	Stdout   string `json:"stdout"`
 	Stderr   string `json:"stderr"`
 	labels
-	Files map[string]string `json:"files,omitempty"` // small files of the project that the output names
+	Files map[string]string `json:"files,omitempty"` // small files of the project, those that the output names first
 }
 
 // labels are the expected answers of the classifier for a failure.
@@ -46,7 +46,7 @@ type testCase struct {
 const defaultTimeout = 3 * time.Minute
 
 // corpora names the corpora. The cases of a file named X_* go to the corpus X, those of other files to the first one.
-var corpora = []string{"dev", "held", "fresh", "last", "wide", "final", "blind", "dawn", "noon", "eve", "night", "morrow", "frost", "thaw"}
+var corpora = []string{"dev", "held", "fresh", "last", "wide", "final", "blind", "dawn", "noon", "eve", "night", "morrow", "frost", "thaw", "rime", "dew"}
 
 // corpusOf returns the name of the corpus file that holds the lines of a case file.
 func corpusOf(caseFile string) string {

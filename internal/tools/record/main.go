@@ -17,6 +17,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -240,7 +241,7 @@ func record(ctx context.Context, sp *proc.Spawner, p place, c testCase) (*line, 
 	case r.Code == 0 && !l.TimedOut && !c.zeroIsFine:
 		return nil, errors.New("it did not fail")
 	}
-	l.Files = namedFiles(repo, l.Stdout+"\n"+l.Stderr)
+	l.Files = filesOf(repo, l.Stdout+"\n"+l.Stderr)
 	for name, text := range l.Files {
 		l.Files[name] = p.scrub(text, top)
 	}
@@ -248,17 +249,20 @@ func record(ctx context.Context, sp *proc.Spawner, p place, c testCase) (*line, 
 }
 
 const (
-	maxFiles = 4       // files kept of a project
+	maxNamed = 4       // files kept of a project because the output names them
+	maxFiles = 6       // files kept of a project
 	maxFile  = 3 << 10 // bytes of a file that is kept
 )
 
-// namedFiles returns the small files of a project that an output names, by their paths.
-func namedFiles(repo, output string) map[string]string {
+// sourceName matches the names of the files of code that a project may hold beside those that an output names.
+var sourceName = regexp.MustCompile(`\.(?:go|rs|py|[cm]?[jt]s|rb|php|p[lm]|t|exs?|lua|java|c|cc|cpp|h|sh|bash|bats|tcl|test)$`)
+
+// filesOf returns small files of a project, by their paths: those that an output names, and files of code beside them.
+func filesOf(repo, output string) map[string]string {
 	files := map[string]string{}
-	for _, name := range regexp.MustCompile(`[\w@./-]+\.[a-zA-Z]{1,4}\b`).FindAllString(strings.ReplaceAll(output, "file://", ""), -1) {
-		name = strings.TrimPrefix(strings.TrimPrefix(name, "/repo/"), "./")
-		if !filepath.IsLocal(name) || strings.Contains(name, "node_modules") || strings.HasSuffix(name, ".txt") || len(files) == maxFiles {
-			continue
+	keep := func(name string, most int) {
+		if !filepath.IsLocal(name) || strings.Contains(name, "node_modules") || strings.HasSuffix(name, ".txt") || len(files) >= most {
+			return
 		}
 		path := filepath.Join(repo, name)
 		if at, err := os.Lstat(path); err == nil && at.Mode().IsRegular() && at.Size() <= maxFile {
@@ -267,6 +271,20 @@ func namedFiles(repo, output string) map[string]string {
 			}
 		}
 	}
+	for _, name := range regexp.MustCompile(`[\w@./-]+\.[a-zA-Z]{1,4}\b`).FindAllString(strings.ReplaceAll(output, "file://", ""), -1) {
+		keep(strings.TrimPrefix(strings.TrimPrefix(name, "/repo/"), "./"), maxNamed)
+	}
+	_ = fs.WalkDir(os.DirFS(repo), ".", func(name string, d fs.DirEntry, err error) error { // what cannot be read is not kept
+		switch base := filepath.Base(name); {
+		case err != nil, len(files) >= maxFiles:
+			return fs.SkipAll
+		case d.IsDir() && name != "." && (base[0] == '.' || base == "node_modules" || base == "target" || base == "venv"):
+			return fs.SkipDir
+		case d.Type().IsRegular() && sourceName.MatchString(base):
+			keep(name, maxFiles)
+		}
+		return nil
+	})
 	return files
 }
 
