@@ -40,7 +40,7 @@ func TestPrefixes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			same, all := 0, 0
-			for i := 0; i < len(cases); i += testkit.Sample(4, 1, 1) {
+			for i := 0; i < len(cases); i += testkit.Sample(8, 1, 1) {
 				r := cases[i]
 				if r.Stdout+r.Stderr == "" {
 					continue
