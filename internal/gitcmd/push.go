@@ -35,13 +35,48 @@ var passed = strings.Fields("GIT_SSH GIT_SSH_COMMAND GIT_SSH_VARIANT GIT_ASKPASS
 // credentials of the user, which no other call of git gets. The configuration of the repository counts no more than in Run:
 // it has no credential helper, no address to rewrite, no hook. Only a caller that acts for an operator may push.
 func (r *Repo) Push(ctx context.Context, url, refspec string) error {
+	_, err := r.remote(ctx, "https:ssh:file", "push", "--quiet", "--no-verify", "--no-recurse-submodules", "--", url, refspec)
+	return err
+}
+
+// carried are the protocols by which loops go from machine to machine. None of them starts a program that the address names.
+const carried = "https:http:ssh:git:file"
+
+// Swap pushes the commit new to ref, and to each of the refs also, as Push does. It does so only if ref has the value old
+// there; "" stands for a ref that does not exist. All refs change, or none.
+func (r *Repo) Swap(ctx context.Context, url, ref, old, new string, also ...string) error {
+	args := []string{"push", "--quiet", "--atomic", "--no-verify", "--no-recurse-submodules", "--force-with-lease=" + ref + ":" + old, "--", url, new + ":" + ref}
+	_, err := r.remote(ctx, carried, append(args, also...)...)
+	return err
+}
+
+// At returns the commit that ref has at an address, "" if there is no such ref.
+func (r *Repo) At(ctx context.Context, url, ref string) (string, error) {
+	out, err := r.remote(ctx, carried, "ls-remote", "--quiet", "--refs", "--", url, ref)
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(out)) {
+		if sha, name, _ := strings.Cut(strings.TrimSpace(line), "\t"); name == ref {
+			return sha, nil
+		}
+	}
+	return "", nil
+}
+
+// Fetch fetches what one refspec names from an address, with no tags, and moves no other ref.
+func (r *Repo) Fetch(ctx context.Context, url, refspec string) error {
+	_, err := r.remote(ctx, carried, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-gc", "--", url, refspec)
+	return err
+}
+
+// remote runs a subcommand that talks with another repository.
+func (r *Repo) remote(ctx context.Context, protocols string, args ...string) ([]byte, error) {
 	env := slices.DeleteFunc(slices.Clone(r.environ), func(e string) bool {
 		name, _, _ := strings.Cut(e, "=")
 		return strings.HasPrefix(name, "GIT_") && !slices.Contains(passed, name)
 	})
 	env = append(env, "GIT_DIR="+r.Dir, "GIT_COMMON_DIR="+r.View, "GIT_WORK_TREE="+r.Top, "GIT_OBJECT_DIRECTORY="+filepath.Join(r.Common, "objects"),
-		"GIT_NO_REPLACE_OBJECTS=1", "GIT_NO_LAZY_FETCH=1", "GIT_ALLOW_PROTOCOL=https:ssh:file")
-	_, err := r.watched(ctx, r.Top, env, nil, "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false",
-		"push", "--quiet", "--no-verify", "--no-recurse-submodules", "--", url, refspec)
-	return err
+		"GIT_NO_REPLACE_OBJECTS=1", "GIT_NO_LAZY_FETCH=1", "GIT_ALLOW_PROTOCOL="+protocols)
+	return r.watched(ctx, r.Top, env, nil, append([]string{"-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"}, args...)...)
 }
