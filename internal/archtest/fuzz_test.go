@@ -16,7 +16,7 @@ var decodes = regexp.MustCompile(`\bjson\.(Unmarshal|NewDecoder)\(|\btext\.Decod
 // withoutFuzz are the packages that decode something and have no fuzz target, with the reason.
 var withoutFuzz = map[string]string{
 	"cmd/superloop":                  "what an operator types or pipes in; the configuration, whose reader is loop/config; the holder of a lock, which is shown cleaned",
-	"cmd/superloop-fleet":            "the operator's own file, and an invitation that an operator hands over",
+	"cmd/superloop-fleet":            "the operator's own file, an invitation that an operator hands over, and what a machine says of itself, which is shown cleaned",
 	"cmd/superloop/internal/doctor":  "it says whether a file can be decoded; loop/local reads it",
 	"cmd/superloop/internal/project": "init reads the repository's manifests by internal/manifest, once, for the operator",
 	"internal/batch":                 "it is nothing without the batches of recovery/verify and recovery/classify",

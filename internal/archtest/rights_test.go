@@ -18,6 +18,7 @@ var ownRights = map[string]string{
 	"internal/gitcmd":                 "git, in a view of the repository that no agent can write",
 	"recovery/provides":               "questions to package managers by a plain name, in / and with an empty environment: no file of the repository is read",
 	"recovery/undo":                   "cp, ln, rm and find, in its own directories and on paths that a handle holds; git's facts and blobs",
+	"loop/carry":                      "git's facts about the work tree of a loop, and its objects; fetch and push with the operator's rights, to an address that an operator has signed",
 	"loop/worktree":                   "git's facts about a work tree, and superloop's commits",
 	"loop/config":                     "bash -n, which reads the text of a command and runs nothing",
 	"cmd/superloop":                   "git init in a scratch directory of doctor --runner",

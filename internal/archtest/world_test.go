@@ -37,6 +37,7 @@ var touchesWorld = map[string]string{
 	"loop/config/watch":     "it watches config.json",
 	"loop/gate":             "gates read the work tree, through a directory handle",
 	"loop/worktree":         "it reads work trees and runs git",
+	"loop/carry":            "it brings files here, and runs git",
 	"loop/space":            "it measures files and removes old ones",
 }
 

@@ -25,10 +25,11 @@ type Place struct {
 
 // Request is one line to the machine. Exactly one of its members besides ID is set.
 type Request struct {
-	ID   int64 `json:"id"` // unique among the requests without an answer
-	Turn *Turn `json:"turn,omitempty"`
-	Verb *Verb `json:"verb,omitempty"`
-	Stop int64 `json:"stop,omitempty"` // the id of a turn that is to end; it has no answer of its own
+	ID    int64  `json:"id"` // unique among the requests without an answer
+	Turn  *Turn  `json:"turn,omitempty"`
+	Verb  *Verb  `json:"verb,omitempty"`
+	Claim *Claim `json:"claim,omitempty"`
+	Stop  int64  `json:"stop,omitempty"` // the id of a turn that is to end; it has no answer of its own
 }
 
 // Turn asks for the outcome of an effect.
@@ -42,6 +43,8 @@ type Turn struct {
 	Effect string `json:"effect,omitempty"`
 	Since  int64  `json:"since"`        // the number of the last event that the engine knows
 	By     string `json:"by,omitempty"` // the operator who has started the loop
+	// Leave carries nothing out: a loop that is bound to no machine is let go, for another one.
+	Leave bool `json:"leave,omitempty"`
 }
 
 // Rest says why a loop rests after a turn.
@@ -64,7 +67,8 @@ type Turned struct {
 	Rest  Rest        `json:"rest,omitempty"`
 	// Left is after which time a loop that waits has to be looked at again, at the latest. It is a duration because the clocks
 	// of the machine and of the engine may differ.
-	Left time.Duration `json:"left,omitempty"`
+	Left  time.Duration `json:"left,omitempty"`
+	LetGo bool          `json:"let_go,omitempty"` // this machine has let the loop go, which is bound to none
 }
 
 // Line is an event as it travels.
@@ -88,6 +92,7 @@ func LinesOf(events []loop.Line) []Line {
 type Verb struct {
 	Args []string `json:"args"`
 	By   By       `json:"by"`
+	Of   Place    `json:"of,omitzero"` // the loop
 }
 
 // By is the operator behind a verb, as the engine knows them.
@@ -98,10 +103,11 @@ type By struct {
 
 // Answer is one line from the machine: the answer to the request with its ID, or news.
 type Answer struct {
-	ID     int64   `json:"id,omitempty"`
-	Turned *Turned `json:"turned,omitempty"`
-	Said   []byte  `json:"said,omitempty"` // what a verb has printed
-	Error  *Error  `json:"error,omitempty"`
+	ID      int64   `json:"id,omitempty"`
+	Turned  *Turned `json:"turned,omitempty"`
+	Claimed *Place  `json:"claimed,omitempty"` // where a claimed loop is on this machine
+	Said    []byte  `json:"said,omitempty"`    // what a verb has printed
+	Error   *Error  `json:"error,omitempty"`
 	// Stirred is a loop that waited and has something to do now. The answer then belongs to no request.
 	Stirred *Place `json:"stirred,omitempty"`
 }
@@ -110,6 +116,8 @@ type Answer struct {
 type Error struct {
 	Text string `json:"text"`
 	Next string `json:"next,omitempty"` // the command to type next
+	// Moved says that another machine has the loop.
+	Moved bool `json:"moved,omitempty"`
 	// Final says that the same request fails again until somebody changes something.
 	Final bool `json:"final,omitempty"`
 }

@@ -66,7 +66,10 @@ type Options struct {
 	Drain <-chan struct{}
 	// Admit waits until a role may use an account and returns the function that gives the place back. nil admits all.
 	Admit effects.Admit
-	Hurry <-chan struct{} // closed: running processes end at once, without their grace
+	// Intend is asked when an effect that may be performed only once is about to begin, and the journal says so. After an
+	// error it does not begin. nil lets all begin.
+	Intend func() error
+	Hurry  <-chan struct{} // closed: running processes end at once, without their grace
 	// Observer gets every event after it is in the journal, and the output of agents. nil is no observer.
 	Observer Observer
 	Log      *zap.Logger
@@ -355,7 +358,11 @@ func (d *driver) settings() effects.Settings {
 func (d *driver) Fact(f loop.Fact) (loop.State, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	begun := d.state.Begun
 	err := d.step(f)
+	if p := d.state.Pending; err == nil && d.o.Intend != nil && !begun && d.state.Begun && p != nil && p.Kind.Once() {
+		err = d.o.Intend()
+	}
 	return d.state, err
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/superloop/superloop/internal/dirwatch"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/loop/carry"
 	"github.com/superloop/superloop/loop/host"
 	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/loop/local"
@@ -34,7 +35,9 @@ type Options struct {
 	Prepare func(p host.Place, by string) (o local.Options, release func(), err error)
 	// Verb carries out a verb in this process and returns what it prints.
 	Verb func(ctx context.Context, v host.Verb) ([]byte, error)
-	Log  *zap.Logger
+	// Carry is for loops that are bound to no machine.
+	Carry carry.Options
+	Log   *zap.Logger
 }
 
 // Serve answers the requests of in until it ends, or until ctx ends. It then pauses every loop that is under way, and
@@ -103,6 +106,12 @@ type seat struct {
 	turns   *local.Turns // nil while the loop rests
 	waits   *local.Waiting
 	leave   func() // ends what wakes the loop while it waits
+
+	// Of a loop that is bound to no machine:
+	stop    context.CancelFunc // ends the turn that is under way, if there is one; guarded by desk.mu
+	carried *carry.Loop        // nil until a turn or a claim
+	once    bool               // the turn has begun what may not be begun twice
+	said    map[string][]byte  // verbs that were carried out and whose push failed; guarded by desk.mu
 }
 
 // take begins to answer a request.
@@ -130,7 +139,12 @@ func (d *desk) take(q host.Request, asked *sync.WaitGroup) {
 				a.Turned = &t
 			}
 		case q.Verb != nil:
-			a.Said, err = d.o.Verb(ctx, *q.Verb)
+			a.Said, err = d.verb(ctx, *q.Verb)
+		case q.Claim != nil:
+			var p host.Place
+			if p, err = d.claim(ctx, *q.Claim); err == nil {
+				a.Claimed = &p
+			}
 		default:
 			err = &host.Error{Text: "the request asks for nothing that this superloop knows; use a newer one", Final: true}
 		}
@@ -156,21 +170,35 @@ func (d *desk) say(a host.Answer) {
 	}
 }
 
+// seat returns the seat of a loop.
+func (d *desk) seat(p host.Place) *seat {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := d.seats[p]
+	if s == nil {
+		s = &seat{place: p, busy: make(chan struct{}, 1), said: map[string][]byte{}}
+		d.seats[p] = s
+	}
+	return s
+}
+
 // turn carries out an effect of a loop.
 func (d *desk) turn(ctx context.Context, t host.Turn) (out host.Turned, err error) {
-	d.mu.Lock()
-	s := d.seats[t.Place]
-	if s == nil {
-		s = &seat{place: t.Place, busy: make(chan struct{}, 1)}
-		d.seats[t.Place] = s
-	}
-	d.mu.Unlock()
+	s := d.seat(t.Place)
 	select {
 	case s.busy <- struct{}{}: // the last turn has ended, also one that nobody waits for any more
 		defer func() { <-s.busy }()
 	case <-ctx.Done():
 		return out, ctx.Err()
 	}
+	if carry.In(t.Repo, d.o.Carry.StateHome) {
+		return d.carriedTurn(ctx, s, t)
+	}
+	return d.step(ctx, s, t)
+}
+
+// step carries out what is due, or tells what the engine does not know.
+func (d *desk) step(ctx context.Context, s *seat, t host.Turn) (out host.Turned, err error) {
 	knows := s.turns == nil && !t.Start // the engine knows all that was written before the loop is taken up
 	if knows {
 		if rests, err := d.rests(ctx, s, t, &out); rests || err != nil {
@@ -263,6 +291,9 @@ func (d *desk) open(s *seat, t host.Turn) error {
 			release()
 			return err
 		}
+	}
+	if s.carried != nil {
+		o.Intend = d.intend(s)
 	}
 	o.Held, o.Watches, o.Fresh, o.Woken = s.held, d.watches, t.Fresh && t.Start, s.waits != nil
 	if s.turns, err = local.OpenTurns(d.life, o); err != nil {
@@ -361,6 +392,7 @@ func (d *desk) leave() {
 			}
 			s.release()
 			s.turns = nil
+			d.pushLast(s)
 		}
 		d.letGo(s)
 	}
