@@ -33,6 +33,10 @@ func place(c *cli.Context) (host.Place, error) {
 
 // workflow returns the id of the workflow of the loop that the flags name.
 func workflow(c *cli.Context, f fleet) (string, error) {
+	if remote := c.String("remote"); remote != "" {
+		remote, err := remoteOf(remote)
+		return temporal.PoolWorkflowID(f.Fleet, remote, c.String("loop")), err
+	}
 	p, err := place(c)
 	return temporal.WorkflowID(f.Fleet, cmp.Or(c.String("machine"), f.Machine), p), err
 }
@@ -47,13 +51,22 @@ func (a *app) start(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	id := temporal.WorkflowID(f.Fleet, f.Machine, p)
+	args := temporal.Args{Place: p, Machine: f.Machine, By: a.who(c), Fresh: c.Bool("fresh"), Gateways: f.Gateways, BeatTimeout: c.Duration("beat-timeout"), Attributes: temporal.HasAttributes(c.Context, to, to.namespace)}
+	id, at := temporal.WorkflowID(f.Fleet, f.Machine, p), "--repo "+text.Paste(p.Repo)
+	if c.Bool("unbound") {
+		if args, err = a.unbind(c, f, to, args); err != nil {
+			return err
+		}
+		id, at = args.Start.Workflow, "--remote "+text.Paste(args.Start.Remote)
+	} else if c.IsSet("remote") || c.IsSet("pool") {
+		return errors.New("--remote and --pool are of an unbound loop (type: superloop-fleet start --unbound ...)")
+	}
 	run, err := to.ExecuteWorkflow(c.Context, client.StartWorkflowOptions{ID: id, TaskQueue: temporal.ControlQueue,
 		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL, WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
-		WorkflowExecutionErrorWhenAlreadyStarted: true, Memo: map[string]any{"machine": f.Machine}, StaticSummary: "loop " + p.Loop},
-		temporal.WorkflowName, temporal.Args{Place: p, Machine: f.Machine, By: a.who(c), Fresh: c.Bool("fresh"), Gateways: f.Gateways, BeatTimeout: c.Duration("beat-timeout"), Attributes: temporal.HasAttributes(c.Context, to, to.namespace)})
+		WorkflowExecutionErrorWhenAlreadyStarted: true, Memo: map[string]any{"machine": args.Machine}, StaticSummary: "loop " + p.Loop},
+		temporal.WorkflowName, args)
 	if _, runs := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); runs {
-		return fmt.Errorf("the loop runs already (type: superloop-fleet show --repo %s --loop %s)", text.Paste(p.Repo), p.Loop)
+		return fmt.Errorf("the loop runs already (type: superloop-fleet show %s --loop %s)", at, p.Loop)
 	}
 	if err != nil {
 		return fmt.Errorf("starting the loop: %w", err)
@@ -67,14 +80,15 @@ func (a *app) start(c *cli.Context) error {
 		}
 		return fmt.Errorf("the loop does not begin: %w", err)
 	}
-	fmt.Fprintf(a.stdout, "started %s\nnext: superloop-fleet show --repo %s --loop %s\n", id, text.Paste(p.Repo), p.Loop)
+	fmt.Fprintf(a.stdout, "started %s\nnext: superloop-fleet show %s --loop %s\n", id, at, p.Loop)
 	return nil
 }
 
 // row is a loop of a list.
 type row struct {
 	Workflow  string    `json:"workflow"`
-	Machine   string    `json:"machine"`
+	Machine   string    `json:"machine"` // of a loop that is bound to none, the one that has it now
+	Pool      string    `json:"pool,omitempty"`
 	Loop      string    `json:"loop"`
 	Status    string    `json:"status"`
 	Iteration int       `json:"iteration"`
@@ -139,6 +153,11 @@ func look(ctx context.Context, to *server, id string) (v temporal.View, silent s
 			silent = "attempt " + fmt.Sprint(p.Attempt) + ": " + to.failures.FailureToError(p.LastFailure).Error()
 		case p.State == enumspb.PENDING_ACTIVITY_STATE_SCHEDULED && time.Since(p.ScheduledTime.AsTime()) > 5*time.Second:
 			silent = "no worker of machine " + v.Machine + " takes it up (type there: superloop-fleet worker)"
+			if p.ActivityType.GetName() == temporal.ClaimName {
+				silent = fmt.Sprintf("no machine of pool %s takes it (type on one: superloop-fleet worker --pool %s)", v.Pool, v.Pool)
+			} else if v.Pool == "" {
+				silent += "; the loop is bound to it and waits"
+			}
 		}
 	}
 	return v, silent, nil
@@ -159,7 +178,7 @@ func (a *app) list(c *cli.Context) error {
 		if err != nil {
 			silent = err.Error()
 		}
-		r.Status, r.Iteration, r.Silent = string(v.Status), v.Iteration, silent
+		r.Status, r.Iteration, r.Silent, r.Pool = string(v.Status), v.Iteration, silent, v.Pool
 		if v.Human != nil {
 			r.Question = v.Human.Question
 		}
@@ -170,7 +189,7 @@ func (a *app) list(c *cli.Context) error {
 		if r.Question != "" {
 			note = "asks " + r.Question + "  " + note
 		}
-		_, err = fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", r.Machine, r.Loop, cmp.Or(r.Status, "-"), r.Iteration, r.Began.Local().Format(time.DateTime), text.Display(note))
+		_, err = fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", cmp.Or(r.Machine, "-"), r.Loop, cmp.Or(r.Status, "-"), r.Iteration, r.Began.Local().Format(time.DateTime), text.Display(note))
 		return err
 	})
 	return errors.Join(err, w.Flush())

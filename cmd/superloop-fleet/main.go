@@ -13,6 +13,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/urfave/cli/v2"
 	"go.uber.org/zap"
@@ -21,6 +22,7 @@ import (
 	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/loop/layout"
+	"github.com/superloop/superloop/loop/temporal"
 )
 
 func main() {
@@ -43,7 +45,8 @@ type app struct {
 
 func (a *app) cli() *cli.App {
 	loops := []cli.Flag{&cli.StringFlag{Name: "repo", Value: ".", Usage: "the repository `DIR`"}, &cli.StringFlag{Name: "loop", Usage: "the loop's `ID`", Required: true}}
-	decides := append(loops, &cli.StringFlag{Name: "machine", Usage: "the `ID` of the machine on which the repository lies (default: this one)"},
+	remote := &cli.StringFlag{Name: "remote", Usage: "of an unbound loop: the `URL` with which it was started"}
+	decides := append(loops, remote, &cli.StringFlag{Name: "machine", Usage: "the `ID` of the machine on which the repository lies (default: this one)"},
 		&cli.StringFlag{Name: "id", Usage: "decide only about the question with this `ID`"},
 		&cli.StringFlag{Name: "digest", Usage: "decide only about what has this `DIGEST`"},
 		&cli.StringFlag{Name: "note", Usage: "why (`TEXT`)"}, &cli.StringFlag{Name: "by", Usage: "who decides (`NAME`; default: the user)"})
@@ -67,11 +70,16 @@ func (a *app) cli() *cli.App {
 				&cli.StringFlag{Name: "build", Usage: "new loops begin with this build, which has the name `ID`, and stay with it; loops of other builds stay with those"}}},
 			{Name: "worker", Usage: "carry out the loops of this machine", Action: a.operator(a.worker), Flags: []cli.Flag{
 				&cli.IntFlag{Name: "slots", Value: 4, Usage: "effects that run at the same time, at most `N`"},
-				&cli.StringFlag{Name: "superloop", Value: "superloop", Usage: "the `PROGRAM` that carries out loops"}}},
+				&cli.StringFlag{Name: "superloop", Value: "superloop", Usage: "the `PROGRAM` that carries out loops"},
+				&cli.StringFlag{Name: "pool", Usage: "also take loops of the pools `NAME,...`, which are bound to no machine"}}},
 			{Name: "start", Usage: "start a loop of a repository on this machine", Action: a.operator(a.start), Flags: append(loops, &cli.BoolFlag{Name: "fresh", Usage: "begin the loop from the start"}, &cli.StringFlag{Name: "by", Usage: "who starts it (`NAME`; default: the user)"},
+				&cli.BoolFlag{Name: "unbound", Usage: "let any machine of a pool run the loop, with what is committed here and the configuration"},
+				&cli.StringFlag{Name: "remote", Usage: "of an unbound loop: the repository at `URL`, which these machines fetch from and push to"},
+				&cli.StringFlag{Name: "pool", Value: "default", Usage: "of an unbound loop: the pool `NAME`"},
+				&cli.DurationFlag{Name: "machine-gone-after", Value: 2 * time.Minute, Usage: "of an unbound loop: another machine takes it when its own begins nothing for `DURATION`"},
 				&cli.DurationFlag{Name: "beat-timeout", Hidden: true})},
 			{Name: "list", Usage: "list the loops of the fleet", Action: a.list, Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print one JSON object a line"}}},
-			{Name: "show", Usage: "print what the fleet knows of a loop, as JSON", Action: a.show, Flags: append(loops, &cli.StringFlag{Name: "machine", Usage: "the `ID` of its machine (default: this one)"})},
+			{Name: "show", Usage: "print what the fleet knows of a loop, as JSON", Action: a.show, Flags: append(loops, remote, &cli.StringFlag{Name: "machine", Usage: "the `ID` of its machine (default: this one)"})},
 			{Name: "approve", Usage: "let happen what a loop asks for", Action: a.decides("answer", "approve"), Flags: decides},
 			{Name: "reject", Usage: "refuse what a loop asks for", Action: a.decides("answer", "reject"), Flags: decides},
 			{Name: "resolve", Usage: "say that you have done by hand what a loop asks for", Action: a.decides("answer", "manual"), Flags: decides},
@@ -79,6 +87,12 @@ func (a *app) cli() *cli.App {
 			{Name: "pause", Usage: "pause a loop", Action: a.decides("pause", ""), Flags: decides},
 			{Name: "resume", Usage: "go on with a paused loop", Action: a.decides("resume", ""), Flags: decides},
 			{Name: "cancel", Usage: "end a loop", Action: a.decides("cancel", ""), Flags: decides},
+			{Name: "machines", Usage: "list the machines of the fleet", Action: a.machines, Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print one JSON object a line"}}},
+			{Name: "drain", Usage: "let a machine begin nothing more; its unbound loops go to others", Action: a.orders(temporal.OrderDrain), Flags: []cli.Flag{
+				&cli.StringFlag{Name: "machine", Usage: "the `ID` of the machine (default: this one)"}, &cli.StringFlag{Name: "by", Usage: "who orders it (`NAME`; default: the user)"},
+				&cli.DurationFlag{Name: "deadline", Value: 10 * time.Minute, Usage: "interrupt what is under way after `DURATION`, which counts for nothing"}}},
+			{Name: "undrain", Usage: "let a machine go on after drain", Action: a.orders(temporal.OrderUndrain), Flags: []cli.Flag{
+				&cli.StringFlag{Name: "machine", Usage: "the `ID` of the machine (default: this one)"}, &cli.StringFlag{Name: "by", Usage: "who orders it (`NAME`; default: the user)"}}},
 			{Name: "doctor", Usage: "check the fleet as this machine sees it", Action: a.doctor},
 		}}
 	return c

@@ -101,10 +101,11 @@ func (a *app) worker(c *cli.Context) error {
 	if err != nil {
 		return fmt.Errorf("starting %s: %w", program, err)
 	}
+	m := &temporal.Machine{Gateways: f.Gateways, Fleet: f.Fleet, ID: f.Machine, Now: time.Now}
 	stir := func(p host.Place) {
 		ctx, stop := context.WithTimeout(context.WithoutCancel(c.Context), time.Minute)
 		defer stop()
-		id := temporal.WorkflowID(f.Fleet, f.Machine, p)
+		id := m.WorkflowOf(p)
 		if err := to.SignalWorkflow(ctx, id, "", temporal.StirSignal, nil); err != nil {
 			log.Warn("the fleet could not be told that a loop has something to do", zap.String("workflow", id), zap.Error(err))
 		}
@@ -114,7 +115,8 @@ func (a *app) worker(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	m := &temporal.Machine{Host: loops, Gateways: f.Gateways, Fleet: f.Fleet, ID: f.Machine, Now: time.Now, Limits: limits.take}
+	m.Host, m.Limits = loops, limits.take
+	a.joins(c, f, m)
 	w := m.Worker(to.Client, c.Int("slots"), worker.Options{WorkerStopTimeout: stopTime})
 	if err := w.Start(); err != nil {
 		_ = loops.Close()
@@ -123,8 +125,16 @@ func (a *app) worker(c *cli.Context) error {
 	log.Info("the worker is ready", zap.String("machine", f.Machine))
 	a.stirAll(c.Context, to, f, log)
 	go limits.tell(c.Context)
+	leave, err := a.pools(c, to, f, m, log)
+	if err != nil {
+		w.Stop()
+		_ = loops.Close()
+		return err
+	}
+	defer leave()
 	select {
 	case <-c.Context.Done():
+		leave() // before the unbound loops of this machine look for another one
 		w.Stop()
 		_ = loops.Close()
 		log.Info("the worker has ended", zap.NamedError("loops", <-child.Ended))

@@ -113,13 +113,13 @@ func TestEnginesOnAServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(control.Stop)
-	engines(t, testkit.Sample(0, 9, 100), func(n *testEnv, m temporal.Machine, a temporal.Args, stirred <-chan struct{}) temporal.Result {
+	engines(t, testkit.Sample(0, 9, 100), func(n *testEnv, m *temporal.Machine, a temporal.Args, stirred <-chan struct{}) temporal.Result {
 		return n.onServer(server.Client(), m, a, stirred)
 	})
 }
 
 // engine runs a workflow to its end. Something is received from stirred when the loop has something to do.
-type engine func(n *testEnv, m temporal.Machine, a temporal.Args, stirred <-chan struct{}) temporal.Result
+type engine func(n *testEnv, m *temporal.Machine, a temporal.Args, stirred <-chan struct{}) temporal.Result
 
 // engines plays so many of the combinations, at most all.
 func engines(t *testing.T, most int, play engine) {
@@ -265,7 +265,7 @@ func (n *testEnv) runAsWorkflow(tr trouble, co course, play engine) (out tempora
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	m, args := temporal.Machine{Fleet: "f", ID: n.root, Now: time.Now}, temporal.Args{Place: host.Place{Repo: n.path("repo"), Loop: "l"}, By: "ann"}
+	m, args := &temporal.Machine{Fleet: "f", ID: n.root, Now: time.Now}, temporal.Args{Place: host.Place{Repo: n.path("repo"), Loop: "l"}, By: "ann"}
 	stirred := make(chan struct{}, 99)
 	desk := host.NewClient(to, from, func(host.Place) { stirred <- struct{}{} })
 	defer func() {
@@ -285,7 +285,7 @@ func (n *testEnv) runAsWorkflow(tr trouble, co course, play engine) (out tempora
 }
 
 // inTestEnvironment is Temporal's test environment. It has no time to wait for, so nothing has to stir it.
-func inTestEnvironment(n *testEnv, m temporal.Machine, a temporal.Args, _ <-chan struct{}) (out temporal.Result) {
+func inTestEnvironment(n *testEnv, m *temporal.Machine, a temporal.Args, _ <-chan struct{}) (out temporal.Result) {
 	n.t.Helper()
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestWorkflowEnvironment()
@@ -308,7 +308,7 @@ func inTestEnvironment(n *testEnv, m temporal.Machine, a temporal.Args, _ <-chan
 }
 
 // onServer runs a workflow on a real server, with a worker of its own for the machine.
-func (n *testEnv) onServer(c sdk.Client, m temporal.Machine, a temporal.Args, stirred <-chan struct{}) (out temporal.Result) {
+func (n *testEnv) onServer(c sdk.Client, m *temporal.Machine, a temporal.Args, stirred <-chan struct{}) (out temporal.Result) {
 	n.t.Helper()
 	id := temporal.WorkflowID(m.Fleet, m.ID, a.Place)
 	ended := make(chan struct{})

@@ -106,15 +106,31 @@ func (d *driver) decide(ctx workflow.Context, x Decision) (Ack, error) {
 		d.stirred = true
 		return Ack{Status: d.fold.State.Status}, nil
 	}
-	o := workflow.ActivityOptions{TaskQueue: HostQueue(d.a.Machine), StartToCloseTimeout: time.Minute, Summary: string(x.Kind) + " " + x.Method,
-		RetryPolicy: &temporal.RetryPolicy{InitialInterval: 200 * time.Millisecond, MaximumInterval: 30 * time.Second, NonRetryableErrorTypes: []string{FinalError}}}
-	var said []byte
-	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, o), VerbName, Order{Place: d.a.Place, Decision: x, Keys: d.a.Gateways}).Get(ctx, &said)
+	said, err := d.verb(ctx, x)
 	if err != nil {
 		return Ack{}, err
 	}
 	d.stirred = true
 	return Ack{d.fold.State.Status, string(said)}, nil
+}
+
+// verb has the machine that has the loop carry out what was decided.
+func (d *driver) verb(ctx workflow.Context, x Decision) (said []byte, err error) {
+	for {
+		if err := d.claim(ctx); err != nil {
+			return nil, err
+		}
+		machine := d.a.Machine
+		o := workflow.ActivityOptions{StartToCloseTimeout: time.Minute, Summary: string(x.Kind) + " " + x.Method,
+			RetryPolicy: &temporal.RetryPolicy{InitialInterval: 200 * time.Millisecond, MaximumInterval: 30 * time.Second, NonRetryableErrorTypes: []string{FinalError}}}
+		err = workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, d.bind(o)), VerbName, Order{Place: d.a.Place, Decision: x, Keys: d.a.Gateways}).Get(ctx, &said)
+		if !d.left(machine, err) {
+			return said, err
+		}
+		if d.asking == 0 { // a machine that carries something out is only busy, and the end of that says whether it is gone
+			d.leave(machine)
+		}
+	}
 }
 
 // Order is the input of the activity VerbName.

@@ -25,17 +25,24 @@ var (
 type shown struct {
 	phase     string
 	iteration int64
+	machine   string
 }
 
 // show tells the server what lists show of the loop, if that has changed.
 func (d *driver) show(ctx workflow.Context) error {
-	now := shown{string(d.fold.State.Status), int64(d.fold.State.Iteration)}
+	now := shown{string(d.fold.State.Status), int64(d.fold.State.Iteration), d.a.Machine}
 	if !d.a.Attributes || now == d.shown {
 		return nil
 	}
 	updates := []temporal.SearchAttributeUpdate{phaseKey.ValueSet(now.phase), iterationKey.ValueSet(now.iteration)}
 	if d.shown == (shown{}) {
-		updates = append(updates, repoKey.ValueSet(d.a.Repo), loopKey.ValueSet(d.a.Loop), machineKey.ValueSet(d.a.Machine))
+		repo := d.a.Repo
+		if d.a.Start != nil {
+			repo = d.a.Start.Remote
+		}
+		updates = append(updates, repoKey.ValueSet(repo), loopKey.ValueSet(d.a.Loop), machineKey.ValueSet(d.a.Machine))
+	} else if d.shown.machine != now.machine {
+		updates = append(updates, machineKey.ValueSet(now.machine))
 	}
 	d.shown = now
 	return workflow.UpsertTypedSearchAttributes(ctx, updates...)

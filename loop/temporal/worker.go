@@ -31,6 +31,7 @@ func Control(c client.Client, o worker.Options) worker.Worker {
 	w := worker.New(c, ControlQueue, o)
 	w.RegisterWorkflowWithOptions(Loop, workflow.RegisterOptions{Name: WorkflowName, VersioningBehavior: workflow.VersioningBehaviorPinned})
 	w.RegisterWorkflowWithOptions(Accounts, workflow.RegisterOptions{Name: AccountsName, VersioningBehavior: workflow.VersioningBehaviorAutoUpgrade})
+	w.RegisterWorkflowWithOptions(Ordered, workflow.RegisterOptions{Name: OrderName, VersioningBehavior: workflow.VersioningBehaviorAutoUpgrade})
 	return w
 }
 
@@ -51,6 +52,24 @@ type Machine struct {
 	// Limits takes what other machines have found out about accounts. nil: nobody asks for it.
 	Limits func(ctx context.Context, list []Limit) error
 	Now    func() time.Time
+	Slots  int      // how many effects it carries out at the same time; 0: it takes loops however many those are
+	Pools  []string // of which this machine takes loops
+	// Keys are the keys with which the machines of the fleet authenticate what they hand on.
+	Keys [][]byte
+	// Carried returns what a loop is called that is bound to no machine and that this one has, "" for any other. nil knows none.
+	Carried func(p host.Place) string
+
+	drain drain
+}
+
+// WorkflowOf returns the id of the workflow of a loop on this machine.
+func (m *Machine) WorkflowOf(p host.Place) string {
+	if m.Carried != nil {
+		if id := m.Carried(p); id != "" {
+			return id
+		}
+	}
+	return WorkflowID(m.Fleet, m.ID, p)
 }
 
 // Registry registers activities: a worker, or a test environment.
@@ -89,6 +108,12 @@ func (m *Machine) turn(ctx context.Context, j Job) (host.Turned, error) {
 	go beat(beats, info.HeartbeatTimeout/3)
 	turn, stop := context.WithCancel(ctx)
 	defer stop()
+	leave, over, err := m.drain.begin(stop, m.ID, j.Unbound)
+	if err != nil {
+		return host.Turned{}, err
+	}
+	defer over()
+	j.Turn.Leave = leave
 	go func() {
 		select {
 		case <-activity.GetWorkerStopChannel(ctx): // the loop is paused, and its next turn goes to the next worker
@@ -119,16 +144,20 @@ func beat(ctx context.Context, every time.Duration) {
 
 // verb carries out what an operator has decided.
 func (m *Machine) verb(ctx context.Context, o Order) ([]byte, error) {
-	if err := o.Decision.Verify(WorkflowID(m.Fleet, m.ID, o.Place), m.Gateways, m.Now()); err != nil {
+	if err := o.Decision.Verify(m.WorkflowOf(o.Place), m.Gateways, m.Now()); err != nil {
 		return nil, temporal.NewNonRetryableApplicationError(fmt.Sprintf("machine %s refuses the decision: %v", m.ID, err), FinalError, nil)
 	}
-	said, err := m.Host.Verb(ctx, host.Verb{Args: o.Args(), By: host.By{User: o.Decision.By, Method: "signature"}})
+	said, err := m.Host.Verb(ctx, host.Verb{Args: o.Args(), Of: o.Place, By: host.By{User: o.Decision.By, Method: "signature"}})
 	return said, final(err)
 }
 
 // final marks an error that the same request gets again.
 func final(err error) error {
-	if said, ok := errors.AsType[*host.Error](err); ok && said.Final {
+	said, ok := errors.AsType[*host.Error](err)
+	if ok && said.Moved {
+		return temporal.NewNonRetryableApplicationError(said.Error(), MovedError, nil)
+	}
+	if ok && said.Final {
 		return temporal.NewNonRetryableApplicationError(said.Error(), FinalError, nil)
 	}
 	return err

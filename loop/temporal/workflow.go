@@ -37,13 +37,17 @@ const ControlQueue = "control"
 // Args begin a workflow, or continue it as a new run.
 type Args struct {
 	host.Place
-	Machine string `json:"machine"` // the id of the machine on which the repository lies
+	Machine string `json:"machine"` // the id of the machine on which the repository lies; of a loop that is bound to none, that which has it now
 	By      string `json:"by"`      // the operator who has started the loop
 	Fresh   bool   `json:"fresh,omitempty"`
 	// Gateways are the public keys, each of which may sign decisions.
 	Gateways [][]byte `json:"gateways"`
 	// BeatTimeout is how long a machine may be silent while it carries out an effect. 0 is 30 s.
 	BeatTimeout time.Duration `json:"beat_timeout,omitempty"`
+	// Start is set for a loop that is bound to no machine: each machine of its pool may have it. Repo is empty while none has.
+	Start *Start `json:"start,omitempty"`
+	// GoneAfter is how long a machine may take to begin an effect of such a loop. 0 is two minutes.
+	GoneAfter time.Duration `json:"gone_after,omitempty"`
 	// Attributes says that the server knows the search attributes.
 	Attributes bool `json:"attributes,omitempty"`
 
@@ -56,15 +60,17 @@ type Args struct {
 
 // Job is the input of an activity.
 type Job struct {
-	Turn  host.Turn    `json:"turn"`
-	Begun bool         `json:"begun,omitempty"`
-	Event *loop.Effect `json:"due,omitempty"` // for people who read the history; the machine knows it from its journal
+	Turn    host.Turn    `json:"turn"`
+	Begun   bool         `json:"begun,omitempty"`
+	Unbound bool         `json:"unbound,omitempty"`
+	Event   *loop.Effect `json:"due,omitempty"` // for people who read the history; the machine knows it from its journal
 }
 
 // View is what the workflow knows of its loop.
 type View struct {
 	loop.View
 	Machine string    `json:"machine"`
+	Pool    string    `json:"pool,omitempty"` // of a loop that is bound to no machine; Machine is then the one that has it, "" if none has
 	Rest    host.Rest `json:"rest,omitempty"`
 	Runs    int       `json:"runs"` // how many runs the workflow has had: it goes on as a new one when its history is long
 }
@@ -79,14 +85,16 @@ type Result struct {
 }
 
 type driver struct {
-	a       Args
-	fold    *loop.Replay
-	seq     int64
-	rest    host.Rest
-	until   time.Time
-	stirred bool
-	decided int   // decisions of this run
-	shown   shown // what the server was told for lists
+	a        Args
+	fold     *loop.Replay
+	seq      int64
+	rest     host.Rest
+	until    time.Time
+	stirred  bool
+	decided  int // decisions of this run
+	claiming bool
+	asking   int   // activities that are under way on the machine
+	shown    shown // what the server was told for lists
 }
 
 // Loop is the workflow.
@@ -149,7 +157,7 @@ const leastWait = time.Second
 
 // adopt takes the loop up on its machine.
 func (d *driver) adopt(ctx workflow.Context) error {
-	t, err := d.ask(ctx, AdoptName, Job{Turn: host.Turn{Place: d.a.Place, Start: true, Fresh: d.a.Fresh, By: d.a.By}}, "")
+	t, err := d.ask(ctx, AdoptName, Job{Turn: host.Turn{Start: true, Fresh: d.a.Fresh, By: d.a.By}}, "")
 	if err != nil {
 		return err
 	}
@@ -169,7 +177,7 @@ func (d *driver) turn(ctx workflow.Context, e loop.Effect, do loop.Do) error {
 	if do == loop.DoNothing {
 		name = AdoptName // the machine writes its last reports
 	}
-	t, err := d.ask(ctx, name, Job{Turn: host.Turn{Place: d.a.Place, Effect: e.ID, Since: d.seq, By: d.a.By}, Begun: d.fold.State.Begun, Event: &e}, e.ID)
+	t, err := d.ask(ctx, name, Job{Turn: host.Turn{Effect: e.ID, Since: d.seq, By: d.a.By}, Begun: d.fold.State.Begun, Event: &e}, e.ID)
 	if err != nil {
 		return err
 	}
@@ -195,31 +203,16 @@ func (d *driver) took(ctx workflow.Context, t host.Turned) error {
 	return d.show(ctx)
 }
 
-// ask performs an activity on the machine. It waits for the machine for as long as that takes.
-func (d *driver) ask(ctx workflow.Context, name string, j Job, id string) (out host.Turned, err error) {
-	beat := d.a.BeatTimeout
-	if beat == 0 {
-		beat = 30 * time.Second
-	}
-	// The machine keeps what it has done, so every activity may be tried again: the next try gets the outcome of the last one.
-	o := workflow.ActivityOptions{TaskQueue: HostQueue(d.a.Machine), StartToCloseTimeout: 30 * 24 * time.Hour, HeartbeatTimeout: beat, WaitForCancellation: true, Summary: name + " " + id,
-		RetryPolicy: &temporal.RetryPolicy{InitialInterval: 200 * time.Millisecond, MaximumInterval: 30 * time.Second, NonRetryableErrorTypes: []string{FinalError}}}
-	if id != "" {
-		o.ActivityID = id
-	}
-	err = workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, o), name, j).Get(ctx, &out)
-	if app, ok := errors.AsType[*temporal.ApplicationError](err); ok && app.Type() == FinalError {
-		err = temporal.NewNonRetryableApplicationError(fmt.Sprintf("loop %s on machine %s: %s", d.a.Loop, d.a.Machine, app.Message()), FinalError, nil)
-	}
-	return out, err
-}
-
 // FinalError is the type of an error that stays until somebody changes something.
 const FinalError = "final"
 
 // view returns what is known of the loop.
 func (d *driver) view() (View, error) {
-	return View{View: loop.ViewOf(d.fold.State, d.seq, 0), Machine: d.a.Machine, Rest: d.rest, Runs: d.a.Runs + 1}, nil
+	v := View{View: loop.ViewOf(d.fold.State, d.seq, 0), Machine: d.a.Machine, Rest: d.rest, Runs: d.a.Runs + 1}
+	if d.a.Start != nil {
+		v.Pool = d.a.Start.Pool
+	}
+	return v, nil
 }
 
 // listen registers the handlers.
