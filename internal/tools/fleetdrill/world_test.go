@@ -65,6 +65,8 @@ type world struct {
 	procs    map[string]*exec.Cmd
 	more     []func() // what else is done at the end
 	n        int
+	worker   []string // more arguments of the worker
+	within   []string // a command before each command
 }
 
 // newWorld makes a world with the server that serve starts at a port.
@@ -102,6 +104,7 @@ func goenv(name string) string {
 }
 
 func (w *world) cmd(argv ...string) *exec.Cmd {
+	argv = append(slices.Clone(w.within), argv...)
 	c := exec.Command(argv[0], argv[1:]...)
 	c.Env = w.env
 	return c
@@ -118,6 +121,9 @@ func (w *world) fleet(args ...string) (string, error) {
 // begin begins a process of the fleet and waits until it is ready.
 func (w *world) begin(name string, port int, more ...string) error {
 	args := append([]string{filepath.Join(w.bin, "superloop-fleet"), name}, more...)
+	if name == "worker" {
+		args = append(args, w.worker...)
+	}
 	if name == "dev" {
 		args = append(args, "--port", strconv.Itoa(port), "--db", filepath.Join(w.top, "temporal.db"))
 	}
