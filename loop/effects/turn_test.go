@@ -153,7 +153,7 @@ func TestMeetLimit(t *testing.T) {
 		}
 		reset := now.Add(time.Hour)
 		same(t, r.meetLimit(w.state, a, agent.Learned{Class: class.Limit, ErrorText: "used up", Limit: &agent.Limit{Kind: "five_hour", ResetsAt: reset}}),
-			loop.LimitFact{Provider: "generic", Account: "a", Kind: "five_hour", Text: "used up", ResetsAt: reset, Until: reset.Add(15 * time.Second), Strikes: 2, SharedUntil: reset})
+			loop.LimitFact{Provider: "generic", Account: "a", Kind: "five_hour", Text: "used up", ResetsAt: reset, Until: reset.Add(30 * time.Second), Strikes: 2, SharedUntil: reset})
 		if c, _, _ := r.Cooldowns.Get(a); !c.Told || c.Strikes != 2 || !c.Until.Equal(reset) {
 			t.Errorf("%+v", c)
 		}
