@@ -16,7 +16,9 @@ type Row struct {
 	ID         string          `json:"id" doc:"names the loop in paths of the API"`
 	Repo       string          `json:"repo" doc:"the root of its repository"`
 	Loop       string          `json:"loop" doc:"its id in the configuration"`
-	Wanted     registry.Wanted `json:"wanted" enum:"running,paused,stopped,ended"`
+	Machine    string          `json:"machine,omitempty" doc:"the id of its machine; missing: there is one machine only"`
+	AsOf       *time.Time      `json:"as_of,omitempty" doc:"its machine is away, and this is what was known then; missing: it is so now"`
+	Wanted     registry.Wanted `json:"wanted" enum:"running,paused,stopped,ended,fleet"`
 	Phase      string          `json:"phase,omitempty" doc:"what the daemon does: queued, working, waiting, failing or foreign; missing: nothing"`
 	Why        string          `json:"why,omitempty" doc:"which places are taken and by whom, or why the loop cannot be supervised"`
 	Ahead      int             `json:"ahead,omitempty" doc:"how many requests for a place are served before"`
@@ -52,7 +54,7 @@ func RowIn(p layout.Paths, e registry.Entry, view View) Row {
 }
 
 func rowOf(p layout.Paths, gone error, e registry.Entry, view View) Row {
-	r := Row{ID: e.ID(), Repo: e.Repo, Loop: e.Loop, Wanted: e.Wanted, Priority: e.Priority, Labels: e.Labels, Status: loop.Pending}
+	r := Row{ID: e.ID(), Repo: e.Repo, Loop: e.Loop, Machine: e.Machine(), Wanted: e.Wanted, Priority: e.Priority, Labels: e.Labels, Status: loop.Pending}
 	if gone == nil {
 		_, r.Supervised = local.Supervisor(p)
 		v, err := loop.View{}, error(nil)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"crypto/ed25519"
 	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,12 +21,14 @@ import (
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/temporal"
+	"github.com/superloop/superloop/server/gateway/link"
 )
 
 // fleet is what a machine knows of its fleet: fleet.json in its private state.
 type fleet struct {
 	Fleet    string        `json:"fleet"`
-	Machine  string        `json:"machine,omitempty"` // this machine's id; it stays the same for ever
+	Machine  string        `json:"machine,omitempty"` // this machine's id, that of Key; it stays the same for ever
+	Key      []byte        `json:"key,omitempty"`     // this machine's private key, by which the gateway knows it
 	Payloads temporal.Keys `json:"payloads"`
 	// Gateways are the public keys that decisions are signed with. Gateway is this machine's private one, nil if it only
 	// works: it then carries out what others have decided.
@@ -83,7 +84,11 @@ func (a *app) init(c *cli.Context) error {
 		f.Gateway, f.Gateways = private, [][]byte{public}
 		f.Payloads = temporal.Keys{Write: "1", All: map[string][]byte{"1": temporal.NewKey()}}
 	}
-	f.Machine = hex.EncodeToString(temporal.NewKey()[:4])
+	public, own, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return err
+	}
+	f.Machine, f.Key = link.MachineID(public), own
 	data, err := loop.EncodeIndent(f, "  ")
 	if err != nil {
 		return err
@@ -112,7 +117,7 @@ func joined(from string) (f fleet, err error) {
 	if err == nil && (f.Fleet == "" || len(f.Gateways) == 0) {
 		err = errors.New("it names no fleet, or no gateway")
 	}
-	f.Gateway, f.Machine = nil, ""
+	f.Gateway, f.Machine, f.Key = nil, "", nil
 	return f, err
 }
 
@@ -122,7 +127,7 @@ func (a *app) invite(*cli.Context) error {
 	if err != nil {
 		return err
 	}
-	f.Gateway, f.Machine = nil, ""
+	f.Gateway, f.Machine, f.Key = nil, "", nil
 	return json.NewEncoder(a.stdout).Encode(f)
 }
 

@@ -71,7 +71,12 @@ func (a *app) cli() *cli.App {
 			{Name: "worker", Usage: "carry out the loops of this machine", Action: a.operator(a.worker), Flags: []cli.Flag{
 				&cli.IntFlag{Name: "slots", Value: 4, Usage: "effects that run at the same time, at most `N`"},
 				&cli.StringFlag{Name: "superloop", Value: "superloop", Usage: "the `PROGRAM` that carries out loops"},
-				&cli.StringFlag{Name: "pool", Usage: "also take loops of the pools `NAME,...`, which are bound to no machine"}}},
+				&cli.StringFlag{Name: "pool", Usage: "also take loops of the pools `NAME,...`, which are bound to no machine"},
+				&cli.StringFlag{Name: "gateway", Usage: "let the gateway at `HOST:PORT` ask about the loops of this machine"}}},
+			{Name: "gateway", Usage: "answer people and programs for all machines of the fleet", Action: a.operator(a.gateway), Flags: []cli.Flag{
+				&cli.StringFlag{Name: "listen", Value: "localhost:7718", Usage: "the page and the API answer at this `ADDRESS` of this machine"},
+				&cli.StringFlag{Name: "machines", Value: "127.0.0.1:7719", Usage: "workers reach it at this `ADDRESS`; :7719 for any of this machine's"}}},
+			{Name: "ui", Usage: "print the address of the page of the gateway, which opens one session within a minute", Action: a.operator(a.ui)},
 			{Name: "start", Usage: "start a loop of a repository on this machine", Action: a.operator(a.start), Flags: append(loops, &cli.BoolFlag{Name: "fresh", Usage: "begin the loop from the start"}, &cli.StringFlag{Name: "by", Usage: "who starts it (`NAME`; default: the user)"},
 				&cli.BoolFlag{Name: "unbound", Usage: "let any machine of a pool run the loop, with what is committed here and the configuration"},
 				&cli.StringFlag{Name: "remote", Usage: "of an unbound loop: the repository at `URL`, which these machines fetch from and push to"},

@@ -85,34 +85,59 @@ func newest(ctx context.Context, to *server, build worker.WorkerDeploymentVersio
 	}
 }
 
-// worker carries out the loops of this machine until it is told to end.
+// worker carries out the loops of this machine until it is told to end. It answers the gateway also while no server can be
+// reached.
 func (a *app) worker(c *cli.Context) error {
 	log := a.log()
-	f, to, err := a.await(c.Context, log)
+	f, err := a.load()
 	if err != nil {
 		return err
 	}
-	defer to.Close()
 	program, err := proc.LookPath(c.String("superloop"), os.Environ())
 	if err != nil {
 		return fmt.Errorf("the program that carries out loops: %w (--superloop names another)", err)
 	}
-	child, err := proc.Converse([]string{program, "__host"}, os.Environ(), os.Stderr)
+	argv, join, err := a.toGateway(c, f, log)
+	if err != nil {
+		return err
+	}
+	child, err := proc.Converse(append([]string{program, "__host"}, argv...), os.Environ(), os.Stderr)
 	if err != nil {
 		return fmt.Errorf("starting %s: %w", program, err)
 	}
 	m := &temporal.Machine{Gateways: f.Gateways, Fleet: f.Fleet, ID: f.Machine, Now: time.Now}
-	stir := func(p host.Place) {
-		ctx, stop := context.WithTimeout(context.WithoutCancel(c.Context), time.Minute)
-		defer stop()
-		id := m.WorkflowOf(p)
-		if err := to.SignalWorkflow(ctx, id, "", temporal.StirSignal, nil); err != nil {
-			log.Warn("the fleet could not be told that a loop has something to do", zap.String("workflow", id), zap.Error(err))
+	stirred := make(chan host.Place, maxStirred)
+	loops := host.NewClient(child.To, child.From, func(p host.Place) {
+		select {
+		case stirred <- p:
+		default: // it is looked at when its time has come
 		}
-	}
-	loops := host.NewClient(child.To, child.From, func(p host.Place) { go stir(p) })
-	limits, err := a.limits(c.Context, to, f, log)
+	})
+	ctx, leave := context.WithCancel(c.Context)
+	left := make(chan error, 1)
+	go func() { left <- join(ctx) }()
+	defer func() {
+		leave()
+		if err := <-left; err != nil {
+			log.Error("the gateway was not reached", zap.Error(err))
+		}
+	}()
+	go func() {
+		select {
+		case <-loops.Gone():
+			leave()
+		case <-ctx.Done():
+		}
+	}()
+	_, to, err := a.await(ctx, log)
 	if err != nil {
+		_ = loops.Close()
+		return errors.Join(gone(c.Context), <-child.Ended)
+	}
+	defer to.Close()
+	limits, err := a.limits(ctx, to, f, log)
+	if err != nil {
+		_ = loops.Close()
 		return err
 	}
 	m.Host, m.Limits = loops, limits.take
@@ -123,18 +148,20 @@ func (a *app) worker(c *cli.Context) error {
 		return err
 	}
 	log.Info("the worker is ready", zap.String("machine", f.Machine))
-	a.stirAll(c.Context, to, f, log)
-	go limits.tell(c.Context)
-	leave, err := a.pools(c, to, f, m, log)
+	a.stirAll(ctx, to, f, log)
+	go stir(ctx, to, m, stirred, log)
+	go fulfil(ctx, to, m, loops, log)
+	go limits.tell(ctx)
+	rest, err := a.pools(c, to, f, m, log)
 	if err != nil {
 		w.Stop()
 		_ = loops.Close()
 		return err
 	}
-	defer leave()
+	defer rest()
 	select {
 	case <-c.Context.Done():
-		leave() // before the unbound loops of this machine look for another one
+		rest() // before the unbound loops of this machine look for another one
 		w.Stop()
 		_ = loops.Close()
 		log.Info("the worker has ended", zap.NamedError("loops", <-child.Ended))
@@ -143,6 +170,36 @@ func (a *app) worker(c *cli.Context) error {
 		err := errors.Join(host.ErrGone, <-child.Ended)
 		w.Stop()
 		return err
+	}
+}
+
+// maxStirred bounds the loops of which the server was not told yet that they have something to do.
+const maxStirred = 10000
+
+// gone is nil if the worker was told to end, and else says that what carries out loops has ended.
+func gone(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return host.ErrGone
+}
+
+// stir tells the workflows of loops that they have something to do.
+func stir(ctx context.Context, to *server, m *temporal.Machine, stirred <-chan host.Place, log *zap.Logger) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case p := <-stirred:
+			go func() {
+				one, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+				defer stop()
+				id := m.WorkflowOf(p)
+				if err := to.SignalWorkflow(one, id, "", temporal.StirSignal, nil); err != nil {
+					log.Warn("the fleet could not be told that a loop has something to do", zap.String("workflow", id), zap.Error(err))
+				}
+			}()
+		}
 	}
 }
 

@@ -106,6 +106,8 @@ func (a *app) wanted(c *cli.Context, store registry.Store, repo string, p place,
 	switch {
 	case errors.Is(err, server.ErrRunning):
 		err = failf(exitNothing, "superloop attach --loop "+p.id, "loop %s is run by the daemon already", p.id)
+	case errors.Is(err, server.ErrFleet):
+		err = failf(exitNothing, "superloop-fleet show --loop "+p.id, "the fleet of this machine runs loop %s", p.id)
 	case errors.Is(err, server.ErrCompleted):
 		err = failf(exitNothing, "superloop start --fresh --loop "+p.id, "loop %s is completed", p.id)
 	case err != nil && !held:

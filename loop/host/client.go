@@ -19,6 +19,7 @@ var ErrGone = errors.New("the process that carries out the loops of this machine
 type Client struct {
 	out     io.WriteCloser
 	stirred func(Place)
+	wishes  chan Wish
 
 	mu   sync.Mutex
 	last int64
@@ -30,10 +31,16 @@ type Client struct {
 // NewClient returns a Client that writes requests to out and reads answers from in, until in ends. stirred is called for
 // each loop that has something to do; it must return at once.
 func NewClient(out io.WriteCloser, in io.Reader, stirred func(Place)) *Client {
-	c := &Client{out: out, stirred: stirred, open: map[int64]chan Answer{}, gone: make(chan struct{})}
+	c := &Client{out: out, stirred: stirred, wishes: make(chan Wish, maxWishes), open: map[int64]chan Answer{}, gone: make(chan struct{})}
 	go c.read(in)
 	return c
 }
+
+// maxWishes bounds the wishes that nobody has taken. Others are left out.
+const maxWishes = 1000
+
+// Wishes returns what people want who have asked the machine.
+func (c *Client) Wishes() <-chan Wish { return c.wishes }
 
 // Gone returns a channel that is closed when nothing can be asked any more.
 func (c *Client) Gone() <-chan struct{} { return c.gone }
@@ -52,6 +59,13 @@ func (c *Client) read(in io.Reader) {
 		}
 		if a.Stirred != nil {
 			c.stirred(*a.Stirred)
+			continue
+		}
+		if a.Wish != nil {
+			select {
+			case c.wishes <- *a.Wish:
+			default:
+			}
 			continue
 		}
 		c.mu.Lock()

@@ -110,6 +110,15 @@ type Answer struct {
 	Error   *Error  `json:"error,omitempty"`
 	// Stirred is a loop that waited and has something to do now. The answer then belongs to no request.
 	Stirred *Place `json:"stirred,omitempty"`
+	// Wish is a loop that somebody wants to run, who has asked this machine. The answer then belongs to no request.
+	Wish *Wish `json:"wish,omitempty"`
+}
+
+// Wish asks the engine to begin a loop, or to go on with it.
+type Wish struct {
+	Place
+	By    string `json:"by"`
+	Fresh bool   `json:"fresh,omitempty"` // from the beginning
 }
 
 // Error says why a request failed.

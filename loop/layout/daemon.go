@@ -2,6 +2,7 @@ package layout
 
 import (
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,17 +19,25 @@ const maxPortFile = 1 << 10
 // state is the result of StateRoot.
 func DaemonPortFile(state string) string { return filepath.Join(state, "daemon", "port") }
 
-// DaemonPorts returns the TCP ports that agents must not reach: DaemonPort, and the one that the file DaemonPortFile has.
-// Without a file, and if it holds no port, it is DaemonPort alone.
+// GatewayState is the private state of the gateway of a fleet, and HostState that of what answers it on a machine. Each has a
+// socket, and who has asked, where a daemon's state has them. With the directory above GatewayState as XDG_STATE_HOME the verbs
+// of superloop that ask the daemon (confirm, token, passkey, ui) ask the gateway.
+func GatewayState(state string) string { return filepath.Join(state, "fleet", "gateway", "superloop") }
+func HostState(state string) string    { return filepath.Join(state, "fleet", "host") }
+
+// DaemonPorts returns the TCP ports that agents must not reach: DaemonPort, and those that the files DaemonPortFile of the daemon and
+// of a gateway have. Without a file, and if it holds no port, there is none of it.
 func DaemonPorts(state string) []uint16 {
 	ports := []uint16{DaemonPort}
-	said, err := door.Read(DaemonPortFile(state), maxPortFile)
-	if err != nil {
-		return ports
-	}
-	port, err := strconv.ParseUint(strings.TrimSpace(string(said)), 10, 16)
-	if err == nil && port != 0 && port != DaemonPort {
-		ports = append(ports, uint16(port))
+	for _, of := range []string{state, GatewayState(state)} {
+		said, err := door.Read(DaemonPortFile(of), maxPortFile)
+		if err != nil {
+			continue
+		}
+		port, err := strconv.ParseUint(strings.TrimSpace(string(said)), 10, 16)
+		if err == nil && port != 0 && !slices.Contains(ports, uint16(port)) {
+			ports = append(ports, uint16(port))
+		}
 	}
 	return ports
 }

@@ -5,6 +5,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -25,6 +26,7 @@ import (
 	"github.com/superloop/superloop/server/page"
 	"github.com/superloop/superloop/server/passkey"
 	"github.com/superloop/superloop/server/registry"
+	"github.com/superloop/superloop/server/signed"
 )
 
 // Options are the options of New. Every field without another remark is required.
@@ -34,6 +36,18 @@ type Options struct {
 	Version string
 	Keep    Keep
 	Port    int // at which Serve answers over TCP; 0: at none
+	// Access is where it is kept who may ask and who has asked: another private state than State, where two processes answer
+	// about the loops of one. "" is State.
+	Access string
+	// Machine is the id of this machine in its fleet, "" outside of one. It begins the ids of loops.
+	Machine string
+	// Trust, unless nil, lets only the gateways of the fleet ask, over the socket.
+	Trust *signed.Verifier
+	// Lacks are the names of the routes that this machine does not have.
+	Lacks []string
+	// Over, unless nil, answers in the place of this machine what is asked about loops and machines: the gateway of a fleet.
+	// AskerOf tells it for whom. Start, Verb, Metrics and Say are not called then.
+	Over http.Handler
 	// Start checks that a loop can be run and puts it into the registry, as superloop start does. An error says why not.
 	Start func(ctx context.Context, e registry.Entry) error
 	// Verb carries out a verb of the command line and returns what it prints on stdout. So a route and its verb cannot
@@ -63,18 +77,19 @@ type api struct {
 // of the daemon. Where the credentials cannot be read, requests over TCP are refused, and the socket is answered. Where the passkeys cannot be
 // read, a code from a terminal confirms.
 func New(o Options) (http.Handler, error) {
-	a := &api{o: o, store: registry.Store{Disk: o.Disk, State: o.State}, since: time.Now().UTC()}
+	a := &api{o: o, store: registry.Store{Disk: o.Disk, State: o.State, Machine: o.Machine}, since: time.Now().UTC()}
+	at := cmp.Or(o.Access, o.State)
 	var err error
-	if a.desk, a.damaged = access.OpenDesk(o.Disk, o.State); a.damaged != nil {
+	if a.desk, a.damaged = access.OpenDesk(o.Disk, at); a.damaged != nil {
 		o.Log.Error("nobody can ask over TCP", zap.Error(a.damaged))
 	}
-	if a.passkeys, a.lost = passkey.Open(o.Disk, o.State); a.lost != nil {
+	if a.passkeys, a.lost = passkey.Open(o.Disk, at); a.lost != nil {
 		o.Log.Error("no passkey confirms anything", zap.Error(a.lost))
 	}
-	if a.keys, err = access.OpenKeys(o.Disk, o.State); err != nil {
+	if a.keys, err = access.OpenKeys(o.Disk, at); err != nil {
 		return nil, err
 	}
-	if a.log, err = access.OpenLog(o.Disk, o.State); err != nil {
+	if a.log, err = access.OpenLog(o.Disk, at); err != nil {
 		return nil, err
 	}
 	mux := http.NewServeMux()

@@ -7,11 +7,13 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"path/filepath"
 
 	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/server/access"
 	"github.com/superloop/superloop/server/passkey"
+	"github.com/superloop/superloop/server/signed"
 )
 
 // caller is who sends one request.
@@ -29,6 +31,8 @@ type caller struct {
 	confirmed     string         // what a person has confirmed of this request
 	confirmedBy   string         // and with what
 	challenged    bool           // a confirmation was asked for
+	claim         *signed.Claim  // what a gateway has signed of it
+	over          *api           // of a gateway
 }
 
 type callerKey struct{}
@@ -47,6 +51,9 @@ var (
 // by describes the caller for the record of an answer.
 func (c *caller) by() escalation.By {
 	uid := c.UID
+	if c.claim != nil {
+		return escalation.By{Channel: escalation.CLI, User: c.claim.User, Method: "gateway"}
+	}
 	if !c.tcp {
 		return escalation.By{Channel: escalation.CLI, UID: &uid, User: c.User, Method: "socket"}
 	}
@@ -95,6 +102,40 @@ func (c *caller) personal(procfs string) *Problem {
 	return nil
 }
 
+// Asker is the person or program for whom Options.Over answers a request, when it has passed every check.
+type Asker struct {
+	User string // for the records of a machine
+	c    *caller
+	a    *api
+}
+
+// AskerOf returns who has sent a request.
+func AskerOf(r *http.Request) (Asker, bool) {
+	c := callerOf(r.Context())
+	if c == nil || c.over == nil {
+		return Asker{}, false
+	}
+	return Asker{c.by().User, c, c.over}, true
+}
+
+// Touch says that a session is in use whose page is only looked at.
+func (k Asker) Touch() {
+	if k.c.cred.Name != "" {
+		k.a.desk.Touch(k.c.cred.ID(), false)
+	}
+}
+
+// Confirm is stepUp for Options.Over: what is what a machine wants a person to confirm. by says how they did.
+func (k Asker) Confirm(what string) (by string, p *Problem) {
+	if p := k.a.confirm(k.c, what, byAny); p != nil {
+		return "", p
+	}
+	if !k.c.tcp {
+		return "process", nil
+	}
+	return k.c.confirmedBy, nil
+}
+
 // stepUp asks for a person's confirmation, on a terminal or with a passkey, for a request that one stolen token must not be enough for: to
 // remember a command, edit one, undo, or let run by itself what asked before. A route calls it when it knows what would be
 // done and before it does anything:
@@ -132,11 +173,20 @@ func (a *api) stepUpBy(ctx context.Context, what string, need strictness) error 
 
 // confirm is stepUpBy for the guard.
 func (a *api) confirm(c *caller, what string, need strictness) *Problem {
+	what = text.Cut(what, 2000)
+	if c.claim != nil && c.claim.Confirmed != what {
+		p := problemOf(http.StatusForbidden, "step-up-required", "a person has to confirm this at the gateway of the fleet")
+		p.What = what
+		return p
+	}
 	if !c.tcp {
 		return nil
 	}
-	what = text.Cut(what, 2000)
-	detail := "a person has to confirm this on a terminal: superloop confirm; repeat the request with Superloop-Confirm: CODE"
+	verb := "superloop confirm"
+	if a.o.Over != nil {
+		verb = "XDG_STATE_HOME=" + text.Paste(filepath.Dir(a.o.State)) + " " + verb
+	}
+	detail := "a person has to confirm this on a terminal: " + verb + "; repeat the request with Superloop-Confirm: CODE"
 	if c.code != "" {
 		o, err := a.confirms.Redeem(c.request, c.code)
 		c.code = ""
@@ -163,7 +213,7 @@ func (a *api) confirm(c *caller, what string, need strictness) *Problem {
 		o = a.confirms.Ask(c.request, what, who, c.shown, need == byTerminal)
 	}
 	p := problemOf(http.StatusForbidden, "step-up-required", detail)
-	p.Challenge, p.What = o.ID, o.What
+	p.Challenge, p.What, p.Next = o.ID, o.What, verb
 	if sign := o.Sign(); sign != nil && c.party.ID != "" && c.cred.Kind == access.Session && a.passkeys != nil {
 		p.Passkey = a.passkeys.Ask(c.party, sign, access.ConfirmLife)
 	}

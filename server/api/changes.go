@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -25,6 +26,7 @@ type entry = registry.Entry
 type startIn struct {
 	Body struct {
 		Repo     string   `json:"repo" minLength:"1" doc:"the root of the repository, an absolute path"`
+		Machine  string   `json:"machine,omitempty" maxLength:"64" doc:"the id of the machine on which it lies"`
 		Loop     string   `json:"loop,omitempty" maxLength:"200" doc:"the loop's id in the configuration; with spec the id that it gets"`
 		Spec     string   `json:"spec,omitempty" maxLength:"1048576" doc:"what to build, as Markdown: a loop like the first one of the repository is added to its configuration, as superloop add does"`
 		Fresh    bool     `json:"fresh,omitempty" doc:"begin from the start; the files of the last run are kept"`
@@ -53,6 +55,9 @@ func (a *api) start(ctx context.Context, in *startIn) (*body[server.Row], error)
 	if err != nil {
 		return nil, err
 	}
+	if in.Body.Machine != "" && in.Body.Machine != a.o.Machine {
+		return nil, problem(http.StatusNotFound, "not-found", "there is no machine %q here; GET /api/v1/machines lists them", in.Body.Machine)
+	}
 	if !filepath.IsAbs(in.Body.Repo) || filepath.Base(in.Body.Loop) != in.Body.Loop && (in.Body.Loop != "" || in.Body.Spec == "") {
 		return nil, problem(http.StatusUnprocessableEntity, "bad-name", "repo is an absolute path, loop the id of a loop")
 	}
@@ -67,7 +72,7 @@ func (a *api) start(ctx context.Context, in *startIn) (*body[server.Row], error)
 
 // put starts a loop.
 func (a *api) put(ctx context.Context, e entry, fresh bool) (*body[server.Row], error) {
-	e, err := server.Want(a.store, e, fresh)
+	e, err := a.want(e, fresh)
 	if err == nil {
 		err = a.o.Start(ctx, e)
 	}
@@ -78,6 +83,8 @@ func (a *api) put(ctx context.Context, e entry, fresh bool) (*body[server.Row], 
 		return a.row(e), nil
 	case errors.Is(err, server.ErrRunning):
 		return nil, problem(http.StatusConflict, "running", "%v", err)
+	case errors.Is(err, server.ErrFleet):
+		return nil, problem(http.StatusConflict, "held", "%v; superloop-fleet ui opens the page of the fleet", err)
 	case errors.Is(err, server.ErrCompleted):
 		return nil, problem(http.StatusConflict, "completed", "%v; fresh begins it anew", err)
 	case held:
@@ -86,6 +93,36 @@ func (a *api) put(ctx context.Context, e entry, fresh bool) (*body[server.Row], 
 		return nil, problem(http.StatusUnprocessableEntity, "configuration", "%v", err)
 	}
 	return nil, problem(http.StatusConflict, "unusable", "%v", err)
+}
+
+// want returns the entry with which a loop is begun: by the daemon, or by the fleet of this machine.
+func (a *api) want(e entry, fresh bool) (entry, error) {
+	old, err := a.store.Get(e.Repo, e.Loop)
+	if a.o.Trust == nil || err == nil && old.Wanted != registry.Fleet && old.Wanted != registry.Ended { // the daemon has it
+		return server.Want(a.store, e, fresh)
+	}
+	e, err = a.store.Locate(e)
+	if err != nil {
+		return e, err
+	}
+	p, err := server.Paths(a.store, e)
+	if err != nil {
+		return e, err
+	}
+	v, err := local.ReadView(p)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return e, err
+	}
+	e.Wanted, e.FreshOf = registry.Fleet, ""
+	switch _, alive := local.Supervisor(p); {
+	case fresh:
+		e.FreshOf = v.RunID
+	case v.Status == loop.Completed:
+		return e, server.ErrCompleted
+	case alive && v.Status != loop.Paused:
+		return e, server.ErrRunning
+	}
+	return e, nil
 }
 
 // act carries out one of the actions on a loop.

@@ -35,7 +35,53 @@ type CostPoint struct {
 	Cost
 }
 
+// Merge adds what another machine knows of the same question.
+func (c *Costs) Merge(o Costs) {
+	c.By, c.Step = o.By, o.Step
+	c.Total = added(c.Total, o.Total)
+	c.Unread = append(c.Unread, o.Unread...)
+	for _, s := range o.Series {
+		i := slices.IndexFunc(c.Series, func(x CostSeries) bool { return x.Name == s.Name })
+		if i < 0 {
+			c.Series = append(c.Series, s)
+			continue
+		}
+		mine := &c.Series[i]
+		mine.Total = added(mine.Total, s.Total)
+		for _, p := range s.Points {
+			if j := slices.IndexFunc(mine.Points, func(x CostPoint) bool { return x.At.Equal(p.At) }); j >= 0 {
+				mine.Points[j].Cost = added(mine.Points[j].Cost, p.Cost)
+			} else {
+				mine.Points = append(mine.Points, p)
+			}
+		}
+		slices.SortFunc(mine.Points, func(x, y CostPoint) int { return x.At.Compare(y.At) })
+	}
+	slices.SortFunc(c.Series, byCost)
+}
+
+// added is the sum of two costs. What neither knows stays unknown.
+func added(x, y Cost) Cost {
+	x.Runs += y.Runs
+	x.Cost, x.Tokens = plus(x.Cost, y.Cost), plus(x.Tokens, y.Tokens)
+	return x
+}
+
+func plus[T int64 | float64](x, y stats.Sum[T]) stats.Sum[T] {
+	x.Unknown += y.Unknown
+	switch {
+	case y.Known == nil:
+	case x.Known == nil:
+		x.Known = y.Known
+	default:
+		x.Known = new(*x.Known + *y.Known)
+	}
+	return x
+}
+
 type costIn struct {
+	OnMachine
+
 	From string `query:"from" maxLength:"40" doc:"only roles that ended at this time or later (RFC 3339)"`
 	To   string `query:"to" maxLength:"40" doc:"only roles that ended before this time"`
 	Step string `query:"step" enum:"1m,5m,15m,1h,6h,24h" doc:"the length of a step of time; without it there are only totals"`
@@ -57,6 +103,9 @@ func (a *api) cost(ctx context.Context, in *costIn) (*body[Costs], error) {
 	out := Costs{By: in.By, Step: in.Step, Series: []CostSeries{}}
 	all, _ := a.store.All()
 	for _, e := range all {
+		if in.Machine != "" && in.Machine != e.Machine() {
+			continue
+		}
 		p, err := server.Paths(a.store, e)
 		if err != nil {
 			out.Unread = append(out.Unread, e.ID())

@@ -7,7 +7,6 @@ import (
 	"os"
 	"runtime"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -58,9 +57,10 @@ type Repos struct {
 
 // Repo is a repository of which the daemon knows a loop.
 type Repo struct {
-	Repo  string   `json:"repo" doc:"its root"`
-	Gone  bool     `json:"gone,omitempty" doc:"it is not there now"`
-	Loops []string `json:"loops" nullable:"false" doc:"the ids of its loops in this API"`
+	Repo    string   `json:"repo" doc:"its root"`
+	Machine string   `json:"machine,omitempty" doc:"the id of its machine; missing: there is one machine only"`
+	Gone    bool     `json:"gone,omitempty" doc:"it is not there now"`
+	Loops   []string `json:"loops" nullable:"false" doc:"the ids of its loops in this API"`
 }
 
 func (a *api) known() (repos []Repo) {
@@ -68,7 +68,7 @@ func (a *api) known() (repos []Repo) {
 	for _, e := range all {
 		if n := len(repos); n == 0 || repos[n-1].Repo != e.Repo {
 			_, gone := server.Paths(a.store, e)
-			repos = append(repos, Repo{Repo: e.Repo, Gone: gone != nil})
+			repos = append(repos, Repo{Repo: e.Repo, Machine: a.o.Machine, Gone: gone != nil})
 		}
 		r := &repos[len(repos)-1]
 		r.Loops = append(r.Loops, e.ID())
@@ -76,26 +76,47 @@ func (a *api) known() (repos []Repo) {
 	return repos
 }
 
-func (a *api) repos(_ context.Context, in *Page) (*body[Repos], error) {
-	list, next := cut(a.known(), *in, func(r Repo) string { return r.Repo })
+type reposIn struct {
+	Page
+	OnMachine
+}
+
+// knownOn are the repositories on a machine, "" for any.
+func (a *api) knownOn(machine string) []Repo {
+	if machine != "" && machine != a.o.Machine {
+		return nil
+	}
+	return a.known()
+}
+
+func (a *api) repos(_ context.Context, in *reposIn) (*body[Repos], error) {
+	list, next := cut(a.knownOn(in.Machine), in.Page, func(r Repo) string { return r.Repo })
 	return &body[Repos]{Repos{list, next}}, nil
 }
 
 // repo returns the repository of a request, which has to be one that the daemon knows.
-func (a *api) repo(name string) (string, error) {
+func (a *api) repo(in InRepo) (string, error) {
+	name := in.Repo
+	if in.Machine != "" && in.Machine != a.o.Machine {
+		return "", problem(http.StatusNotFound, "not-found", "there is no machine %q here; GET /api/v1/machines lists them", in.Machine)
+	}
 	if !slices.ContainsFunc(a.known(), func(r Repo) bool { return r.Repo == name && !r.Gone }) {
 		return "", problem(http.StatusNotFound, "not-found", "the daemon knows no loop of a repository %q that is there; GET /api/v1/repos lists them", name)
 	}
 	return name, nil
 }
 
-// Machines are the machines whose loops this API shows: the one of the daemon.
+// Machines are the machines whose loops this API shows: the one of the daemon, or those of a fleet.
 type Machines struct {
 	Machines []Machine `json:"machines" nullable:"false"`
 }
 
-// Machine is a machine with a daemon.
+// Machine is a machine with a daemon, or of a fleet.
 type Machine struct {
+	ID      string       `json:"id,omitempty" doc:"its id in the fleet; missing: it is in none"`
+	Engine  string       `json:"engine" enum:"local,temporal" doc:"what runs the loops: the daemon, or a fleet"`
+	Lacks   []string     `json:"lacks" nullable:"false" doc:"the names of the routes that it does not have"`
+	AsOf    *time.Time   `json:"as_of,omitempty" doc:"it is away, and this is what was known then; missing: it is there"`
 	Name    string       `json:"name" doc:"its host name"`
 	OS      string       `json:"os"`
 	Arch    string       `json:"arch"`
@@ -119,8 +140,10 @@ type Keep struct {
 func (a *api) machines(context.Context, *struct{}) (*body[Machines], error) {
 	all, _ := a.store.All()
 	name, _ := os.Hostname() // one without a name is not told
-	m := Machine{Name: name, OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Version: a.o.Version, PID: os.Getpid(), Port: a.o.Port, Keep: a.o.Keep, Since: a.since, Loops: len(all)}
-	if v, err := server.ReadView(a.o.State); err == nil { // else the daemon has done nothing yet
+	m := Machine{ID: a.o.Machine, Engine: "local", Lacks: append([]string{}, a.o.Lacks...), Name: name, OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Version: a.o.Version, PID: os.Getpid(), Port: a.o.Port, Keep: a.o.Keep, Since: a.since, Loops: len(all)}
+	if a.o.Trust != nil {
+		m.Engine = "temporal" // the limits of a daemon beside it are not its own
+	} else if v, err := server.ReadView(a.o.State); err == nil { // else the daemon has done nothing yet
 		m.Limits = v.Limits
 		for _, l := range v.Loops {
 			if l.Phase == "working" {
@@ -148,9 +171,10 @@ type Runners struct {
 
 // RepoRunners are the runners of a repository.
 type RepoRunners struct {
-	Repo  string               `json:"repo"`
-	Says  *Says[RunnersOfRepo] `json:"known,omitempty"`
-	Error string               `json:"error,omitempty" doc:"why they are not known"`
+	Machine string               `json:"machine,omitempty" doc:"the id of its machine; missing: there is one machine only"`
+	Repo    string               `json:"repo"`
+	Says    *Says[RunnersOfRepo] `json:"known,omitempty"`
+	Error   string               `json:"error,omitempty" doc:"why they are not known"`
 }
 
 // RunnersOfRepo is what superloop runners --json prints.
@@ -216,15 +240,16 @@ func (Runner) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema {
 
 func (a *api) runners(ctx context.Context, in *struct {
 	Page
+	OnMachine
 	Repo string `query:"repo" doc:"only those of this repository"`
 }) (*body[Runners], error) {
-	list, next := cut(a.known(), in.Page, func(r Repo) string { return r.Repo })
+	list, next := cut(a.knownOn(in.Machine), in.Page, func(r Repo) string { return r.Repo })
 	out := Runners{Repos: []RepoRunners{}, NextCursor: next}
 	for _, r := range list {
 		if in.Repo != "" && in.Repo != r.Repo {
 			continue
 		}
-		one := RepoRunners{Repo: r.Repo}
+		one := RepoRunners{Repo: r.Repo, Machine: r.Machine}
 		one.Says, one.Error = saysOf[RunnersOfRepo](ctx, a, "runners", "--repo="+r.Repo, "--json")
 		out.Repos = append(out.Repos, one)
 	}
@@ -239,9 +264,10 @@ type Spaces struct {
 
 // RepoSpace is what superloop takes for a repository.
 type RepoSpace struct {
-	Repo  string       `json:"repo"`
-	Says  *Says[Space] `json:"known,omitempty"`
-	Error string       `json:"error,omitempty" doc:"why it is not known"`
+	Machine string       `json:"machine,omitempty" doc:"the id of its machine; missing: there is one machine only"`
+	Repo    string       `json:"repo"`
+	Says    *Says[Space] `json:"known,omitempty"`
+	Error   string       `json:"error,omitempty" doc:"why it is not known"`
 }
 
 // Space is what superloop clean --dry-run --json prints, with the daemon's bounds.
@@ -252,11 +278,11 @@ type Space struct {
 	Use     space.Use    `json:"use" doc:"what superloop takes, in bytes on the disk"`
 }
 
-func (a *api) space(ctx context.Context, in *Page) (*body[Spaces], error) {
-	list, next := cut(a.known(), *in, func(r Repo) string { return r.Repo })
+func (a *api) space(ctx context.Context, in *reposIn) (*body[Spaces], error) {
+	list, next := cut(a.knownOn(in.Machine), in.Page, func(r Repo) string { return r.Repo })
 	out := Spaces{Repos: []RepoSpace{}, NextCursor: next}
 	for _, r := range list {
-		one := RepoSpace{Repo: r.Repo}
+		one := RepoSpace{Repo: r.Repo, Machine: r.Machine}
 		one.Says, one.Error = saysOf[Space](ctx, a, "clean", "--repo="+r.Repo, "--dry-run", fmt.Sprintf("--keep-days=%d", a.o.Keep.Days), fmt.Sprintf("--keep-gib=%d", a.o.Keep.GiB), "--json")
 		out.Repos = append(out.Repos, one)
 	}
@@ -271,9 +297,10 @@ type Channels struct {
 
 // RepoChannels are the channels of a repository.
 type RepoChannels struct {
-	Repo  string        `json:"repo"`
-	Says  *Says[Outbox] `json:"known,omitempty"`
-	Error string        `json:"error,omitempty" doc:"why they are not known"`
+	Machine string        `json:"machine,omitempty" doc:"the id of its machine; missing: there is one machine only"`
+	Repo    string        `json:"repo"`
+	Says    *Says[Outbox] `json:"known,omitempty"`
+	Error   string        `json:"error,omitempty" doc:"why they are not known"`
 }
 
 // Outbox is what superloop notify list --json prints.
@@ -292,11 +319,11 @@ type Channel struct {
 	Lacks   string   `json:"lacks,omitempty" doc:"why it cannot work"`
 }
 
-func (a *api) channels(ctx context.Context, in *Page) (*body[Channels], error) {
-	list, next := cut(a.known(), *in, func(r Repo) string { return r.Repo })
+func (a *api) channels(ctx context.Context, in *reposIn) (*body[Channels], error) {
+	list, next := cut(a.knownOn(in.Machine), in.Page, func(r Repo) string { return r.Repo })
 	out := Channels{Repos: []RepoChannels{}, NextCursor: next}
 	for _, r := range list {
-		one := RepoChannels{Repo: r.Repo}
+		one := RepoChannels{Repo: r.Repo, Machine: r.Machine}
 		one.Says, one.Error = saysOf[Outbox](ctx, a, "notify", "list", "--repo="+r.Repo, "--json")
 		out.Repos = append(out.Repos, one)
 	}
@@ -330,7 +357,7 @@ func (a *api) testChannel(ctx context.Context, in *testChannelIn) (*body[Says[Tr
 	if err != nil {
 		return nil, err
 	}
-	repo, err := a.repo(in.Body.Repo)
+	repo, err := a.repo(in.Body.InRepo)
 	if err != nil {
 		return nil, err
 	}
@@ -339,43 +366,11 @@ func (a *api) testChannel(ctx context.Context, in *testChannelIn) (*body[Says[Tr
 
 // InRepo names a repository.
 type InRepo struct {
-	Repo string `json:"repo" minLength:"1" maxLength:"4096" doc:"a repository of which the daemon knows a loop"`
+	Repo    string `json:"repo" minLength:"1" maxLength:"4096" doc:"a repository of which the daemon knows a loop"`
+	Machine string `json:"machine,omitempty" maxLength:"64" doc:"the id of its machine, if several have a repository of this path"`
 }
 
-// Chains are the remediation plans of superloop fix, or of a loop.
-type Chains struct {
-	Repos      []RepoChains `json:"repos" nullable:"false"`
-	NextCursor string       `json:"next_cursor,omitempty" doc:"missing on the last page"`
-}
-
-// RepoChains are the chains of a repository.
-type RepoChains struct {
-	Repo  string        `json:"repo"`
-	Says  *Says[Object] `json:"known,omitempty" doc:"what superloop chain list --json prints"`
-	Error string        `json:"error,omitempty" doc:"why they are not known"`
-}
-
-func (a *api) chains(ctx context.Context, in *Page) (*body[Chains], error) {
-	list, next := cut(a.known(), *in, func(r Repo) string { return r.Repo })
-	out := Chains{Repos: []RepoChains{}, NextCursor: next}
-	for _, r := range list {
-		one := RepoChains{Repo: r.Repo}
-		one.Says, one.Error = saysOf[Object](ctx, a, "chain", "list", "--repo="+r.Repo, "--json")
-		out.Repos = append(out.Repos, one)
-	}
-	return &body[Chains]{out}, nil
-}
-
-func (a *api) chain(ctx context.Context, in *struct {
-	CID  string `path:"cid" maxLength:"100" doc:"the id of a chain"`
-	Repo string `query:"repo" required:"true" doc:"its repository"`
-}) (*body[Says[Object]], error) {
-	repo, err := a.repo(in.Repo)
-	if err != nil {
-		return nil, err
-	}
-	if strings.HasPrefix(in.CID, "-") {
-		return nil, problem(http.StatusNotFound, "not-found", "there is no chain %q", in.CID)
-	}
-	return say[Object](ctx, a, VerbCall{Args: []string{"chain", "show", "--repo=" + repo, "--json", in.CID}})
+// OnMachine names a machine in a query.
+type OnMachine struct {
+	Machine string `query:"machine" maxLength:"64" doc:"only of the machine with this id"`
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/server/access"
+	"github.com/superloop/superloop/server/signed"
 )
 
 // maxBody bounds the body of a request, in bytes.
@@ -44,6 +45,10 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 	_, pattern := g.mux.Handler(r)
+	if g.o.Trust != nil {
+		g.signed(w, r, &c, pattern)
+		return
+	}
 	if c.tcp && pattern == "" && !strings.HasPrefix(r.URL.Path, "/api/") {
 		g.shell(w, r, &c)
 		return
@@ -57,10 +62,62 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if scopeOf(pattern) == access.Read || r.Method == http.MethodGet || r.Method == http.MethodHead {
-		g.look(w, r, &c)
+		g.look(w, r, &c, pattern)
 		return
 	}
 	g.change(w, r, &c, pattern)
+}
+
+// signed answers a gateway. Whoever else asks learns only which process this is.
+func (g *guard) signed(w http.ResponseWriter, r *http.Request, c *caller, pattern string) {
+	w.Header().Set(signed.Instance, g.o.Trust.Instance())
+	if pattern == health {
+		g.mux.ServeHTTP(w, r)
+		return
+	}
+	body, p := g.readBody(w, r)
+	changes := scopeOf(pattern) != access.Read && r.Method != http.MethodGet && r.Method != http.MethodHead
+	if p == nil && c.tcp {
+		p = problemOf(http.StatusForbidden, "only-socket", "this is answered over the socket only")
+	}
+	if p == nil {
+		p = c.personal("/proc")
+	}
+	if p == nil {
+		claim, err := g.o.Trust.Check(r.Header.Get(signed.Header), r.Method, r.RequestURI, body, changes)
+		if err != nil {
+			p = problemOf(http.StatusUnauthorized, "unsigned", "the request is refused: "+err.Error())
+		} else {
+			c.claim, c.User, c.confirmedBy = &claim, claim.User, claim.ConfirmedBy
+		}
+	}
+	switch {
+	case p != nil:
+	case pattern == "" || atGateway(pattern):
+		p = problemOf(http.StatusNotFound, "no-such-route", "a machine of a fleet has no such route")
+	case slices.Contains(g.o.Lacks, routes()[pattern].name):
+		p = problemOf(http.StatusConflict, "not-here", "a machine of a fleet does not do this; GET /api/v1/machines says what it lacks")
+	}
+	if p != nil {
+		g.refuse(w, r, c, p)
+		return
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	if changes {
+		g.run(&recorder{ResponseWriter: w}, r, c, pattern)
+		return
+	}
+	g.mux.ServeHTTP(w, r)
+}
+
+// answer lets the route answer, or who answers for all machines of a fleet.
+func (g *guard) answer(w http.ResponseWriter, r *http.Request, pattern string) {
+	if g.o.Over == nil || atGateway(pattern) {
+		g.mux.ServeHTTP(w, r)
+		return
+	}
+	callerOf(r.Context()).over = g.api
+	g.o.Over.ServeHTTP(w, r)
 }
 
 // shell answers with the page, which needs no token: it holds no data. Only what is led here by another site is refused.
@@ -124,7 +181,7 @@ func (g *guard) admit(c *caller, r *http.Request, pattern string) *Problem {
 }
 
 // look answers a request that changes nothing. A stream ends with its credential.
-func (g *guard) look(w http.ResponseWriter, r *http.Request, c *caller) {
+func (g *guard) look(w http.ResponseWriter, r *http.Request, c *caller, pattern string) {
 	if r.Method == http.MethodPost {
 		body, p := g.readBody(w, r)
 		if p != nil {
@@ -140,7 +197,7 @@ func (g *guard) look(w http.ResponseWriter, r *http.Request, c *caller) {
 		defer g.desk.Touch(c.cred.ID(), false) // a stream is in use until its end
 		r = r.WithContext(ctx)
 	}
-	g.mux.ServeHTTP(w, r)
+	g.answer(w, r, pattern)
 }
 
 // change answers a request that changes something.
@@ -223,7 +280,7 @@ func (g *guard) run(w *recorder, r *http.Request, c *caller, pattern string) {
 			return
 		}
 	}
-	g.mux.ServeHTTP(w, r)
+	g.answer(w, r, pattern)
 	line := access.Line{Status: w.status, Verdict: verdictOf(w.status)}
 	if strings.HasPrefix(w.Header().Get("Content-Type"), "application/problem+json") {
 		var p Problem

@@ -51,7 +51,7 @@ type checkPolicyIn struct {
 }
 
 func (a *api) policyCheck(ctx context.Context, in *checkPolicyIn) (*body[Says[Explained]], error) {
-	repo, err := a.repo(in.Body.Repo)
+	repo, err := a.repo(in.Body.InRepo)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func (a *api) policyCheck(ctx context.Context, in *checkPolicyIn) (*body[Says[Ex
 }
 
 func (a *api) policyLint(ctx context.Context, in *struct{ Body InRepo }) (*body[Says[Linted]], error) {
-	repo, err := a.repo(in.Body.Repo)
+	repo, err := a.repo(in.Body)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +144,7 @@ type replayPolicyIn struct {
 }
 
 func (a *api) policyReplay(ctx context.Context, in *replayPolicyIn) (*body[Says[Replayed]], error) {
-	repo, err := a.repo(in.Body.Repo)
+	repo, err := a.repo(in.Body.InRepo)
 	if err != nil {
 		return nil, err
 	}

@@ -89,6 +89,17 @@ func writeProblem(w http.ResponseWriter, p *Problem) {
 	_ = json.NewEncoder(w).Encode(p) // the client has gone
 }
 
+// Refuse answers a request with a problem, for Options.Over. kind is the last part of its type.
+func Refuse(w http.ResponseWriter, status int, kind, detail string) {
+	writeProblem(w, problemOf(status, kind, detail))
+}
+
+// Answer answers a request with a problem, for Options.Over.
+func (p *Problem) Answer(w http.ResponseWriter) { writeProblem(w, p) }
+
+// Kind reports whether kind is the last part of its type.
+func (p *Problem) Kind(kind string) bool { return p.Type == typePrefix+kind }
+
 // ofAccess turns an error of the packages access and passkey into a problem.
 func ofAccess(err error) error {
 	_, value := errors.AsType[*access.ValueError](err)

@@ -37,6 +37,7 @@ type answer struct {
 
 type questionsIn struct {
 	Page
+	OnMachine
 	State string `query:"state" enum:"pending,answered,all" default:"pending" doc:"answered: an answer was given; all: also those that expired or were superseded. Of each loop the last hundred are kept"`
 	Loop  string `query:"loop" maxLength:"300" doc:"only those of the loop with this id"`
 }
@@ -97,7 +98,7 @@ func (a *api) listQuestions(_ context.Context, in *questionsIn) (*body[Questions
 	all, _ := a.store.All()
 	var found []asked
 	for _, e := range all {
-		if in.Loop != "" && e.ID() != in.Loop {
+		if in.Loop != "" && e.ID() != in.Loop || in.Machine != "" && in.Machine != e.Machine() {
 			continue
 		}
 		a.every(e, in.State != "pending", func(q asked) {

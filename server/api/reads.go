@@ -122,6 +122,7 @@ type Trouble struct {
 
 type loopsIn struct {
 	Page
+	OnMachine
 	Repo   string `query:"repo" doc:"only the loops of this repository"`
 	Status string `query:"status" doc:"only loops with this status"`
 	Label  string `query:"label" doc:"only loops with this label"`
@@ -140,7 +141,7 @@ func (a *api) listLoops(_ context.Context, in *loopsIn) (*body[Loops], error) {
 	out := &body[Loops]{Loops{Loops: []server.Row{}}}
 	slices.SortFunc(all, func(x, y entry) int { return strings.Compare(x.ID(), y.ID()) })
 	for _, e := range all {
-		if e.ID() <= in.Cursor || in.Repo != "" && e.Repo != in.Repo || in.Label != "" && !slices.Contains(e.Labels, in.Label) ||
+		if e.ID() <= in.Cursor || in.Machine != "" && in.Machine != e.Machine() || in.Repo != "" && e.Repo != in.Repo || in.Label != "" && !slices.Contains(e.Labels, in.Label) ||
 			!strings.Contains(e.Name(), in.Q) {
 			continue
 		}

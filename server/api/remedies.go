@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/recovery"
 	"net/http"
@@ -22,6 +23,8 @@ type Question struct {
 	ID       string        `json:"id"`
 	Digest   string        `json:"digest" doc:"binds an answer to what was shown"`
 	LoopID   string        `json:"loop_id" doc:"the id of its loop in this API"`
+	Machine  string        `json:"machine,omitempty" doc:"the id of its machine; missing: there is one machine only"`
+	AsOf     *time.Time    `json:"as_of,omitempty" doc:"its machine is away, and this is what was known then; missing: it is so now"`
 	State    string        `json:"state" enum:"pending,approved,executing,done,failed,interrupted,rejected,resolved,expired,superseded"`
 	Created  time.Time     `json:"created_at"`
 	Expires  time.Time     `json:"expires_at"`
@@ -72,7 +75,7 @@ func (q asked) show() (*body[Question], error) {
 	if err != nil {
 		return nil, problem(http.StatusConflict, "unusable", "%v", err)
 	}
-	out := Question{ID: r.Question.ID, Digest: r.Digest, LoopID: q.e.ID(), State: string(r.State), Created: r.Question.Created, Expires: r.Question.Expires, View: data,
+	out := Question{ID: r.Question.ID, Digest: r.Digest, LoopID: q.e.ID(), Machine: q.e.Machine(), State: string(r.State), Created: r.Question.Created, Expires: r.Question.Expires, View: data,
 		Title: escalation.Title(r.Question), Asks: askedOf(r.Question), Ways: waysOf(r), OK: r.State == escalation.Done, Options: []Way{}, Fallback: []Fallback{}}
 	if r.Answer != nil {
 		out.Answered, out.By = timeOf(r.Answer.At), r.Answer.By.String()
@@ -223,4 +226,44 @@ func waysOf(r escalation.Record) []TypedWay {
 		out = append(out, TypedWay{w.Does, w.Line})
 	}
 	return out
+}
+
+// Chains are the remediation plans of superloop fix, or of a loop.
+type Chains struct {
+	Repos      []RepoChains `json:"repos" nullable:"false"`
+	NextCursor string       `json:"next_cursor,omitempty" doc:"missing on the last page"`
+}
+
+// RepoChains are the chains of a repository.
+type RepoChains struct {
+	Machine string        `json:"machine,omitempty" doc:"the id of its machine; missing: there is one machine only"`
+	Repo    string        `json:"repo"`
+	Says    *Says[Object] `json:"known,omitempty" doc:"what superloop chain list --json prints"`
+	Error   string        `json:"error,omitempty" doc:"why they are not known"`
+}
+
+func (a *api) chains(ctx context.Context, in *reposIn) (*body[Chains], error) {
+	list, next := cut(a.knownOn(in.Machine), in.Page, func(r Repo) string { return r.Repo })
+	out := Chains{Repos: []RepoChains{}, NextCursor: next}
+	for _, r := range list {
+		one := RepoChains{Repo: r.Repo, Machine: r.Machine}
+		one.Says, one.Error = saysOf[Object](ctx, a, "chain", "list", "--repo="+r.Repo, "--json")
+		out.Repos = append(out.Repos, one)
+	}
+	return &body[Chains]{out}, nil
+}
+
+func (a *api) chain(ctx context.Context, in *struct {
+	CID  string `path:"cid" maxLength:"100" doc:"the id of a chain"`
+	Repo string `query:"repo" required:"true" doc:"its repository"`
+	OnMachine
+}) (*body[Says[Object]], error) {
+	repo, err := a.repo(InRepo{in.Repo, in.Machine})
+	if err != nil {
+		return nil, err
+	}
+	if strings.HasPrefix(in.CID, "-") {
+		return nil, problem(http.StatusNotFound, "not-found", "there is no chain %q", in.CID)
+	}
+	return say[Object](ctx, a, VerbCall{Args: []string{"chain", "show", "--repo=" + repo, "--json", in.CID}})
 }

@@ -2,6 +2,7 @@ package api
 
 import (
 	_ "embed"
+	"slices"
 	"strings"
 	"sync"
 
@@ -44,6 +45,13 @@ const (
 	byPasskey   = "POST /api/v1/confirmations/{id}/passkey"
 	makePasskey = "POST /api/v1/passkeys/options"
 )
+
+// atGateway reports whether a route is about who may ask, and about the answering process itself: a gateway answers it, and no
+// machine behind one.
+func atGateway(pattern string) bool {
+	r, listed := routes()[pattern]
+	return !listed || r.scope == string(access.Person) || r.scope == "none" || slices.Contains([]string{"GET /api/v1/audit", "GET /readyz"}, pattern)
+}
 
 // unconfirmed are the routes for which the guard itself asks for no confirmation.
 var unconfirmed = []string{trade, byPasskey, makePasskey}

@@ -125,7 +125,7 @@ func (a *api) examine(ctx context.Context, in *struct{ Body InRepo }) (*body[Say
 	if err != nil {
 		return nil, err
 	}
-	repo, err := a.repo(in.Body.Repo)
+	repo, err := a.repo(in.Body)
 	if err != nil {
 		return nil, err
 	}

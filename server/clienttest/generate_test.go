@@ -67,7 +67,9 @@ func description(t *testing.T, program, path string) []byte {
 // played.
 func TestGenerated(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "superloop")
-	run(t, "../..", []string{"GOWORK=off", "GOFLAGS=-buildvcs=false"}, "go", "build", "-o", program, "./cmd/superloop")
+	for _, of := range []string{"superloop", "superloop-fleet"} {
+		run(t, "../..", []string{"GOWORK=off", "GOFLAGS=-buildvcs=false"}, "go", "build", "-o", filepath.Join(filepath.Dir(program), of), "./cmd/"+of)
+	}
 	if err := errors.Join(os.RemoveAll("testdata/api"), os.MkdirAll("testdata/api/plain", 0o755), os.MkdirAll("testdata/api/plain30", 0o755)); err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +85,7 @@ func TestGenerated(t *testing.T) {
 	run(t, ".", nil, "go", "tool", "ogen", "--config", "ogen.yml", "--target", "testdata/api/ogen", "--package", "ogen", "testdata/api/api.json")
 	run(t, ".", nil, "go", "vet", "-tags", "generated", "./...", "./testdata/api/plain", "./testdata/api/plain30")
 	c := exec.CommandContext(t.Context(), "go", "test", "-tags", "generated", "-count=1", "-v", "./routes")
-	c.Env, c.Stdout, c.Stderr = append(os.Environ(), "SUPERLOOP="+program), os.Stdout, os.Stderr
+	c.Env, c.Stdout, c.Stderr = append(os.Environ(), "SUPERLOOP="+program, "SUPERLOOP_FLEET="+program+"-fleet"), os.Stdout, os.Stderr
 	if err := c.Run(); err != nil {
 		t.Error(err)
 	}

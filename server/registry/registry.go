@@ -29,6 +29,7 @@ const (
 	Paused  Wanted = "paused"  // let what runs end, and start nothing until Running is wanted again
 	Stopped Wanted = "stopped" // end what runs, and start nothing until Running is wanted again
 	Ended   Wanted = "ended"   // the loop has ended
+	Fleet   Wanted = "fleet"   // leave it alone: an engine beyond this machine runs it (docs/fleet.md)
 )
 
 // Entry is one loop.
@@ -46,14 +47,25 @@ type Entry struct {
 	// FreshOf is the id of the run that is to be set aside, "" if none is. A daemon that finds another run has done so.
 	FreshOf string `json:"fresh_of,omitempty"`
 
-	file string // where it was read
+	file    string // where it was read
+	machine string // that of the store
 }
 
 // Name names the loop for people: unique on this machine.
 func (e Entry) Name() string { return e.Repo + "#" + e.Loop }
 
-// ID names the loop for programs: the name of its file. It is "" before Locate or a read.
-func (e Entry) ID() string { return strings.TrimSuffix(filepath.Base(e.file), ".json") }
+// ID names the loop for programs: the name of its file, behind the id of its machine and a dot if the store has one. It is
+// "" before Locate or a read.
+func (e Entry) ID() string {
+	id := strings.TrimSuffix(filepath.Base(e.file), ".json")
+	if e.machine != "" {
+		id = e.machine + "." + id
+	}
+	return id
+}
+
+// Machine is the id of the loop's machine in its fleet, "" for the only one.
+func (e Entry) Machine() string { return e.machine }
 
 // maxEntry bounds a file, in bytes.
 const maxEntry = 64 << 10
@@ -62,6 +74,8 @@ const maxEntry = 64 << 10
 type Store struct {
 	Disk  durable.Disk
 	State string // the private state of all repositories, see layout.StateRoot
+	// Machine begins the ids of loops, so that no two machines of a fleet have the same; "" for the only machine.
+	Machine string
 }
 
 // Dir is the directory of the files. A daemon watches it.
@@ -105,14 +119,14 @@ func (s Store) Get(repo, loop string) (Entry, error) {
 	if err != nil {
 		return Entry{}, err
 	}
-	return read(file)
+	return s.read(file)
 }
 
 // Locate gives an entry its ID, and its repository the path that the registry knows.
 func (s Store) Locate(e Entry) (Entry, error) {
 	p, err := layout.NewPaths(e.Repo, e.Loop, filepath.Dir(s.State))
 	if err == nil {
-		e.Repo = p.Repo
+		e.Repo, e.machine = p.Repo, s.Machine
 		e.file, err = s.file(e.Repo, e.Loop)
 	}
 	return e, err
@@ -120,10 +134,11 @@ func (s Store) Locate(e Entry) (Entry, error) {
 
 // Find returns the entry with an ID. If there is none, the error is fs.ErrNotExist.
 func (s Store) Find(id string) (Entry, error) {
-	if id != filepath.Base(id) {
+	id, own := strings.CutPrefix(id, s.Machine+".")
+	if !own && s.Machine != "" || id != filepath.Base(id) {
 		return Entry{}, fs.ErrNotExist
 	}
-	return read(filepath.Join(s.Dir(), id+".json"))
+	return s.read(filepath.Join(s.Dir(), id+".json"))
 }
 
 // Drop forgets a loop.
@@ -159,7 +174,7 @@ func (s Store) All() (all []Entry, errs []error) {
 		if !strings.HasSuffix(f.Name(), ".json") || durable.IsTemp(f.Name()) {
 			continue
 		}
-		e, err := read(filepath.Join(s.Dir(), f.Name()))
+		e, err := s.read(filepath.Join(s.Dir(), f.Name()))
 		if err != nil {
 			if !errors.Is(err, fs.ErrNotExist) { // dropped meanwhile
 				errs = append(errs, err)
@@ -172,17 +187,17 @@ func (s Store) All() (all []Entry, errs []error) {
 	return all, errs
 }
 
-func read(file string) (e Entry, err error) {
+func (s Store) read(file string) (e Entry, err error) {
 	data, err := door.Read(file, maxEntry)
 	if err == nil {
 		err = text.Decode(data, &e)
 	}
-	if err == nil && (e.Repo == "" || e.Loop == "" || !slices.Contains([]Wanted{Running, Paused, Stopped, Ended}, e.Wanted)) {
+	if err == nil && (e.Repo == "" || e.Loop == "" || !slices.Contains([]Wanted{Running, Paused, Stopped, Ended, Fleet}, e.Wanted)) {
 		err = fmt.Errorf("it names no loop, or wants %q", e.Wanted)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		err = &door.StateError{What: "which loop the daemon is to run", Path: file, Err: err, Without: "the loop has to be started again (superloop start)"}
 	}
-	e.file = file
+	e.file, e.machine = file, s.Machine
 	return e, err
 }

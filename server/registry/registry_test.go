@@ -100,7 +100,7 @@ func FuzzEntry(f *testing.F) {
 	write := testkit.File(f, "a.json")
 	f.Fuzz(func(t *testing.T, data []byte) {
 		testkit.Decoder[Entry]{
-			Decode: func(data []byte) (Entry, error) { e, err := read(write(data)); e.file = ""; return e, err },
+			Decode: func(data []byte) (Entry, error) { e, err := Store{}.read(write(data)); e.file = ""; return e, err },
 			Encode: func(e Entry) ([]byte, error) { return json.Marshal(e) },
 		}.Check(t, data)
 	})

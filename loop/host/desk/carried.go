@@ -56,6 +56,12 @@ func (d *desk) has(s *seat, l *carry.Loop) {
 	s.carried = l
 }
 
+// gone notes that another machine may have the loop of a seat.
+func (d *desk) gone(s *seat) {
+	d.has(s, nil)
+	d.o.Gone(s.place)
+}
+
 // loopOf returns the loop of a seat.
 func (d *desk) loopOf(ctx context.Context, s *seat) (l *carry.Loop, err error) {
 	d.mu.Lock()
@@ -120,7 +126,7 @@ func (d *desk) carriedTurn(ctx context.Context, s *seat, t host.Turn) (out host.
 	}
 	if t.Leave || ctx.Err() != nil && out.Rest != host.Ended {
 		d.stand(life, s)
-		d.has(s, nil)
+		d.gone(s)
 		out.LetGo = true
 	}
 	return out, nil
@@ -181,7 +187,7 @@ func (d *desk) carryError(s *seat, err error) error {
 		return err
 	}
 	d.stand(context.WithoutCancel(d.life), s)
-	d.has(s, nil)
+	d.gone(s)
 	return &host.Error{Text: lost.Error(), Moved: true}
 }
 

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -36,6 +37,7 @@ type member struct {
 	*host.Client
 	place host.Place
 	ended chan error
+	gone  atomic.Int64 // how often another machine was let have the loop
 }
 
 func (p *pool) git(args ...string) string {
@@ -121,7 +123,7 @@ func (p *pool) machine(name string) *member {
 	in, to := io.Pipe()
 	from, out := io.Pipe()
 	go func() {
-		err := Serve(context.Background(), in, out, Options{Log: zap.NewNop(), Carry: p.carry(name),
+		err := Serve(context.Background(), in, out, Options{Log: zap.NewNop(), Carry: p.carry(name), Gone: func(host.Place) { m.gone.Add(1) },
 			Prepare: func(at host.Place, by string) (local.Options, func(), error) {
 				cfg, err := config.Load(filepath.Join(at.Repo, ".superloop", "config.json"))
 				return local.Options{Repo: at.Repo, LoopID: at.Loop, Config: cfg, Version: "v", StateHome: filepath.Join(p.top, name, "state"), Disk: durable.OS(), Containment: proc.ProcessGroup, Unprotected: true,
@@ -253,7 +255,7 @@ func TestCarried(t *testing.T) {
 	}
 	// The old machine is asked once more: it begins nothing.
 	var said *host.Error
-	if err := e.turn(a); !errors.As(err, &said) || !said.Moved || !strings.Contains(said.Text, "refs/superloop-lost/l/") {
+	if err := e.turn(a); !errors.As(err, &said) || !said.Moved || a.gone.Load() != 1 || !strings.Contains(said.Text, "refs/superloop-lost/l/") {
 		t.Errorf("the old machine: %v", err)
 	}
 	if got := p.ran(); got != "planner 1 1" {
@@ -361,8 +363,8 @@ func TestCarriedLeaves(t *testing.T) {
 	e := a.begin()
 	e.until(a, loop.RunRole, "reviewer")
 	got, err := a.Client.Turn(t.Context(), host.Turn{Place: a.place, Leave: true})
-	if err != nil || !got.LetGo {
-		t.Fatal(got, err)
+	if err != nil || !got.LetGo || a.gone.Load() != 1 || b.gone.Load() != 0 {
+		t.Fatal(got, err, a.gone.Load())
 	}
 	if err := b.take(); err != nil {
 		t.Fatal(err)

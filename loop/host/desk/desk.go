@@ -28,16 +28,19 @@ const mostLines = 512 << 10
 // longestLine bounds one event, in bytes of its fields. An engine would try to carry a longer one for ever.
 const longestLine = 1 << 20
 
-// Options are the options of Serve. Every field is required.
+// Options are the options of Serve. Every field but Wishes is required.
 type Options struct {
 	// Prepare makes the options with which a loop is run, and a function that releases what they hold. It reads the
 	// configuration anew.
 	Prepare func(p host.Place, by string) (o local.Options, release func(), err error)
 	// Verb carries out a verb in this process and returns what it prints.
 	Verb func(ctx context.Context, v host.Verb) ([]byte, error)
-	// Carry is for loops that are bound to no machine.
+	// Carry is for loops that are bound to no machine. Gone is called when another machine may have such a loop.
 	Carry carry.Options
-	Log   *zap.Logger
+	Gone  func(p host.Place)
+	// Wishes are loops that somebody wants to run, of which the engine is told. It may be nil.
+	Wishes <-chan host.Wish
+	Log    *zap.Logger
 }
 
 // Serve answers the requests of in until it ends, or until ctx ends. It then pauses every loop that is under way, and
@@ -67,6 +70,8 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 		select {
 		case <-ctx.Done():
 			return nil
+		case w := <-o.Wishes:
+			d.say(host.Answer{Wish: &w})
 		case err := <-failed:
 			if err != nil {
 				return fmt.Errorf("reading a request: %w", err)
@@ -334,42 +339,6 @@ func (d *desk) carryOut(ctx context.Context, s *seat) (rest host.Rest, left time
 		return host.GoesOn, left, nil
 	}
 	return host.Paused, left, nil
-}
-
-// watch tells the engine when a loop that waits has something to do.
-func (d *desk) watch(s *seat) {
-	life, leave := context.WithCancel(d.life)
-	stir := make(chan struct{}, 1)
-	for _, dir := range s.waits.Places(s.options) {
-		d.watches.Call(life, dir, func(string) bool { return true }, func() {
-			select {
-			case stir <- struct{}{}:
-			default:
-			}
-		})
-	}
-	s.leave = leave
-	waits, o := *s.waits, s.options
-	go func() {
-		for {
-			if waits.Stirs(o) {
-				d.say(host.Answer{Stirred: &s.place})
-				return
-			}
-			select {
-			case <-stir:
-			case <-life.Done():
-				return
-			}
-		}
-	}()
-}
-
-func (d *desk) unwatch(s *seat) {
-	if s.leave != nil {
-		s.leave()
-	}
-	s.leave, s.waits = nil, nil
 }
 
 // letGo lets other supervisors have the loop.

@@ -29,16 +29,50 @@ var (
 func TestRoutes(t *testing.T) {
 	playing = t
 	w := newWorld(t)
+	w.serve()
 	socket := w.client("socket", "superloop", "", "")
-	var at string
 	w.until("the daemon answers", func() bool {
 		m, err := socket.ListMachines(t.Context())
 		if err == nil && len(m.Machines) == 1 {
-			at = fmt.Sprintf("localhost:%d", m.Machines[0].Port.Value)
+			w.at = fmt.Sprintf("localhost:%d", m.Machines[0].Port.Value)
 		}
-		return at != ""
+		return w.at != ""
 	})
+	everyRoute(t, w, socket, w.repo("over the socket ü"), w.repo("over tcp"))
+}
 
+// The gateway of a fleet answers as a daemon does. What its machine lacks, it says.
+func TestGateway(t *testing.T) {
+	playing = t
+	w := newWorld(t)
+	over, tcp := w.repo("over the socket ü"), w.repo("over tcp")
+	for _, repo := range []string{over, tcp} {
+		for _, id := range []string{"asks", "done", "undo", "hold"} { // the daemon knows them, and does not run them
+			w.verb(repo, "start", "--loop", id)
+			w.verb(repo, "stop", "--loop", id)
+		}
+	}
+	w.serve()
+	w.gateway()
+	socket := w.client("socket", "superloop", "", "")
+	w.until("the machine answers", func() bool {
+		m, err := socket.ListMachines(t.Context())
+		if err != nil || len(m.Machines) != 1 || m.Machines[0].AsOf.Set {
+			return false
+		}
+		w.lacks = m.Machines[0].Lacks
+		l, err := socket.ListLoops(t.Context(), ogen.ListLoopsParams{})
+		return err == nil && len(l.Loops) == 8
+	})
+	if len(w.lacks) == 0 {
+		t.Error("it lacks nothing")
+	}
+	everyRoute(t, w, socket, over, tcp)
+}
+
+// everyRoute plays every route over the socket with loops of one repository, and over TCP with those of another.
+func everyRoute(t *testing.T, w *world, socket *client, over, tcp string) {
+	at := w.at
 	// A person lets a script in, and themself.
 	ctx := t.Context()
 	all := &ogen.TokenRequest{Name: "script", ExpiresIn: 3600, Scopes: []ogen.TokenRequestScopesItem{"read", "control", "approve"}}
@@ -50,9 +84,8 @@ func TestRoutes(t *testing.T) {
 	session := good(nobody.OpenSession(ctx, &ogen.OpenRequest{Code: good(socket.CreateCode(ctx, ogen.CreateCodeParams{})).Code}, ogen.OpenSessionParams{}))
 	script, person := w.client("tcp", at, made.Token, ""), w.client("tcp", at, session.Token, "")
 
-	w.at = at
-	(&play{t, w, socket, socket, socket, w.repo("over the socket ü")}).all()
-	(&play{t, w, script, person, socket, w.repo("over tcp")}).all()
+	(&play{t, w, socket, socket, socket, over}).all()
+	(&play{t, w, script, person, socket, tcp}).all()
 	bad("scope")(script.ListTokens(ctx))
 
 	// What nothing else makes refuse refuses a web page, and who has no token.
@@ -64,7 +97,7 @@ func TestRoutes(t *testing.T) {
 	for path, ops := range w.paths {
 		for method, op := range ops {
 			for _, channel := range []string{"socket", "tcp"} {
-				closed := channel == "tcp" && strings.Contains(op.Summary, "over the socket only") || channel == "socket" && slices.Contains(op.Problems, "no-passkey-here")
+				closed := slices.Contains(w.lacks, op.Name) || channel == "tcp" && strings.Contains(op.Summary, "over the socket only") || channel == "socket" && slices.Contains(op.Problems, "no-passkey-here")
 				for _, well := range []bool{true, false} {
 					if is := fmt.Sprintf("%s %s %s %v", channel, strings.ToUpper(method), path, well); !w.met[is] && (!closed || !well) {
 						t.Errorf("not met: %s", is)
@@ -347,12 +380,16 @@ func (p *play) steer() {
 	good(c.StartLoop(ctx, act, ogen.StartLoopParams{ID: l.ID}))
 	p.w.until("it runs", held)
 	bad("running")(c.StartLoop(ctx, act, ogen.StartLoopParams{ID: l.ID}))
-	good(c.StopLoop(ctx, act, ogen.StopLoopParams{ID: l.ID}))
-	p.w.until("it is stopped", func() bool { return !held() })
-	bad("no-such-loop")(c.StopLoop(ctx, act, ogen.StopLoopParams{ID: "none"}))
+	if slices.Contains(p.w.lacks, "stop-loop") {
+		bad("not-here")(c.StopLoop(ctx, act, ogen.StopLoopParams{ID: l.ID}))
+	} else {
+		good(c.StopLoop(ctx, act, ogen.StopLoopParams{ID: l.ID}))
+		p.w.until("it is stopped", func() bool { return !held() })
+		bad("no-such-loop")(c.StopLoop(ctx, act, ogen.StopLoopParams{ID: "none"}))
+		good(c.StartLoop(ctx, act, ogen.StartLoopParams{ID: l.ID}))
+		p.w.until("it runs", held)
+	}
 	bad("no-such-loop")(c.RetryLoopNow(ctx, act, ogen.RetryLoopNowParams{ID: "none"}))
-	good(c.StartLoop(ctx, act, ogen.StartLoopParams{ID: l.ID}))
-	p.w.until("it runs", held)
 	good(c.CancelLoop(ctx, act, ogen.CancelLoopParams{ID: l.ID}))
 	p.w.until("it is let go", func() bool { return !held() })
 	bad("no-such-loop")(c.CancelLoop(ctx, act, ogen.CancelLoopParams{ID: "none"}))
@@ -364,7 +401,11 @@ func (p *play) ofAll() {
 	ctx, c, t := p.t.Context(), p.c, p.t
 	good(c.GetHealth(ctx))
 	good(0, c.GetReady(ctx))
-	good(c.GetQueue(ctx))
+	if slices.Contains(p.w.lacks, "get-queue") {
+		bad("no-view")(c.GetQueue(ctx))
+	} else {
+		good(c.GetQueue(ctx))
+	}
 	good(c.ListMachines(ctx))
 	if m := good(io.ReadAll(good(c.GetMetrics(ctx)))); !strings.Contains(string(m), "superloop_role_runs_total") {
 		t.Errorf("%s", m)
@@ -376,7 +417,7 @@ func (p *play) ofAll() {
 		t.Errorf("%+v", r)
 	}
 	bad("invalid")(c.ListRunners(ctx, ogen.ListRunnersParams{Limit: ogen.NewOptInt64(0)}))
-	if s := good(c.ListSpace(ctx, ogen.ListSpaceParams{})).Repos; len(s) == 0 || s[0].Known.Value.Use.Journals == 0 {
+	if s := good(c.ListSpace(ctx, ogen.ListSpaceParams{})).Repos; !slices.ContainsFunc(s, func(r ogen.RepoSpace) bool { return r.Repo == p.repo && r.Known.Value.Use.Journals > 0 }) {
 		t.Errorf("%+v", s)
 	}
 	bad("invalid")(c.ListSpace(ctx, ogen.ListSpaceParams{Limit: ogen.NewOptInt64(0)}))

@@ -32,7 +32,10 @@ type world struct {
 	t       *testing.T
 	root    string
 	program string // SUPERLOOP
-	at      string // HOST:PORT over TCP
+	fleet   string // SUPERLOOP_FLEET
+	socket  string
+	lacks   []string // the names of the routes that no machine has
+	at      string   // HOST:PORT over TCP
 	env     []string
 	log     bytes.Buffer
 	paths   map[string]map[string]operation // of the description
@@ -43,6 +46,7 @@ type world struct {
 }
 
 type operation struct {
+	Name     string   `json:"operationId"`
 	Problems []string `json:"x-problems"`
 	Scope    string   `json:"x-scope"`
 	Summary  string   `json:"summary"`
@@ -50,7 +54,7 @@ type operation struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, root: t.TempDir(), program: os.Getenv("SUPERLOOP"), met: map[string]bool{}}
+	w := &world{t: t, root: t.TempDir(), program: os.Getenv("SUPERLOOP"), fleet: os.Getenv("SUPERLOOP_FLEET"), met: map[string]bool{}}
 	var doc struct {
 		Paths   map[string]map[string]operation
 		General []string `json:"x-problems"`
@@ -70,16 +74,57 @@ func newWorld(t *testing.T) *world {
 	w.write("home/.config/superloop/recovery/own.yaml", staleIndex)
 	w.write("gitconfig", "[user]\n\tname = ann\n\temail = ann@example.com\n[init]\n\tdefaultBranch = main\n[safe]\n\tdirectory = *\n")
 	w.write("agent.sh", agent)
-	c := exec.Command(w.program, "serve", "--listen", "127.0.0.1:0")
-	c.Env, c.Dir, c.Stderr = w.env, w.root, &w.log
+	w.socket = filepath.Join(w.root, "state/superloop/daemon/sock")
+	return w
+}
+
+// begin begins a process, which ends with the test.
+func (w *world) begin(env []string, program string, args ...string) {
+	w.t.Helper()
+	c := exec.Command(program, args...)
+	c.Env, c.Dir, c.Stderr = env, w.root, &w.log
 	if err := c.Start(); err != nil {
-		t.Fatal(err)
+		w.t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	w.t.Cleanup(func() {
 		_ = c.Process.Signal(os.Interrupt)
 		_ = c.Wait()
 	})
-	return w
+}
+
+// serve begins the daemon.
+func (w *world) serve() { w.begin(w.env, w.program, "serve", "--listen", "127.0.0.1:0") }
+
+// gateway begins the gateway of a fleet, and lets the machine of the daemon be one of it. There is no Temporal server: a loop
+// that the daemon knows is run by the daemon.
+func (w *world) gateway() {
+	w.t.Helper()
+	gate := append(slices.Clone(w.env), "XDG_STATE_HOME="+w.root+"/gate", "TEMPORAL_ADDRESS=127.0.0.1:1")
+	machine := append(slices.Clone(w.env), "TEMPORAL_ADDRESS=127.0.0.1:1")
+	run := func(env []string, args ...string) string {
+		c := exec.Command(w.fleet, args...)
+		c.Env = env
+		out, err := c.Output()
+		if err != nil {
+			w.t.Fatalf("superloop-fleet %v: %v", args, err)
+		}
+		return string(out)
+	}
+	var ports [2]string
+	for i := range ports {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		ports[i] = fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
+		_ = l.Close()
+	}
+	run(gate, "init", "--fleet", "routes")
+	w.write("invitation", run(gate, "invite"))
+	run(machine, "init", "--join", w.root+"/invitation")
+	w.begin(gate, w.fleet, "gateway", "--listen", "localhost:"+ports[0], "--machines", "127.0.0.1:"+ports[1])
+	w.begin(machine, w.fleet, "worker", "--superloop", w.program, "--gateway", "127.0.0.1:"+ports[1])
+	w.at, w.socket = "localhost:"+ports[0], filepath.Join(w.root, "gate/superloop/fleet/gateway/superloop/daemon/sock")
 }
 
 func (w *world) write(name, text string) {
@@ -163,7 +208,7 @@ func (c *client) RoundTrip(r *http.Request) (*http.Response, error) {
 	if c.channel == "socket" {
 		t = &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			var d net.Dialer
-			return d.DialContext(ctx, "unix", filepath.Join(c.w.root, "state/superloop/daemon/sock"))
+			return d.DialContext(ctx, "unix", c.w.socket)
 		}}
 	}
 	res, err := t.RoundTrip(r)

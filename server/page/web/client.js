@@ -1,6 +1,7 @@
 // The tab's side of the hub: requests, and the loops and questions as the stream tells them.
 import {frame} from './dom.js';
 import {Hub} from './hub.js';
+import {machines} from './states.js';
 
 /** A refusal of the daemon, RFC 9457. */
 export class Refusal extends Error {
@@ -74,6 +75,7 @@ function take(m) {
       }
       for (const id of m.gone) world.rows.delete(id);
       for (const r of m.rows) world.rows.set(r.id, r);
+      if (m.rows.some((/** @type {any} */ r) => r.machine && !machines.has(r.machine))) void learn();
       for (const q of m.questions) {
         if (q.state === 'pending') world.questions.set(q.id, q);
         else world.questions.delete(q.id);
@@ -83,6 +85,14 @@ function take(m) {
       if (m.whole || m.questions.length) bus.dispatchEvent(new Event('questions'));
       for (const id of new Set([...m.events, ...m.gaps].map((e) => e.loop_id))) bus.dispatchEvent(new Event('loop ' + id));
   }
+}
+
+/** Learns which machines there are. */
+async function learn() {
+  const all = await get('/api/v1/machines').catch(() => null);
+  for (const m of all?.machines ?? []) machines.set(m.id, m);
+  for (const [id, r] of world.rows) world.rows.set(id, {...r}); // they are drawn anew
+  bus.dispatchEvent(new Event('rows'));
 }
 
 /** Reaches the hub: one for all tabs, or one in this tab. */

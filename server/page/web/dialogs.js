@@ -56,7 +56,7 @@ confirmWith(async (why, wrong) => {
       passkey && [h('p', null, 'A session in a browser is not enough to:'), h('p', null, h('code', null, why.what)),
         h('p', null, h('button.strong', {type: 'button', autofocus: true, onclick: (/** @type {Event} */ e) => /** @type {Element} */ (e.target).closest('dialog')?.close('passkey')}, 'Confirm with a passkey'))],
       h('p', null, passkey ? 'Or, on a terminal of yours, type:' : 'A session in a browser is not enough for this. On a terminal of yours, type:'),
-      h('p', null, typed('superloop confirm')),
+      h('p', null, typed(why.next ?? 'superloop confirm')),
       h('p', null, 'It shows what would be done. If that is your wish, it prints a code. ', code),
     ], [{value: 'ok', label: 'Go on with this code', strong: !passkey}]);
     if (got === 'ok' && code.value) return code.value;

@@ -3,7 +3,7 @@ import {dialog, tell, typed} from './dialogs.js';
 import {fill, h, say, Screen, visible} from './dom.js';
 import {LogView} from './log.js';
 import {diffLines} from './diff.js';
-import {asks, dots, doing, ended, eventsOf, gates, next, silent, spent, spentOn, status, where} from './states.js';
+import {asks, can, dots, doing, ended, eventsOf, gates, goes, next, silent, spent, spentOn, status, where} from './states.js';
 import {Timeline} from './timeline.js';
 import {ago, calm, clock, count, moment, some, timeOfDay} from './time.js';
 
@@ -76,11 +76,12 @@ class LoopScreen extends Screen {
   actions(r) {
     /** @type {[string, string][]} */
     const acts = [];
-    const runs = r.wanted === 'running' && !ended(r);
+    if (r.as_of) return fill(this.acts, []);
+    const runs = goes(r) && !ended(r);
     if (runs && r.supervised) acts.push(['pause', 'Pause']);
     if (!runs && r.status !== 'completed') acts.push(['start', ended(r) ? 'Start again' : r.status === 'pending' ? 'Start' : 'Resume']);
     if (r.status === 'rate_limited' || r.phase === 'waiting' && !asks(r)) acts.push(['retry-now', 'Try now']);
-    if (runs) acts.push(['stop', 'Stop']);
+    if (runs && can(r, 'stop-loop')) acts.push(['stop', 'Stop']);
     if (r.supervised && !ended(r)) acts.push(['cancel', 'Cancel']);
     if (r.status !== 'completed') acts.push(['note', 'Note to the roles']);
     const at = this.acts.contains(document.activeElement);

@@ -2,7 +2,7 @@ import {change, get, on, world} from './client.js';
 import {dialog, tell} from './dialogs.js';
 import {arrange, fill, h, say, Screen, visible} from './dom.js';
 import {LoopRow} from './rows.js';
-import {asks, brief, ended, eventsOf, filters, status, where} from './states.js';
+import {asks, brief, ended, eventsOf, filters, machineOf, status, where} from './states.js';
 import {ago, moment, some, until} from './time.js';
 
 /** @param {string} id */
@@ -29,7 +29,7 @@ class Overview extends Screen {
     if (!localStorage.getItem(seenKey)) localStorage.setItem(seenKey, new Date().toISOString());
     const q = new URLSearchParams(location.search);
     this.filter = q.get('s') ?? 'all';
-    this.words = h('input', {type: 'search', placeholder: 'Filter', 'aria-label': 'Only loops whose name, repository, branch, label or role contains this', value: q.get('q') ?? '', oninput: () => this.search()});
+    this.words = h('input', {type: 'search', placeholder: 'Filter', 'aria-label': 'Only loops whose name, repository, branch, machine, label or role contains this', value: q.get('q') ?? '', oninput: () => this.search()});
     this.need = h('ol.needs');
     this.more = h('button.quiet', {type: 'button', onclick: () => {
       this.every = !this.every;
@@ -107,7 +107,7 @@ class Overview extends Screen {
     this.drawEnds(rows);
     this.drawLimits(rows);
     const word = this.words.value.toLowerCase();
-    const found = rows.filter((r) => !word || [r.loop, r.repo, r.branch, r.role, r.runner, ...(r.labels ?? [])].some((s) => s?.toLowerCase().includes(word)));
+    const found = rows.filter((r) => !word || [r.loop, r.repo, r.branch, r.role, r.runner, machineOf(r), ...(r.labels ?? [])].some((s) => s?.toLowerCase().includes(word)));
     const is = filters.find(([key]) => key === this.filter)?.[2] ?? (() => true);
     this.drawChips(found);
     const list = found.filter(is).sort(before);

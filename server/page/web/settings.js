@@ -34,7 +34,7 @@ class SettingsScreen extends Screen {
     await Promise.all([
       this.piece(this.machine, 'This daemon', async () => {
         const all = await get('/api/v1/machines');
-        return all.machines.map((/** @type {any} */ m) => h('dl', null, [['Machine', `${m.name}, ${m.os}/${m.arch}, ${m.cpus} processors`], ['superloop', m.version], ['Process', [`${m.pid}, since `, ago(m.since)]], ['Loops', h('a', {href: '/'}, `${m.loops}, of which ${m.working} ${m.working === 1 ? 'works' : 'work'}`)],
+        return all.machines.map((/** @type {any} */ m) => h('dl', null, [['Machine', [`${m.name}, ${m.os}/${m.arch}, ${m.cpus} processors`, m.id ? `, ${m.id}` : '', m.as_of ? h('span.bad', null, ' away since ', ago(m.as_of)) : '']], ['superloop', m.version], ['Process', [`${m.pid}, since `, ago(m.since)]], ['Loops', h('a', {href: '/'}, `${m.loops}, of which ${m.working} ${m.working === 1 ? 'works' : 'work'}`)],
           ['Places', `${m.limits.loops || 'any number of'} loops, ${m.limits.roles || 'any number of'} roles, ${m.limits.per_account || 'any number of'} roles of one account`],
         ].map(([k, v]) => [h('dt', null, k), h('dd', null, v)])));
       }),
@@ -42,7 +42,7 @@ class SettingsScreen extends Screen {
         const all = await list('/api/v1/repos', 'repos');
         const said = h('div', {role: 'status'});
         return all.length === 0 ? h('p.faint', null, 'None. In a repository, type: superloop start --loop ID') : [table('Repositories', ['Repository', 'Loops', ''], all.map((r) => [h('code', null, r.repo), h('a', {href: '/?q=' + encodeURIComponent(r.repo)}, some(r.loops.length, 'loop')),
-          r.gone ? h('span.bad', null, 'it is gone') : h('button.quiet', {type: 'button', 'aria-label': `Examine ${base(r.repo)}`, onclick: () => examine(said, r.repo)}, 'examine')])), said];
+          r.gone ? h('span.bad', null, 'it is gone') : h('button.quiet', {type: 'button', 'aria-label': `Examine ${base(r.repo)}`, onclick: () => examine(said, r)}, 'examine')])), said];
       }),
       this.piece(this.answers, 'Who may answer', () => answerers()),
       this.piece(this.channels, 'Channels', () => channels()), this.piece(this.space, 'Kept on the disk', () => kept()),
@@ -135,12 +135,12 @@ async function answerers() {
   ].map(([k, v]) => [h('dt', null, k), h('dd', null, v)]))];
 }
 
-/** What superloop doctor finds, when it is asked: it takes seconds, and starts programs. @param {HTMLElement} said @param {string} repo */
-async function examine(said, repo) {
+/** What superloop doctor finds, when it is asked: it takes seconds, and starts programs. @param {HTMLElement} said @param {any} of a repository */
+async function examine(said, {repo, machine}) {
   fill(said, h('p.faint', null, 'Examining …'));
   try {
     const tones = /** @type {Record<string, string>} */ ({ok: 'good', warn: 'ask', fail: 'bad'});
-    const found = await change('POST', '/api/v1/doctor', {repo});
+    const found = await change('POST', '/api/v1/doctor', {repo, machine});
     fill(said, table('What the doctor found in ' + base(repo), ['Check', '', 'Found', 'What to do'], found.checks.map((/** @type {any} */ c) => [c.name, h('span.' + tones[c.status], null, c.status), c.detail, c.fix])));
   } catch (e) {
     fill(said, h('p.bad', null, /** @type {Error} */ (e).message));
@@ -152,18 +152,18 @@ async function channels() {
   const all = await list('/api/v1/channels', 'repos');
   const rows = all.flatMap((r) => r.error || r.known.channels_unknown ? [[base(r.repo), '', '', '', h('span.bad', null, r.error || r.known.channels_unknown)]] : r.known.channels.map((/** @type {any} */ c) => {
     const said = h('span', {role: 'status'});
-    return [h('span', {title: r.repo}, base(r.repo)), h('b', null, c.channel), [c.type || 'by its address', c.second ? h('span.tag', {title: 'It is told when nobody has answered for a while'}, 'second line') : ''], c.tell.join(', '), [c.lacks ? h('span.bad', null, c.lacks, ' ') : '', h('button.quiet', {type: 'button', 'aria-label': `Send a test on ${c.channel} of ${base(r.repo)}`, onclick: () => tryOut(said, r.repo, c.channel)}, 'send a test'), ' ', said]];
+    return [h('span', {title: r.repo}, base(r.repo)), h('b', null, c.channel), [c.type || 'by its address', c.second ? h('span.tag', {title: 'It is told when nobody has answered for a while'}, 'second line') : ''], c.tell.join(', '), [c.lacks ? h('span.bad', null, c.lacks, ' ') : '', h('button.quiet', {type: 'button', 'aria-label': `Send a test on ${c.channel} of ${base(r.repo)}`, onclick: () => tryOut(said, r, c.channel)}, 'send a test'), ' ', said]];
   }));
   const late = all.reduce((n, r) => n + (r.known?.messages.length ?? 0), 0);
   return [rows.length === 0 ? h('p.faint', null, 'No repository has a channel: nobody is told when a loop asks.') : table('Channels', ['Repository', 'Channel', 'Type', 'Is told of', ''], rows),
     late > 0 && h('p.ask', null, `${some(late, 'message is', 'messages are')} not delivered: `, typed('superloop notify list'))];
 }
 
-/** @param {HTMLElement} said @param {string} repo @param {string} channel */
-async function tryOut(said, repo, channel) {
+/** @param {HTMLElement} said @param {any} of a repository @param {string} channel */
+async function tryOut(said, {repo, machine}, channel) {
   fill(said, 'sending …');
   try {
-    const got = (await change('POST', '/api/v1/channels/test', {repo, channel})).channels[0];
+    const got = (await change('POST', '/api/v1/channels/test', {repo, machine, channel})).channels[0];
     fill(said, h('span.' + (got.status === 'delivered' ? 'good' : 'bad'), null, `${got.status}, ${duration(got.duration_ms)}${got.reason ? ': ' + got.reason : ''}`));
   } catch (e) {
     fill(said, h('span.bad', null, /** @type {Error} */ (e).message));
@@ -172,7 +172,7 @@ async function tryOut(said, repo, channel) {
 
 /** What superloop takes on the disk, and what goes when. */
 async function kept() {
-  const [machines, all] = await Promise.all([get('/api/v1/machines'), list('/api/v1/space', 'repos')]), k = machines.machines[0].keep;
+  const [machines, all] = await Promise.all([get('/api/v1/machines'), list('/api/v1/space', 'repos')]), k = machines.machines[0]?.keep ?? {};
   const sum = (/** @type {any} */ u) => u.journals + u.logs + u.archives + u.reports + u.undo + u.private;
   return [h('p', null, 'Once a day logs and archives go ', k.days ? `that are older than ${some(k.days, 'day')}` : 'at no age', k.gib ? `, and the oldest when those of a repository take more than ${k.gib} GiB` : ', whatever they take', '. Journals stay. ', h('span.faint', null, typed('superloop serve --keep-days N --keep-gib N'))),
     all.length > 0 && table('Kept on the disk', ['Repository', 'Journals', 'Logs', 'Archives', 'Undo', 'All', 'Is due'], all.map((r) => [h('span', {title: r.repo}, base(r.repo)), ...r.error ? [h('span.bad', null, r.error), '', '', '', '', ''] : [r.known.use.journals, r.known.use.logs, r.known.use.archives, r.known.use.undo, sum(r.known.use), r.known.bytes].map((n) => bytes(n))]))];

@@ -9,14 +9,24 @@ const words = {
   limit_reached: ['limit reached', 'bad'], failed: ['failed', 'bad'], cancelled: ['cancelled', 'faint'],
 };
 
+/** The machines of a fleet by their ids, as GET /api/v1/machines has them. Of a daemon there are none. @type {Map<string, any>} */
+export const machines = new Map();
+
+/** Whether the machine of a loop has a route, by its name. @param {any} r a row @param {string} route */
+export const can = (r, route) => !machines.get(r.machine)?.lacks?.includes(route);
+
+/** Whether somebody wants it to run. @param {any} r a row */
+export const goes = (r) => r.wanted === 'running' || r.wanted === 'fleet' && r.status !== 'paused';
+
 /** @param {any} r a row @returns {[string, string]} the word and its tone */
 export function status(r) {
+  if (r.as_of) return ['away', 'bad'];
   if (r.phase === 'failing') return ['cannot be run', 'bad'];
   if (r.sub_status) return words.awaiting_human; // its agent is held
   if (r.phase === 'queued' && !asks(r)) return ['queued', 'wait'];
   if (r.phase === 'waiting' && r.status === 'running') return ['waits', 'wait'];
   const [word, tone] = words[r.status] ?? [r.status, 'faint'];
-  if (tone === 'run' && !r.supervised) return r.wanted === 'running' ? ['queued', 'wait'] : ['interrupted', 'faint'];
+  if (tone === 'run' && !r.supervised) return goes(r) ? ['queued', 'wait'] : ['interrupted', 'faint'];
   return [word, tone];
 }
 
@@ -88,7 +98,10 @@ export const span = (from, to) => ({from: new Date(from).toISOString(), to: new 
 export const base = (repo) => repo.split('/').filter(Boolean).pop() ?? repo;
 
 /** @param {any} r */
-export const where = (r) => base(r.repo) + (r.branch ? '@' + r.branch : '');
+export const where = (r) => base(r.repo) + (r.branch ? '@' + r.branch : '') + (machines.size > 1 ? ' on ' + machineOf(r) : '');
+
+/** What people call its machine. @param {any} r a row */
+export const machineOf = (r) => `${machines.get(r.machine)?.name ?? ''} ${(r.machine ?? '').slice(0, 8)}`.trim();
 
 /** @type {[string, string][]} */
 const order = [['tests', 'tests'], ['promise', 'promise'], ['checklist', 'checklist'], ['validation', 'validation'], ['prerequisites', 'prerequisites'], ['evidence', 'evidence'], ['reports', 'reports'],
@@ -123,6 +136,7 @@ export const goesOn = (r) => r.limit?.until ?? (r.phase === 'waiting' && r.until
 
 /** What happens next, and when. @param {any} r @param {number} now */
 export function next(r, now) {
+  if (r.as_of) return 'Its machine is away; this is what was known last. There the loop goes on.';
   const in_ = (/** @type {string} */ at) => ' ' + wait(at, now);
   if (r.phase === 'failing') return `The daemon tries again${r.until ? in_(r.until) : ''}: ${r.why}`;
   if (asks(r)) return 'It waits for your answer, and goes on at once when it has it.';
@@ -131,12 +145,12 @@ export function next(r, now) {
   if (r.phase === 'waiting' && r.until && r.status === 'running') return `It goes on${in_(r.until)}.`;
   if (r.limit) return `It goes on${in_(r.limit.until)}, when the limit of ${r.limit.provider}${r.limit.account ? ' / ' + r.limit.account : ''} is over.`;
   switch (r.status) {
-    case 'pending': return r.wanted === 'running' ? 'It begins with its first role.' : 'Nothing, until you start it.';
+    case 'pending': return goes(r) ? 'It begins with its first role.' : 'Nothing, until you start it.';
     case 'paused': return 'Nothing, until you resume it.';
     case 'completed': return 'Nothing: it is completed.';
     case 'stuck': case 'limit_reached': case 'failed': case 'cancelled': return `Nothing, until you start it again.${r.detail || r.reason ? ` It ended because: ${r.detail || r.reason}` : ''}`;
   }
-  if (!r.supervised) return r.wanted === 'running' ? 'The daemon is about to take it up.' : 'Nothing, until you resume it.';
+  if (!r.supervised) return goes(r) ? 'The daemon is about to take it up.' : 'Nothing, until you resume it.';
   if (r.step === 'run_role') return `When the ${r.role} is done, the next role or the gates of iteration ${r.iteration}.`;
   return steps[r.step] ? `After ${steps[r.step]}, the next step of iteration ${r.iteration}.` : `Iteration ${r.iteration} goes on.`;
 }
