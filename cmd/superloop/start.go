@@ -3,15 +3,18 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/loop/local"
 	"github.com/superloop/superloop/server"
@@ -34,7 +37,58 @@ func (a *app) start(c *cli.Context) error {
 	if err := a.notByAgent(repo); err != nil {
 		return err
 	}
-	return a.startLoops(c, repo, loops, c.Bool("fresh"))
+	switch engine := c.String("engine"); engine {
+	case "daemon":
+		return a.startLoops(c, repo, loops, c.Bool("fresh"))
+	case "temporal":
+		return a.startInFleet(c, repo, loops)
+	default:
+		return failf(exitUsage, "superloop start --help", "there is no engine %q: it is daemon or temporal", engine)
+	}
+}
+
+// fleetProgram is the program that links Temporal.
+const fleetProgram = "superloop-fleet"
+
+// startInFleet lets superloop-fleet start loops: the one beside this program, else that on PATH.
+func (a *app) startInFleet(c *cli.Context, repo string, loops []place) error {
+	for _, flag := range []string{"priority", "label", "json"} {
+		if c.IsSet(flag) {
+			return failf(exitUsage, "superloop start --engine temporal", "--%s goes with the daemon only", flag)
+		}
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	program := filepath.Join(filepath.Dir(self), fleetProgram)
+	if _, err := os.Stat(program); err != nil {
+		if program, err = proc.LookPath(fleetProgram, os.Environ()); err != nil {
+			return failf(exitFailed, "go install ./cmd/superloop-fleet   (in a clone of superloop)", "%s is neither beside superloop nor on PATH: %w", fleetProgram, err)
+		}
+	}
+	for _, p := range loops {
+		argv := []string{program, "start", "--repo", repo, "--loop", p.id, "--by", a.who(c)}
+		if c.Bool("fresh") {
+			argv = append(argv, "--fresh")
+		}
+		if err := a.runInFleet(c.Context, argv); err != nil {
+			return failf(exitFailed, "superloop-fleet doctor", "loop %s: superloop-fleet start: %w", p.id, err)
+		}
+	}
+	return nil
+}
+
+// runInFleet runs a command, whose output is that of this program, to its end.
+func (a *app) runInFleet(ctx context.Context, argv []string) error {
+	child, err := proc.Converse(argv, os.Environ(), os.Stderr)
+	if err != nil {
+		return err
+	}
+	_ = child.To.Close()
+	defer context.AfterFunc(ctx, func() { _ = child.Signal(syscall.SIGTERM) })()
+	_, err = io.Copy(a.stdout, child.From)
+	return errors.Join(<-child.Ended, err)
 }
 
 // resume tells the daemon to go on with a loop that was paused or stopped.
