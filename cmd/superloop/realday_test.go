@@ -55,6 +55,7 @@ var allCLIs = map[string]struct {
 	"codex":    {mockapi.OpenAI, 503, 15 * time.Second, 61 * time.Second},
 	"gemini":   {mockapi.Gemini, 503, 30 * time.Second, 65 * time.Second},
 	"opencode": {mockapi.Anthropic, 529, 30 * time.Second, 100 * time.Second},
+	"pi":       {mockapi.Anthropic, 529, 30 * time.Second, 100 * time.Second},
 }
 
 const promised = "All is there. <promise>SUPERLOOP_COMPLETE</promise>"
@@ -168,7 +169,7 @@ func waitedOnce(d *day) {
 			}
 		}
 	}
-	if told := d.cli != "opencode"; limit.Provider == "" || limit.ResetsAt.IsZero() == told || told && limit.Until.Before(d.until.Add(-2*time.Second)) {
+	if told := d.cli != "opencode" && d.cli != "pi"; limit.Provider == "" || limit.ResetsAt.IsZero() == told || told && limit.Until.Before(d.until.Add(-2*time.Second)) {
 		d.t.Errorf("it waited for %+v, and the limit ended %s", limit, d.until)
 	}
 	// It is recognised within a minute, whether the CLI tells of it or sleeps in silence.
@@ -209,7 +210,7 @@ func askedAtOnce(d *day) {
 // the CLI, superloop, the repository and the processes are real.
 func TestRealDay(t *testing.T) {
 	for _, s := range situations() {
-		for _, cli := range []string{"opencode", "gemini", "codex", "claude"} {
+		for _, cli := range []string{"opencode", "gemini", "pi", "codex", "claude"} {
 			t.Run(s.name+" "+cli, func(t *testing.T) {
 				realCLIs(t, cli)
 				t.Parallel()

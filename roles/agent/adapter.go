@@ -151,7 +151,7 @@ type Limit struct {
 
 // Adapters returns all adapters, the most specific first. The last one matches every program.
 func Adapters() []Adapter {
-	return []Adapter{claude{}, codex{}, gemini{}, opencode{}, qwen{}, copilot{}, generic{}}
+	return []Adapter{claude{}, codex{}, gemini{}, opencode{}, qwen{}, copilot{}, pi{}, generic{}}
 }
 
 // For returns the adapter of a CLI: the adapter that cli names, else the first of Adapters that matches its program.

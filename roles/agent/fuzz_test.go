@@ -88,6 +88,7 @@ func FuzzStreamClaude(f *testing.F)   { fuzzStream(f, "claude") }
 func FuzzStreamCodex(f *testing.F)    { fuzzStream(f, "codex") }
 func FuzzStreamGemini(f *testing.F)   { fuzzStream(f, "gemini") }
 func FuzzStreamOpencode(f *testing.F) { fuzzStream(f, "opencode") }
+func FuzzStreamPi(f *testing.F)       { fuzzStream(f, "pi") }
 func FuzzStreamGeneric(f *testing.F)  { fuzzStream(f, "anything") }
 
 // fuzzTranscript: whatever stands in the file that a CLI keeps of a session, usage is only added, and is not negative.

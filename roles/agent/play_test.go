@@ -29,6 +29,8 @@ type play struct {
 	// cut ends the run with SIGTERM when the agent says a line that holds this.
 	cut  string
 	want told
+	// again says that the CLI tells an answer that failed before it tries again.
+	again bool
 	// answer answers what the CLI asks for; nil allows it.
 	answer permit.Ask
 }
@@ -42,6 +44,7 @@ type told struct {
 	usage   string
 	cost    float64 // 0: unknown
 	denied  int64
+	unread  int64         // the lines that are no event
 	wait    time.Duration // from the last event to the end of the limit; -1: a limit without a time
 	window  string
 	settled Settled
@@ -107,7 +110,7 @@ func (w told) wrong(got Learned, settled Settled, last string) string {
 	differ("StopReason", got.StopReason, w.stop)
 	differ("Usage", usageWord(got.Usage), w.usage)
 	differ("Denied", got.Denied, w.denied)
-	differ("Unread", got.Unread, int64(0))
+	differ("Unread", got.Unread, w.unread)
 	differ("Settled", settled, w.settled)
 	differ("LastLine", last, w.last)
 	differ("a session's id", got.SessionID != "", !w.plain)
@@ -185,7 +188,7 @@ func accountOf(cli string, env []string) Account {
 
 // plays are all that is recorded, by CLI.
 func plays() map[string][]play {
-	return map[string][]play{"gemini": geminiPlays(), "opencode": opencodePlays()}
+	return map[string][]play{"gemini": geminiPlays(), "opencode": opencodePlays(), "pi": piPlays()}
 }
 
 func TestRecordedStreams(t *testing.T) {

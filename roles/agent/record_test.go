@@ -90,7 +90,7 @@ func (st *stage) perform(t *testing.T, p play) (Result, *mockapi.Server) {
 		PromptPath: st.path("loop", "prompt.md"), LastMessageFile: st.path("loop", "last.txt"),
 		WorkDir: st.path("repo"), Repo: st.path("repo"), LoopDir: st.path("loop"),
 		Loop: "demo", RunID: "run-" + p.name, Role: "implementer", Iteration: 1, Attempt: 1,
-		Model: map[string]string{"gemini": "gemini-2.5-flash", "opencode": "anthropic/claude-sonnet-4-5"}[st.cli],
+		Model: map[string]string{"gemini": "gemini-2.5-flash", "opencode": "anthropic/claude-sonnet-4-5", "pi": "anthropic/claude-sonnet-4-5"}[st.cli],
 	}
 	if p.model != "" {
 		req.Model = p.model
@@ -119,11 +119,11 @@ func (st *stage) perform(t *testing.T, p play) (Result, *mockapi.Server) {
 	return res, server
 }
 
-// TestRealGeminiAndOpencode plays everything with the CLIs themselves. With
+// TestRealPlays plays everything with the CLIs themselves. With
 // SUPERLOOP_TEST_RECORD set, to a part of the plays' names or "all", it also
 // writes what they said to testdata/streams.
-func TestRealGeminiAndOpencode(t *testing.T) {
-	for _, cli := range []string{"gemini", "opencode"} {
+func TestRealPlays(t *testing.T) {
+	for _, cli := range []string{"gemini", "opencode", "pi"} {
 		t.Run(cli, func(t *testing.T) {
 			st := newStage(t, cli)
 			for _, p := range plays()[cli] {
@@ -144,7 +144,7 @@ func TestRealGeminiAndOpencode(t *testing.T) {
 					if wrong := want.wrong(got, settled, res.LastLine); wrong != "" {
 						t.Errorf("%s%s ended with %d%s after %v\n%s", wrong, res.Proc.Ended, res.Proc.Code, res.Proc.Signal, res.Proc.Duration, res.Proc.Stdout.Text())
 					}
-					if total, n := mockapi.Total(server.Calls()); p.want.class == class.None {
+					if total, n := mockapi.Total(server.Calls()); p.want.class == class.None && !p.again { // a provider that is cut off has not told all
 						if n == 0 || usageWord(res.Usage) != usageOf(cli, total) {
 							t.Errorf("usage %s, but the model told %s in %d answers", usageWord(res.Usage), usageOf(cli, total), n)
 						}
@@ -166,7 +166,11 @@ func usageOf(cli string, u mockapi.Usage) string {
 	if cli == "gemini" {
 		w = nil
 	}
-	return usageWord(Usage{Input: &u.Input, CacheRead: &u.CacheRead, CacheWrite: w, Output: &u.Output, Reasoning: &u.Reasoning})
+	reasoning := &u.Reasoning
+	if cli == "pi" {
+		reasoning = nil
+	}
+	return usageWord(Usage{Input: &u.Input, CacheRead: &u.CacheRead, CacheWrite: w, Output: &u.Output, Reasoning: reasoning})
 }
 
 var port = regexp.MustCompile(`127\.0\.0\.1:\d+`)
@@ -183,7 +187,7 @@ func (st *stage) write(t *testing.T, p play, res Result) {
 	}
 	scrub := func(text string) []byte {
 		for _, pair := range [][2]string{
-			{filepath.Dir(real), "/opt/" + st.cli}, {filepath.Dir(st.program), "/opt/bin"},
+			{filepath.Dir(real), "/opt/" + st.cli}, {filepath.Dir(filepath.Dir(real)), "/opt/" + st.cli}, {filepath.Dir(st.program), "/opt/bin"},
 			{st.path("home"), "/home/user"}, {st.root, "/work"},
 		} {
 			text = strings.ReplaceAll(text, pair[0], pair[1])
@@ -206,7 +210,7 @@ func (st *stage) write(t *testing.T, p play, res Result) {
 // TestRealSessions: a new session has the id that was asked for, where the CLI
 // takes one, and the next run goes on with it and counts only itself.
 func TestRealSessions(t *testing.T) {
-	for _, cli := range []string{"gemini", "opencode"} {
+	for _, cli := range []string{"gemini", "opencode", "pi"} {
 		t.Run(cli, func(t *testing.T) {
 			st := newStage(t, cli)
 			const id = "11111111-2222-4333-8444-555555555555"
@@ -240,15 +244,22 @@ func TestRealSessions(t *testing.T) {
 }
 
 // TestRealReadOnly: opencode lets a repository's own settings grant its agents
-// what the environment denies, and gemini lets a model leave its plan mode; a
-// read-only role must not profit.
+// what the environment denies, gemini lets a model leave its plan mode, and pi
+// loads programs of the repository; a read-only role must not profit.
 func TestRealReadOnly(t *testing.T) {
-	for cli, p := range map[string]play{"opencode": deniedPlay(), "gemini": escapePlay()} {
+	for cli, p := range map[string]play{"opencode": deniedPlay(), "gemini": escapePlay(), "pi": piReads()} {
 		t.Run(cli, func(t *testing.T) {
 			st := newStage(t, cli)
 			grant := `{"default_agent": "free", "permission": {"*": "allow", "bash": "allow"}, "agent": {
 "free": {"mode": "primary", "prompt": "x", "permission": {"edit": "allow", "bash": "allow"}}, "build": {"permission": {"edit": "allow", "bash": {"*": "allow"}}}}}`
 			if err := os.WriteFile(st.path("repo", "opencode.json"), []byte(grant), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			extension := `import { writeFileSync } from "node:fs"; export default () => writeFileSync("hello.txt", "x");`
+			if err := os.MkdirAll(st.path("repo", ".pi", "extensions"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(st.path("repo", ".pi", "extensions", "x.ts"), []byte(extension), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			res, server := st.perform(t, p)
@@ -260,7 +271,7 @@ func TestRealReadOnly(t *testing.T) {
 			}
 			for _, c := range server.Calls() {
 				for _, name := range []string{"bash", "edit", "write", "patch", "apply_patch", "task"} {
-					if cli == "opencode" && slices.Contains(c.Tools, name) {
+					if cli != "gemini" && slices.Contains(c.Tools, name) {
 						t.Errorf("%s is offered", name)
 					}
 				}

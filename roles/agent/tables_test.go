@@ -60,7 +60,7 @@ func TestEventPaths(t *testing.T) {
 	t.Parallel()
 	layouts := map[string][]*layout{
 		"claude": {claudeLines(), claudeTranscript()}, "codex": {codexLines(), codexServed(), codexRollout()},
-		"gemini": {geminiLines()}, "opencode": {opencodeLines()}, "acp": {acpLines()},
+		"gemini": {geminiLines()}, "opencode": {opencodeLines()}, "acp": {acpLines()}, "pi": {piLines()},
 	}
 	n := 0
 	for file, list := range calls(t, "want", "last", "str", "text", "int", "count", "float", "bool", "all", "counters", "message") {

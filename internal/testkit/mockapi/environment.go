@@ -12,7 +12,9 @@ import (
 const Key = "superloop-mock-key-0123456789abcdef"
 
 // CLIs returns the names of the CLIs that Environment knows.
-func CLIs() []string { return []string{"claude", "codex", "gemini", "opencode", "qwen", "copilot"} }
+func CLIs() []string {
+	return []string{"claude", "codex", "gemini", "opencode", "qwen", "copilot", "pi"}
+}
 
 // The settings files of the CLIs. @URL@ stands for the address of the server.
 var (
@@ -24,6 +26,10 @@ var (
 	opencodeConfig string
 	//go:embed clients/qwen.json
 	qwenConfig string
+	//go:embed clients/pi_models.json
+	piModels string
+	//go:embed clients/pi_settings.json
+	piSettings string
 )
 
 // Environment returns the settings with which a CLI talks to the server at url. The caller adds env to an environment
@@ -54,6 +60,10 @@ func Environment(cli, url, home string) (env []string, files map[string]string, 
 		files[".qwen/settings.json"] = qwenConfig
 	case "copilot":
 		env = append(env, "COPILOT_PROVIDER_TYPE=anthropic", "COPILOT_PROVIDER_BASE_URL="+url, "COPILOT_PROVIDER_API_KEY="+Key, "COPILOT_MODEL=claude-sonnet-4-5", "COPILOT_OFFLINE=true")
+	case "pi":
+		env = append(env, "ANTHROPIC_API_KEY="+Key, "PI_OFFLINE=1")
+		files[".pi/agent/models.json"] = strings.ReplaceAll(piModels, "@URL@", url)
+		files[".pi/agent/settings.json"] = piSettings
 	default:
 		return nil, nil, fmt.Errorf("no way is known to point %q at a mock model server, only %s", cli, strings.Join(CLIs(), ", "))
 	}

@@ -64,6 +64,7 @@ func TestRealCLIs(t *testing.T) {
 		"opencode": {"run", "--format", "json"},
 		"qwen":     {"-o", "stream-json", "--approval-mode=yolo"},
 		"copilot":  {"--allow-all", "--output-format=json"},
+		"pi":       {"--mode", "json"},
 	}
 	for _, cli := range CLIs() {
 		program, err := proc.LookPath(cli, []string{"PATH=" + dirs})

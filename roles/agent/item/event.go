@@ -26,14 +26,15 @@ var wanted = map[int]string{
 		part.state.status part.state.time.start part.state.time.end
 		method id emittedAtMs params.item.type params.item.status params.item.exitCode params.item.durationMs params.turn.status params.turn.durationMs
 		params.tokenUsage.total.inputTokens params.tokenUsage.total.outputTokens
-		jsonrpc params.update.sessionUpdate params.update.kind params.update.status params.toolCall.kind result.stopReason`,
+		jsonrpc params.update.sessionUpdate params.update.kind params.update.status params.toolCall.kind result.stopReason
+		message.role message.stopReason message.timestamp message.usage.totalTokens message.usage.cost.total isError delayMs reason`,
 	256: `session_id model message.model parent_tool_use_id message.content.*.id message.content.*.name message.content.*.tool_use_id
 		rate_limit_info.rateLimitType rate_limit_info.resetsAt error tool_name
 		thread_id item.id item.tool item.server
 		tool_id error.type error.name
 		sessionID part.tool part.callID part.id
 		params.threadId result.thread.id result.model result.userAgent result.turn.id result.turnId result.config.model params.item.id params.item.tool params.item.server
-		params.update.toolCallId params.toolCall.toolCallId result.sessionId`,
+		params.update.toolCallId params.toolCall.toolCallId result.sessionId toolName toolCallId`,
 	4096: `message.content.*.input.* message.content.*.text message.content.*.thinking message.content.*.content
 		message.content.*.content.*.text result errors.* message
 		item.text item.command item.aggregated_output item.message item.query item.changes.*.path item.changes.*.kind item.error.message
@@ -42,7 +43,8 @@ var wanted = map[int]string{
 		params.item.text params.item.summary.* params.item.command params.item.aggregatedOutput params.item.query params.item.changes.*.path params.item.error.message
 		params.error.message params.error.additionalDetails params.turn.error.message
 		params.update.title params.update.content.text params.update.content.*.content.text params.update.rawInput.command params.update.rawInput.filePath
-		params.update.rawOutput.output params.update.rawOutput.error params.toolCall.title params.toolCall.rawInput.command params.toolCall.rawInput.filePath`,
+		params.update.rawOutput.output params.update.rawOutput.error params.toolCall.title params.toolCall.rawInput.command params.toolCall.rawInput.filePath
+		message.errorMessage args.* result.content.*.text`,
 }
 
 type layout struct {

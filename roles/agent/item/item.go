@@ -1,6 +1,6 @@
 // Package item reads the recorded output of an agent CLI and tells what the agent does, one item for each thing: what it
 // says, the tools that it uses, what came of them, and the end with its cost. It knows the streams of claude, codex,
-// gemini and opencode. It recognises each line by itself, so that one log may hold the lines of several programs. Any
+// gemini, opencode and pi. It recognises each line by itself, so that one log may hold the lines of several programs. Any
 // other line is an item of kind Plain.
 //
 // The package is pure. It reads a line of any length in constant memory, and no input makes it fail. All text of an item
@@ -67,6 +67,8 @@ type Reader struct {
 	count int64
 	steps bool
 
+	failure string // why the last answer of pi failed; "" if it did not
+
 	thread string // the conversation of `codex app-server`, and the tokens that it has used
 	tokens *int64
 }
@@ -112,11 +114,11 @@ func (r *Reader) line(l *jsonstream.Line) {
 	switch {
 	case r.plain:
 	case l.Kind != jsonstream.Object:
-		if opencodeLog(l.Head) {
+		if opencodeLog(l.Head) || piLog(l.Head) {
 			r.skipped++
 			return
 		}
-	case r.acp(e), r.gemini(e), r.claude(e), r.codex(e), r.served(e), r.opencode(e):
+	case r.acp(e), r.gemini(e), r.claude(e), r.codex(e), r.served(e), r.opencode(e), r.pi(e):
 		return
 	}
 	r.emit(Item{Kind: Plain, Text: plainText(l.Head), Bytes: l.Bytes})

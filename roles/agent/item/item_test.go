@@ -64,7 +64,7 @@ func streams(t testing.TB) []string {
 	return files
 }
 
-// TestRecordedStreams: each recorded stream of the four CLIs gives the items that the golden file of its CLI lists.
+// TestRecordedStreams: each recorded stream of the CLIs gives the items that the golden file of its CLI lists.
 func TestRecordedStreams(t *testing.T) {
 	t.Parallel()
 	golden := map[string]*strings.Builder{}

@@ -23,7 +23,7 @@ func TestAdaptersSpeakTheirCLIs(t *testing.T) {
 	for _, c := range []struct {
 		cli, command string
 		least        int // so many different flags are added
-	}{{"claude", "claude", 5}, {"codex", "codex exec", 3}, {"gemini", "gemini", 4}, {"opencode", "opencode run", 4}} {
+	}{{"claude", "claude", 5}, {"codex", "codex exec", 3}, {"gemini", "gemini", 4}, {"opencode", "opencode run", 4}, {"pi", "pi", 6}} {
 		t.Run(c.cli, func(t *testing.T) {
 			t.Parallel()
 			s := newStage(t, c.cli, c.cli)

@@ -124,7 +124,7 @@ func (e *Examiner) meet(ctx context.Context, l line, a agent.Adapter, rep *Repor
 		s.unchecked = fmt.Sprintf("the script %s takes no notice of its arguments, and would begin to work", base)
 		return s
 	}
-	said := e.ask(ctx, s, l, false, "--version")
+	said := e.ask(ctx, s, l, a.Name() == "pi", "--version") // pi prints it to standard error
 	if said.err == nil {
 		s.version = firstLine(said.out)
 		return s

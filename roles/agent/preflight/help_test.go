@@ -55,6 +55,10 @@ func TestRecordedHelps(t *testing.T) {
 			takesOne:  "-m --model -s --session --agent --format --dir --variant --title --command --log-level -u --username --port",
 			takesMany: "-f --file",
 		}, "--full-auto --prompt --mdns"},
+		"pi": {styleCommander, 46, map[takes]string{
+			takesNone: "-p --print -c --continue -r --resume --no-session -nt --no-tools -ne --no-extensions -nc --offline -v --version",
+			takesOne:  "--mode --model --models --provider --api-key --session --fork -t --tools --thinking -e --extension",
+		}, "--full-auto --prompt"},
 	} {
 		h := recorded(t, name)
 		if h.style != c.style {
@@ -83,7 +87,7 @@ func TestRecordedHelps(t *testing.T) {
 func TestRecordedHelpsAreReadWhole(t *testing.T) {
 	t.Parallel()
 	for name, columns := range map[string][]int{"claude": {2}, "codex": {2, 6}, "codex-exec": {2, 6}, "codex-exec-resume": {2, 6},
-		"gemini": {2, 6}, "opencode": {2, 6}, "opencode-run": {2, 6}} {
+		"gemini": {2, 6}, "opencode": {2, 6}, "opencode-run": {2, 6}, "pi": {2}} {
 		text, err := os.ReadFile("testdata/help/" + name + ".txt")
 		if err != nil {
 			t.Fatal(err)

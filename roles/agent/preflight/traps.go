@@ -29,6 +29,8 @@ func (e *Examiner) traps(ctx context.Context, l line, words []word, s *subject, 
 			[]string{filepath.Join(cmp.Or(t.env("GEMINI_CLI_HOME"), t.env("HOME")), ".gemini", "settings.json"), r.WorkDir + "/.gemini/settings.json"}, "allowed", "coreTools", "pprovalMode")
 	case "opencode":
 		t.subcommand("run")
+	case "pi":
+		t.joined()
 	}
 }
 
@@ -74,6 +76,15 @@ func (t trap) subcommand(names ...string) {
 	}
 	t.rep.add(t.severity, t.at+".command", `write "command": ["`+t.Argv[0]+`", "`+names[0]+`"]`,
 		t.adapter.Name()+" without "+names[0]+" wants a terminal to open its screen in")
+}
+
+// joined finds values in the same word as their flag, which pi takes for a flag of an extension's, and so for none.
+func (t trap) joined() {
+	for _, w := range t.words {
+		if flag, value, ok := strings.Cut(w.text, "="); ok && w.flag == flag && w.known && w.taker < 0 {
+			t.add(t.severity, flag, "write "+flag+" and "+value+" as two words", "pi takes no notice of "+w.text)
+		}
+	}
 }
 
 func (t trap) claude(root bool) {

@@ -77,6 +77,10 @@ func TestTraps(t *testing.T) {
 		{"gemini -p PROMPT", "gemini", "--approval-mode=yolo -p", func(s *stage) { s.req.CLI.PromptMode = agent.PromptArg }, ""},
 		{"gemini -p without one", "gemini", "--approval-mode=yolo -p", nil, "error: -p wants a value, and is the last word of the command; write -pVALUE, or take it out (runners.gemini.args[1])"},
 
+		{"pi is well", "pi", "--model x=y --thinking high", nil, ""},
+		{"pi with a joined value", "pi", "--model=x --thinking high", nil,
+			"error: pi takes no notice of --model=x; write --model and x as two words (runners.pi.args[0])"},
+
 		{"opencode is well", "opencode run", "--format json", nil, ""},
 		{"opencode without run", "opencode", "--mini", nil,
 			`error: opencode without run wants a terminal to open its screen in; write "command": ["opencode", "run"] (runners.opencode.command)`},

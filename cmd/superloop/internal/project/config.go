@@ -25,7 +25,7 @@ func RunnerOf(name string) Runner {
 		r.Args = []string{"-p"}
 	case "codex":
 		r.Command, r.Args = []string{"codex", "exec"}, []string{"-"}
-	case "gemini", "qwen", "copilot":
+	case "gemini", "qwen", "copilot", "pi":
 	case "opencode":
 		r.Command = []string{"opencode", "run"}
 	default:

@@ -42,7 +42,7 @@ type Test struct {
 }
 
 // agents are the CLIs for which init can write a runner, in order of preference.
-var agents = []string{"claude", "codex", "gemini", "opencode", "qwen", "copilot"}
+var agents = []string{"claude", "codex", "gemini", "opencode", "qwen", "copilot", "pi"}
 
 // The bounds of the search for projects. A directory is searched to maxDepth levels below the top.
 const (

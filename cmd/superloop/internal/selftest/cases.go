@@ -198,5 +198,6 @@ func TraitsOf(cli string) Traits {
 		"opencode": {API: mockapi.Anthropic, TellsCost: true, SleepsOnLimit: true, Overload: 529, Start: 90 * time.Second},
 		"qwen":     {API: mockapi.Anthropic, RetriesLong: true, Overload: 529, Start: 60 * time.Second},
 		"copilot":  {API: mockapi.Anthropic, Overload: 529, Start: 30 * time.Second},
+		"pi":       {API: mockapi.Anthropic, TellsCost: true, SleepsOnLimit: true, Overload: 529, Start: 30 * time.Second},
 	}[cli]
 }
