@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/escalation"
+	"github.com/superloop/superloop/internal/testkit"
 )
 
 // fleet of a gateway and machines, each a set of processes with a private state of its own. There is no Temporal server: the
@@ -238,8 +239,8 @@ func (s *site) reminders(name string) (n int) {
 // TestGateway: a gateway and two machines as processes. A person answers the loops of both; an agent answers none, here or
 // there. The gateway is killed while questions are open: none is lost, and each reminder comes once (F15).
 func TestGateway(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it builds both programs, which takes a while")
+	if testkit.Sample(0, 1, 1) == 0 {
+		t.Skip("it builds both programs: SUPERLOOP_SLOW_TESTS=1 go test -v -run Gateway ./internal/tools/fleetdrill")
 	}
 	s := newSite(t)
 	for _, name := range []string{"m1", "m2"} {
