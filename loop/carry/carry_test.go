@@ -95,7 +95,7 @@ func (r *remote) state() string { return r.git("-C", r.claim.Remote, "rev-parse"
 func (r *remote) hook(name, script string) {
 	r.Helper()
 	path := filepath.Join(r.claim.Remote, "hooks", name)
-	put(r, path, "#!/bin/sh\nrm -f "+path+"\n"+script+"\n", 0o755)
+	put(r, path, "#!/bin/sh\nrm -f '"+path+"'\n"+script+"\n", 0o755)
 }
 
 // works changes the files of a loop as its agents and its supervisor do.

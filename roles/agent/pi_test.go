@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/recovery/permit"
 	"github.com/superloop/superloop/roles/agent/class"
 )
@@ -80,7 +81,7 @@ func TestPiPrograms(t *testing.T) {
 		}
 		for permissions, may := range map[string]bool{PermitRead: !refused, PermitWorkspace: true, "": true} {
 			req.Permissions = permissions
-			if _, err := (pi{}).Command(req, nil); (err == nil) != may || err != nil && !strings.Contains(err.Error(), "mv "+path) {
+			if _, err := (pi{}).Command(req, nil); (err == nil) != may || err != nil && !strings.Contains(err.Error(), "mv "+text.Paste(path)) {
 				t.Errorf("%s, %q: %v", settings, permissions, err)
 			}
 		}
