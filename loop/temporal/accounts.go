@@ -43,8 +43,9 @@ type AccountsArgs struct {
 }
 
 const (
-	maxSignals = 2000      // how many signals a run of the workflow takes
-	silentTime = time.Hour // how long a machine may be away before nothing is kept for it; its worker says hello more often than that
+	maxSignals = 2000             // how many signals a run of the workflow takes
+	tellTime   = 20 * time.Second // how long telling a machine may take; a worker that is killed may take the news with it
+	silentTime = time.Hour        // how long a machine may be away before nothing is kept for it; its worker says hello more often than that
 )
 
 // accounts passes on what one machine has found out about an account to all others, so that a fleet meets a limit once.
@@ -157,7 +158,7 @@ func (s *accounts) tell(ctx workflow.Context) {
 					list = append(list, s.news[m][account])
 				}
 				delete(s.news, m)
-				o := workflow.ActivityOptions{TaskQueue: HostQueue(m), ScheduleToStartTimeout: silentTime, StartToCloseTimeout: time.Minute, Summary: fmt.Sprint(len(list), " accounts"),
+				o := workflow.ActivityOptions{TaskQueue: HostQueue(m), ScheduleToStartTimeout: silentTime, StartToCloseTimeout: tellTime, Summary: fmt.Sprint(len(list), " accounts"),
 					RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Second, MaximumAttempts: 5}}
 				if err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, o), LimitsName, list).Get(ctx, nil); err != nil {
 					delete(s.machines, m) // it says hello when it is there again
