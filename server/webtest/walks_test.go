@@ -117,10 +117,10 @@ func (b *tab) step(w *world, r *rand.Rand) string {
 		b.keys(key)
 		return fmt.Sprintf("key %q", key)
 	case n < 84:
-		eval[bool](b, `(history.back(), true)`)
+		b.history("back")
 		return "back"
 	case n < 87:
-		eval[bool](b, `(history.forward(), true)`)
+		b.history("forward")
 		return "forward"
 	case n < 90:
 		b.do(chromedp.Reload())
@@ -160,4 +160,13 @@ func (b *tab) leave(way string) {
 		eval[bool](b, `new Promise((ok) => setTimeout(() => ok(true), 25))`)
 	}
 	b.t.Fatalf("the overview cannot be reached from %s:\n%s\n%s", eval[string](b, "location.href"), b.text("main"), way)
+}
+
+// history goes one step in the history. Where that leads to another document, the browser may not answer any more.
+func (b *tab) history(way string) {
+	b.t.Helper()
+	_, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool]("(history."+way+"(), true)", chromedp.EvalAwaitPromise))
+	if err != nil && !strings.Contains(err.Error(), "Inspected target navigated or closed") {
+		b.t.Fatal(way, err)
+	}
 }
