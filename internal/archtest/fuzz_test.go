@@ -26,6 +26,7 @@ var withoutFuzz = map[string]string{
 	"internal/tools/release":         "a developer's tool",
 	"recovery/classify":              "which packages a repository declares is read by internal/manifest; the rest is the kernel's",
 	"roles/agent/price":              "the table of prices is part of the program; the operator's own goes through schemas",
+	"server/forge/forgefake":         "a test double",
 }
 
 // checkFuzz says which packages decode what nobody fuzzes, and which exceptions are not needed.

@@ -22,6 +22,7 @@ var only = map[string]struct{ packages, why string }{
 	"go.temporal.io/sdk/client":                {"loop/temporal, cmd/superloop-fleet", "superloop does not link Temporal"},
 	module + "/loop/temporal":                  {"cmd/superloop-fleet", "superloop does not link Temporal: it would be 16 MB larger and start later"},
 	module + "/internal/testkit/mockapi":       {"cmd/superloop/...", "a test double: of the program only doctor --live needs it"},
+	module + "/server/forge/forgefake":         {"", "a test double"},
 	"os/signal":                                {"cmd/..., internal/proc", "signals are taken in main (and by the spawner and the scripted agent, which are mains of their own)"},
 }
 

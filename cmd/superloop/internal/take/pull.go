@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop/result"
 	"github.com/superloop/superloop/loop/worktree"
+	"github.com/superloop/superloop/server/forge"
 )
 
 // PullOptions are the flags of superloop pr. Env reads the environment of the user, and LookPath finds a program on the
@@ -22,8 +22,6 @@ type PullOptions struct {
 	Env                  func(string) string
 	LookPath             func(string) (string, error)
 }
-
-var errNoDefault = errors.New("glab names none")
 
 // maxBody bounds the body of a pull request, in bytes. GitHub takes 65,536 characters.
 const maxBody = 60_000
@@ -40,32 +38,36 @@ func (w *Work) Pull(ctx context.Context, o PullOptions) error {
 	if err != nil {
 		return err
 	}
-	forge, ok := ForgeOf(remote, o.Env)
+	at, ok := forge.Of(remote, o.Env)
 	if !ok {
 		return refuse("git -C "+text.Paste(w.Paths.Repo)+" remote -v   (for a host of your own: GH_HOST=HOST or GITLAB_HOST=HOST superloop pr --loop "+w.ID+")",
 			"superloop does not know whether gh or glab opens pull requests at %s (%s)", text.Line(remote, 200), name)
 	}
-	if _, err := o.LookPath(forge.Program); err != nil {
-		return refuse(forge.Install(), "%s is not on the PATH; it opens pull requests at %s", forge.Program, forge.Host)
+	if _, err := o.LookPath(at.Program); err != nil {
+		return refuse(at.Install(), "%s is not on the PATH; it opens pull requests at %s", at.Program, at.Host)
 	}
 	branch, tip, err := w.pushable(ctx, res, o)
 	if err != nil {
 		return err
 	}
 	subject, _ := res.Message()
-	body := text.Head(res.Body(), maxBody)
+	r := forge.Request{Branch: branch, Base: o.Base, Title: subject, Body: text.Head(res.Body(), maxBody), Ready: o.Ready}
+	// The directory of the private state is no clone.
+	tool := forge.Tool{Forge: at, Env: w.Environ, Dir: w.Paths.Private}
 	if o.DryRun {
+		create := r
+		create.Base = cmp.Or(r.Base, "(the default branch)")
 		w.say("would push %s to %s", branch, text.Line(remote, 200))
-		w.say("would look for an open pull request: %s", text.Words(append([]string{forge.Program}, forge.Find(branch).Args...)))
-		w.say("would create one if there is none: %s\nwith the body:\n", text.Words(append([]string{forge.Program}, forge.Create(branch, o.Base, subject, "...", !o.Ready).Args...)))
-		w.say("%s", text.Plain(body))
+		w.say("would look for an open pull request: %s", text.Words(tool.Argv(at.FindCall(branch))))
+		w.say("would create one from %s into %s if there is none: %s\nwith the title %s and the body:\n", branch, create.Base, text.Words(tool.Argv(at.CreateCall(create))), text.Line(subject, 200))
+		w.say("%s", text.Plain(r.Body))
 		return nil
 	}
 	w.say("pushing %s to %s", branch, text.Line(remote, 200))
 	if err := w.Main.Push(ctx, remote, tip, branch); err != nil {
-		return refuse("git -C "+text.Paste(w.Paths.Repo)+" push "+text.Paste(name)+" "+branch, "pushing %s: %w", branch, toolSaid(err))
+		return refuse("git -C "+text.Paste(w.Paths.Repo)+" push "+text.Paste(name)+" "+branch, "pushing %s: %w", branch, forge.Said(err))
 	}
-	return w.open(ctx, forge, o, branch, subject, body)
+	return w.open(ctx, forge.Client{Forge: at, Doer: tool}, r)
 }
 
 // remote returns the name and the address of the remote: origin, or the only one.
@@ -116,67 +118,18 @@ func (w *Work) pushable(ctx context.Context, res result.Result, o PullOptions) (
 }
 
 // open updates the pull request of the branch, or creates it.
-func (w *Work) open(ctx context.Context, f Forge, o PullOptions, branch, title, body string) error {
-	out, err := w.call(ctx, f, f.Find(branch))
-	if err != nil {
-		return err
+func (w *Work) open(ctx context.Context, c forge.Client, r forge.Request) error {
+	pull, made, err := c.Open(ctx, r)
+	if e, ok := errors.AsType[*forge.Error](err); ok {
+		return refuse(e.Next, "%w", e.Err)
 	}
-	found, err := f.Found(out)
-	if err != nil {
-		return err
+	switch {
+	case err != nil:
+		return refuse("superloop pr --loop "+w.ID, "%w", err)
+	case !made:
+		w.say("updated the pull request that is open: %s", text.Line(pull.URL, 300))
+	default:
+		w.say("opened a %spull request: %s", map[bool]string{false: "draft "}[r.Ready], text.Line(pull.URL, 300))
 	}
-	if len(found) > 0 {
-		if _, err := w.call(ctx, f, f.Update(found[0].Number, body)); err != nil {
-			return err
-		}
-		w.say("updated the pull request that is open: %s", text.Line(found[0].URL, 300))
-		return nil
-	}
-	base := o.Base
-	if c, needed := f.Default(); needed && base == "" {
-		out, err := w.call(ctx, f, c)
-		var project struct {
-			Branch string `json:"default_branch"`
-		}
-		if err == nil {
-			err = text.Decode(out, &project)
-		}
-		if err != nil || project.Branch == "" {
-			return refuse("superloop pr --loop "+w.ID+" --base BRANCH", "the default branch of %s is not known: %w", f.Path, cmp.Or(err, errNoDefault))
-		}
-		base = project.Branch
-	}
-	out, err = w.call(ctx, f, f.Create(branch, base, title, body, !o.Ready))
-	if err != nil {
-		return err
-	}
-	said := string(out)
-	var made struct {
-		WebURL string `json:"web_url"`
-	}
-	if text.Decode(out, &made) == nil {
-		said = made.WebURL
-	}
-	w.say("opened a %spull request: %s", map[bool]string{false: "draft "}[o.Ready], text.Line(said, 300))
 	return nil
-}
-
-// call runs the program of a forge in the directory of the loop's private state, which is no clone.
-func (w *Work) call(ctx context.Context, f Forge, c Call) ([]byte, error) {
-	tool := proc.Tool{Dir: w.Paths.Private, Env: append(w.Environ[:len(w.Environ):len(w.Environ)], "GH_PROMPT_DISABLED=1", "NO_COLOR=1", "GH_NO_UPDATE_NOTIFIER=1"),
-		Stdin: []byte(c.Stdin), Limit: 4 << 20}
-	out, err := tool.Run(ctx, append([]string{f.Program}, c.Args...)...)
-	if err != nil {
-		return nil, refuse(f.Program+" auth status --hostname "+f.Host, "%s %s: %w", f.Program, strings.Join(c.Args[:2], " "), toolSaid(err))
-	}
-	return out, nil
-}
-
-// toolSaid shortens the error of a program to what it said. The arguments can hold a whole body.
-func toolSaid(err error) error {
-	failed, ok := errors.AsType[*proc.ToolError](err)
-	if !ok {
-		return err
-	}
-	return errors.New(text.Line(strings.TrimSpace(failed.Err.Error()+": "+failed.Stderr), 400))
 }

@@ -1,7 +1,7 @@
-package take
+package forge
 
 import (
-	"slices"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -22,6 +22,9 @@ func TestForgeOfAnAddress(t *testing.T) {
 		"git@gitlab.example.com:group/project.git":         "glab gitlab.example.com group/project",
 		"https://code.example.com/ann/project":             "gh code.example.com ann/project",
 		"https://git.example.org/ann/project":              "glab git.example.org ann/project",
+		"https://gitlab.example.com:8443/group/project":    "glab gitlab.example.com:8443 group/project",
+		"https://github.com:443/ann/project":               "gh github.com ann/project",
+		"https://github.com:x/ann/project":                 "",
 		"https://other.example.org/ann/project":            "",
 		"https://github.com/ann":                           "",
 		"https://github.com/a/b/c":                         "",
@@ -34,7 +37,7 @@ func TestForgeOfAnAddress(t *testing.T) {
 		"https://github.com/ann/project?x=https://y/--web": "gh github.com ann/project",
 		"": "",
 	} {
-		f, ok := ForgeOf(address, env)
+		f, ok := Of(address, env)
 		got := ""
 		if ok {
 			got = f.Program + " " + f.Host + " " + f.Path
@@ -50,28 +53,43 @@ func TestAnAddressIsNoFlag(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		address := rapid.SampledFrom([]string{"", "https://github.com/", "git@gitlab.com:", "https://"}).Draw(t, "start") + rapid.StringOf(rapid.SampledFrom([]rune("-a/.:@% \n'"))).Draw(t, "address")
-		f, ok := ForgeOf(address, func(string) string { return "" })
+		f, ok := Of(address, func(string) string { return "" })
 		if !ok {
 			return
 		}
-		if strings.HasPrefix(f.Host, "-") || strings.ContainsAny(f.Host+f.Path, " \n'%?#") {
+		if strings.HasPrefix(f.Host, "-") || strings.ContainsAny(f.Host+f.Path, " \n'%?#{") {
 			t.Fatalf("%q: %+v", address, f)
 		}
-		for _, c := range []Call{f.Find("b"), f.Create("b", "", "t", "body", true), f.Update(1, "body")} {
-			i := slices.IndexFunc(c.Args, func(a string) bool { return strings.Contains(a, f.Path) })
-			if i >= 0 && strings.HasPrefix(c.Args[i], "-") {
-				t.Fatalf("%q: %q", address, c.Args)
+		for _, c := range []Call{f.FindCall("b"), f.CreateCall(Request{Branch: "b"}), {Method: "GET", Path: f.Root()}} {
+			argv := Tool{Forge: f}.Argv(c)
+			for i, a := range argv {
+				if strings.Contains(a, f.Host) && strings.HasPrefix(a, "-") || i == len(argv)-1 && (strings.HasPrefix(a, "-") || strings.ContainsAny(a, ":{ ")) {
+					t.Fatalf("%q: %q", address, argv)
+				}
 			}
 		}
 	})
 }
 
-func TestColouredShowsNoControlCharacter(t *testing.T) {
+// Whatever a branch is called, it stays in its place of the address: gh puts a name for {owner} and :branch.
+func TestABranchIsNoFlag(t *testing.T) {
 	t.Parallel()
-	patch := "diff --git a/f b/f\n--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n same\n--- no head\n+evil\x1b]0;title\x07\x1b[2J\u202e\n"
-	want := "\x1b[1mdiff --git a/f b/f\x1b[m\n\x1b[1m--- a/f\x1b[m\n\x1b[1m+++ b/f\x1b[m\n\x1b[36m@@ -1,2 +1,2 @@\x1b[m\n same\n\x1b[31m--- no head\x1b[m\n\x1b[32m+evil"
-	got := string(Coloured([]byte(patch)))
-	if !strings.HasPrefix(got, want) || strings.Count(got, "\x1b") != 12 || strings.ContainsAny(got, "\a\u202e") {
-		t.Errorf("%q", got)
-	}
+	rapid.Check(t, func(t *rapid.T) {
+		branch := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"{owner}", "branch", "--web", "a&state=all", "a%00#"})).Draw(t, "branch")
+		for _, program := range []string{GH, Glab} {
+			f := Forge{Program: program, Host: "h", Path: "a/b"}
+			path := f.FindCall(branch).Path
+			u, err := url.Parse(path)
+			if err != nil || strings.ContainsAny(path, ":{} #") || !strings.HasPrefix(path, f.Root()+"/") {
+				t.Fatalf("%q: %q", branch, path)
+			}
+			q := u.Query()
+			if got := q.Get("source_branch"); program == Glab && got != branch {
+				t.Fatalf("%q: %q", branch, got)
+			}
+			if got := q.Get("head"); program == GH && got != "a:"+branch {
+				t.Fatalf("%q: %q", branch, got)
+			}
+		}
+	})
 }

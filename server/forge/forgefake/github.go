@@ -1,0 +1,201 @@
+package forgefake
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// github are the routes of GitHub. Each has the name of its operation; those of GraphQL are named by their query: Items,
+// Item, Reports, Feedback.
+func (s *Server) github(mux *http.ServeMux) {
+	const root = "/api/v3/repos/ann/project"
+	route := func(pattern, operation string, f func(w http.ResponseWriter, r *http.Request)) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Authorization") == "" {
+				refuse(w, http.StatusUnauthorized, "Requires authentication")
+				return
+			}
+			s.handle(operation, w, r, func() { f(w, r) })
+		})
+	}
+	// onIssue finds the issue of a request.
+	onIssue := func(f func(w http.ResponseWriter, r *http.Request, is *Issue)) func(http.ResponseWriter, *http.Request) {
+		return func(w http.ResponseWriter, r *http.Request) {
+			n, _ := strconv.Atoi(r.PathValue("number"))
+			if is := s.issue(n); is != nil {
+				f(w, r, is)
+				return
+			}
+			refuse(w, http.StatusNotFound, "Not Found")
+		}
+	}
+	mux.HandleFunc("/api/v3/", func(w http.ResponseWriter, _ *http.Request) { refuse(w, http.StatusNotFound, "Not Found") })
+	mux.HandleFunc("POST /api/graphql", s.graphql)
+	route("GET "+root, "repository", func(w http.ResponseWriter, _ *http.Request) {
+		reply(w, http.StatusOK, object{"id": 1, "full_name": Path, "default_branch": "trunk", "private": true})
+	})
+	route("POST "+root+"/issues/{number}/comments", "comment", onIssue(func(w http.ResponseWriter, r *http.Request, is *Issue) {
+		c := Comment{ID: s.id(), By: Me, Body: text(read(r)["body"]), at: s.tick()}
+		is.Comments = append(is.Comments, c)
+		reply(w, http.StatusCreated, object{"id": c.ID, "body": c.Body, "user": object{"login": Me}})
+	}))
+	route("POST "+root+"/issues/{number}/labels", "label", onIssue(func(w http.ResponseWriter, r *http.Request, is *Issue) {
+		list, _ := read(r)["labels"].([]any)
+		for _, l := range list {
+			s.label(is, Me, text(l), true)
+		}
+		reply(w, http.StatusOK, labels(is))
+	}))
+	route("DELETE "+root+"/issues/{number}/labels/{label}", "unlabel", onIssue(func(w http.ResponseWriter, r *http.Request, is *Issue) {
+		if !is.has(r.PathValue("label")) {
+			refuse(w, http.StatusNotFound, "Label does not exist")
+			return
+		}
+		s.label(is, Me, r.PathValue("label"), false)
+		reply(w, http.StatusOK, labels(is))
+	}))
+	route("GET "+root+"/pulls", "pulls", func(w http.ResponseWriter, r *http.Request) {
+		list := []object{}
+		for _, p := range slices.Backward(s.pulls) {
+			owner, q := Ann, r.URL.Query()
+			if p.Fork {
+				owner = p.Author
+			}
+			if head := q.Get("head"); (head == "" || head == owner+":"+p.Branch) && (q.Get("state") == "all" || p.open()) {
+				list = append(list, s.githubPull(p))
+			}
+		}
+		reply(w, http.StatusOK, page(w, r, list))
+	})
+	route("POST "+root+"/pulls", "open", func(w http.ResponseWriter, r *http.Request) {
+		v := read(r)
+		draft, _ := v["draft"].(bool)
+		if text(v["base"]) == "" || text(v["head"]) == "" || text(v["title"]) == "" {
+			refuse(w, http.StatusUnprocessableEntity, "Validation Failed")
+			return
+		}
+		p := s.addPull(Pull{Author: Me, Branch: text(v["head"]), Base: text(v["base"]), Title: text(v["title"]), Body: text(v["body"]), Draft: draft})
+		reply(w, http.StatusCreated, s.githubPull(p))
+	})
+	route("PATCH "+root+"/pulls/{number}", "update", func(w http.ResponseWriter, r *http.Request) {
+		n, _ := strconv.Atoi(r.PathValue("number"))
+		p := s.pull(n)
+		if p == nil {
+			refuse(w, http.StatusNotFound, "Not Found")
+			return
+		}
+		p.Body = text(read(r)["body"])
+		reply(w, http.StatusOK, s.githubPull(p))
+	})
+}
+
+func labels(is *Issue) []object {
+	list := []object{}
+	for _, l := range is.Labels {
+		list = append(list, object{"name": l, "color": "ededed"})
+	}
+	return list
+}
+
+func (s *Server) githubPull(p *Pull) object {
+	state, merged := "open", any(nil)
+	if !p.open() {
+		state = "closed"
+	}
+	if p.Merged {
+		merged = p.created
+	}
+	return object{"number": p.Number, "html_url": "https://" + s.Host + "/ann/project/pull/" + strconv.Itoa(p.Number), "state": state, "merged_at": merged,
+		"draft": p.Draft, "title": p.Title, "body": p.Body, "head": object{"ref": p.Branch, "sha": p.Head}, "base": object{"ref": p.Base}}
+}
+
+// graphql answers the queries of GitHub.
+func (s *Server) graphql(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Authorization") == "" {
+		refuse(w, http.StatusUnauthorized, "This endpoint requires you to be authenticated.")
+		return
+	}
+	v := read(r)
+	vars, _ := v["variables"].(object)
+	operation, want, fragments := query(text(v["query"]))
+	s.handle(operation, w, r, func() {
+		w.Header().Set("X-RateLimit-Remaining", "4999")
+		if text(vars["owner"])+"/"+text(vars["name"]) != Path {
+			reply(w, http.StatusOK, object{"data": object{"repository": nil}, "errors": []object{{"type": "NOT_FOUND", "path": []string{"repository"},
+				"message": "Could not resolve to a Repository with the name '" + text(vars["owner"]) + "/" + text(vars["name"]) + "'."}}})
+			return
+		}
+		number, _ := vars["number"].(float64)
+		repository := object{"issues": s.issuePage(vars)}
+		if operation == "Feedback" {
+			repository["pullRequest"] = s.pullNode(s.pull(int(number)))
+		} else if number > 0 {
+			is := s.issue(int(number))
+			if is == nil {
+				reply(w, http.StatusOK, object{"data": object{"repository": object{"issue": nil}}, "errors": []object{{"type": "NOT_FOUND", "path": []string{"repository", "issue"},
+					"message": "Could not resolve to an Issue with the number of " + strconv.Itoa(int(number)) + "."}}})
+				return
+			}
+			repository["issue"] = s.issueNode(is, text(vars["before"]))
+		}
+		reply(w, http.StatusOK, object{"data": project(object{"repository": repository}, want, fragments)})
+	})
+}
+
+func (s *Server) issuePage(vars object) object {
+	label, after := text(vars["label"]), text(vars["after"])
+	first, _ := vars["first"].(float64)
+	list, more, cursor := []object{}, false, ""
+	from, _ := strconv.Atoi(after)
+	for _, is := range s.issues {
+		if is.Closed || !is.has(label) || is.Number <= from {
+			continue
+		}
+		if more = len(list) == int(first); more {
+			break
+		}
+		list, cursor = append(list, s.issueNode(is, "")), strconv.Itoa(is.Number)
+	}
+	return object{"pageInfo": object{"hasNextPage": more, "endCursor": cursor}, "nodes": list}
+}
+
+func (s *Server) issueNode(is *Issue, before string) object {
+	state, edited := "OPEN", any(nil)
+	if is.Closed {
+		state = "CLOSED"
+	}
+	if !is.edited.IsZero() {
+		edited = is.edited.Format(time.RFC3339)
+	}
+	pulls, events, comments := []object{}, []object{}, []object{}
+	for _, p := range s.pulls {
+		if slices.Contains(p.Closes, is.Number) && p.open() {
+			pulls = append(pulls, object{"number": p.Number, "state": "OPEN"})
+		}
+	}
+	for _, e := range is.events {
+		at := e.at.Format(time.RFC3339)
+		switch e.what {
+		case "labeled":
+			events = append(events, object{"__typename": "LabeledEvent", "createdAt": at, "label": object{"name": e.label}, "actor": object{"login": e.by}})
+		case "renamed":
+			events = append(events, object{"__typename": "RenamedTitleEvent", "createdAt": at, "actor": object{"login": e.by}})
+		}
+	}
+	to := len(is.Comments)
+	if n, err := strconv.Atoi(before); err == nil {
+		to = min(n, to)
+	}
+	from := max(to-100, 0)
+	for _, c := range is.Comments[from:to] {
+		comments = append(comments, object{"databaseId": c.ID, "body": c.Body, "viewerDidAuthor": c.By == Me, "author": object{"login": c.By}})
+	}
+	return object{"number": is.Number, "title": is.Title, "body": is.Body, "url": "https://" + s.Host + "/ann/project/issues/" + strconv.Itoa(is.Number), "state": state,
+		"createdAt": is.created.Format(time.RFC3339), "lastEditedAt": edited, "labels": object{"nodes": labels(is)}, "closedByPullRequestsReferences": object{"nodes": pulls},
+		"timelineItems": object{"nodes": events[max(0, len(events)-50):]},
+		"comments":      object{"pageInfo": object{"hasPreviousPage": from > 0, "startCursor": strconv.Itoa(from)}, "nodes": comments}}
+}
+
+func (s *Server) pullNode(p *Pull) object { return object{} }

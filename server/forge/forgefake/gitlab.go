@@ -1,0 +1,5 @@
+package forgefake
+
+import "net/http"
+
+func (s *Server) gitlab(mux *http.ServeMux) {}
