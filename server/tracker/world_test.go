@@ -1,0 +1,108 @@
+package tracker
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/superloop/superloop/server/forge"
+	"github.com/superloop/superloop/server/forge/forgefake"
+)
+
+// byProgram returns a client that asks the fake by gh or glab itself.
+func byProgram(t *testing.T, s *forgefake.Server, program string) forge.Client {
+	t.Helper()
+	if _, err := exec.LookPath(program); err != nil {
+		t.Skipf("%s is not installed", program)
+	}
+	dir := t.TempDir()
+	cert := filepath.Join(dir, "cert.pem")
+	if err := os.WriteFile(cert, s.Certificate(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := append(os.Environ(), "SSL_CERT_FILE="+cert, "GH_CONFIG_DIR="+filepath.Join(dir, "gh"), "GLAB_CONFIG_DIR="+filepath.Join(dir, "glab"), "GH_ENTERPRISE_TOKEN=from-the-environment", "GITLAB_TOKEN=from-the-environment")
+	return forge.New(s.Forge(program), env, dir)
+}
+
+// both runs a test by the program and without it.
+func both(t *testing.T, program string, f func(t *testing.T, s *forgefake.Server, c forge.Client)) {
+	t.Run("direct", func(t *testing.T) {
+		t.Parallel()
+		s := forgefake.New(t)
+		f(t, s, s.Client(program))
+	})
+	t.Run(program, func(t *testing.T) {
+		t.Parallel()
+		s := forgefake.New(t)
+		f(t, s, byProgram(t, s, program))
+	})
+}
+
+// held returns the items as text: "1, 2 (why)".
+func held(list []Item) string {
+	var all []string
+	for _, it := range list {
+		s := it.ID
+		if it.Held != "" {
+			s += " (" + it.Held + ")"
+		}
+		all = append(all, s)
+	}
+	return strings.Join(all, ", ")
+}
+
+func mustList(t *testing.T, tr Tracker) []Item {
+	t.Helper()
+	list, err := tr.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func mustGet(t *testing.T, tr Tracker, id string) Item {
+	t.Helper()
+	it, err := tr.Get(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return it
+}
+
+// stateLabels returns the labels of superloop on an issue, but the mark.
+func stateLabels(s *forgefake.Server, number int) string {
+	is := s.Issue(number)
+	return strings.Join(slices.DeleteFunc(is.Labels, func(l string) bool { return !strings.HasPrefix(l, "superloop-") }), " ")
+}
+
+// refused wants an error that is not Unavailable and names what to type.
+func refused(t *testing.T, err error, said, next string) {
+	t.Helper()
+	var e *forge.Error
+	if u := (*Unavailable)(nil); errors.As(err, &u) || !errors.As(err, &e) || !strings.Contains(err.Error(), said) || !strings.HasPrefix(e.Next, next) {
+		t.Errorf("%v: want %q and to type %q", err, said, next)
+	}
+}
+
+// unavailable wants an *Unavailable.
+func unavailable(t *testing.T, err error) *Unavailable {
+	t.Helper()
+	u, ok := errors.AsType[*Unavailable](err)
+	if !ok {
+		t.Fatalf("%v is not Unavailable", err)
+	}
+	return u
+}
+
+var errGone = errors.New("the daemon ends")
+
+// gone returns a context that ends when the function is called.
+func gone(t *testing.T) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	return ctx, func() { cancel(errGone) }
+}
