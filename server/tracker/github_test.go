@@ -211,7 +211,7 @@ func TestGitHubDoesNotAnswer(t *testing.T) {
 func TestNobodyIsThere(t *testing.T) {
 	t.Parallel()
 	s := forgefake.New(t)
-	c := byProgram(t, s, forge.GH)
+	c := s.Program(t, forge.GH)
 	tool := c.Doer.(forge.Tool)
 	tool.Forge.Host = "127.0.0.1:1"
 	c.Doer = tool

@@ -3,9 +3,6 @@ package tracker
 import (
 	"context"
 	"errors"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -13,21 +10,6 @@ import (
 	"github.com/superloop/superloop/server/forge"
 	"github.com/superloop/superloop/server/forge/forgefake"
 )
-
-// byProgram returns a client that asks the fake by gh or glab itself.
-func byProgram(t *testing.T, s *forgefake.Server, program string) forge.Client {
-	t.Helper()
-	if _, err := exec.LookPath(program); err != nil {
-		t.Skipf("%s is not installed", program)
-	}
-	dir := t.TempDir()
-	cert := filepath.Join(dir, "cert.pem")
-	if err := os.WriteFile(cert, s.Certificate(), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	env := append(os.Environ(), "SSL_CERT_FILE="+cert, "GH_CONFIG_DIR="+filepath.Join(dir, "gh"), "GLAB_CONFIG_DIR="+filepath.Join(dir, "glab"), "GH_ENTERPRISE_TOKEN=from-the-environment", "GITLAB_TOKEN=from-the-environment")
-	return forge.New(s.Forge(program), env, dir)
-}
 
 // both runs a test by the program and without it.
 func both(t *testing.T, program string, f func(t *testing.T, s *forgefake.Server, c forge.Client)) {
@@ -39,7 +21,7 @@ func both(t *testing.T, program string, f func(t *testing.T, s *forgefake.Server
 	t.Run(program, func(t *testing.T) {
 		t.Parallel()
 		s := forgefake.New(t)
-		f(t, s, byProgram(t, s, program))
+		f(t, s, s.Program(t, program))
 	})
 }
 

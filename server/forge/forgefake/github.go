@@ -1,9 +1,12 @@
 package forgefake
 
 import (
+	"cmp"
+	"io"
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -79,6 +82,14 @@ func (s *Server) github(mux *http.ServeMux) {
 		p := s.addPull(Pull{Author: Me, Branch: text(v["head"]), Base: text(v["base"]), Title: text(v["title"]), Body: text(v["body"]), Draft: draft})
 		reply(w, http.StatusCreated, s.githubPull(p))
 	})
+	route("GET "+root+"/actions/jobs/{job}/logs", "log", func(w http.ResponseWriter, r *http.Request) {
+		// The real one sends the client to where the log is kept.
+		if r.URL.Query().Get("at") == "" {
+			http.Redirect(w, r, r.URL.Path+"?at=storage", http.StatusFound)
+			return
+		}
+		s.log(w, r.PathValue("job"))
+	})
 	route("PATCH "+root+"/pulls/{number}", "update", func(w http.ResponseWriter, r *http.Request) {
 		n, _ := strconv.Atoi(r.PathValue("number"))
 		p := s.pull(n)
@@ -89,6 +100,20 @@ func (s *Server) github(mux *http.ServeMux) {
 		p.Body = text(read(r)["body"])
 		reply(w, http.StatusOK, s.githubPull(p))
 	})
+}
+
+// log answers with the log of a job.
+func (s *Server) log(w http.ResponseWriter, job string) {
+	for _, p := range s.pulls {
+		for _, k := range p.Checks {
+			if strconv.Itoa(k.ID) == job && k.Log != "" {
+				w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+				_, _ = io.WriteString(w, k.Log)
+				return
+			}
+		}
+	}
+	refuse(w, http.StatusNotFound, "Not Found")
 }
 
 func labels(is *Issue) []object {
@@ -198,4 +223,56 @@ func (s *Server) issueNode(is *Issue, before string) object {
 		"comments":      object{"pageInfo": object{"hasPreviousPage": from > 0, "startCursor": strconv.Itoa(from)}, "nodes": comments}}
 }
 
-func (s *Server) pullNode(p *Pull) object { return object{} }
+// pullNode is a pull request with what came of it.
+func (s *Server) pullNode(p *Pull) object {
+	if p == nil {
+		return nil
+	}
+	said := func(id int, by, body string, at, edited time.Time) object {
+		last := any(nil)
+		if !edited.IsZero() {
+			last = edited.Format(time.RFC3339)
+		}
+		kind := "User"
+		if strings.HasSuffix(by, "[bot]") {
+			kind, by = "Bot", strings.TrimSuffix(by, "[bot]")
+		}
+		return object{"databaseId": id, "body": body, "url": s.githubPull(p)["html_url"].(string) + "#" + strconv.Itoa(id), "createdAt": at.Format(time.RFC3339), "lastEditedAt": last,
+			"authorAssociation": association(by), "author": object{"__typename": kind, "login": by}}
+	}
+	reviews, comments, threads, checks := []object{}, []object{}, []object{}, []object{}
+	for _, r := range p.Reviews {
+		o := said(r.ID, r.By, r.Body, r.at, time.Time{})
+		o["state"] = r.State
+		reviews = append(reviews, o)
+	}
+	for _, c := range p.Comments {
+		o := said(c.ID, c.By, c.Body, c.at, c.edited)
+		if c.Path == "" {
+			comments = append(comments, o)
+		} else {
+			threads = append(threads, object{"isResolved": c.Resolved, "path": c.Path, "line": 3, "comments": object{"nodes": []object{o}}})
+		}
+	}
+	for _, k := range p.Checks {
+		result := strings.ToUpper(k.Result)
+		if k.Status {
+			checks = append(checks, object{"__typename": "StatusContext", "id": "SC_" + strconv.Itoa(k.ID), "context": k.Name, "state": cmp.Or(result, "PENDING"), "targetUrl": "https://ci.example.com/" + k.Name,
+				"description": k.Summary, "createdAt": k.at.Format(time.RFC3339)})
+			continue
+		}
+		o := object{"__typename": "CheckRun", "databaseId": k.ID, "name": k.Name, "status": "COMPLETED", "conclusion": result, "detailsUrl": "https://" + s.Host + "/ann/project/actions/job/" + strconv.Itoa(k.ID),
+			"title": nil, "summary": k.Summary, "text": nil, "completedAt": k.at.Format(time.RFC3339), "checkSuite": object{"app": object{"slug": "github-actions"}},
+			"annotations": object{"nodes": []object{{"path": ".github", "message": "Process completed with exit code 1.", "annotationLevel": "FAILURE", "location": object{"start": object{"line": 9}}}}}}
+		if result == "" {
+			o["status"], o["conclusion"], o["completedAt"] = "IN_PROGRESS", nil, nil
+		}
+		checks = append(checks, o)
+	}
+	rollup := any(nil)
+	if len(checks) > 0 {
+		rollup = object{"contexts": object{"nodes": checks}}
+	}
+	return object{"headRefOid": p.Head, "reviews": object{"nodes": reviews}, "comments": object{"nodes": comments}, "reviewThreads": object{"nodes": threads},
+		"commits": object{"nodes": []object{{"commit": object{"statusCheckRollup": rollup}}}}}
+}
