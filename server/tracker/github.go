@@ -107,7 +107,9 @@ func (g GitHub) List(ctx context.Context) ([]Item, error) {
 		}
 		page := data.Repository.Issues
 		for _, n := range page.Nodes {
-			list = append(list, g.item(n))
+			if n.Number > 0 {
+				list = append(list, g.item(n))
+			}
 		}
 		if !page.PageInfo.HasNextPage || page.PageInfo.EndCursor == "" || page.PageInfo.EndCursor == after {
 			break
@@ -131,7 +133,7 @@ func (g GitHub) Get(ctx context.Context, id string) (Item, error) {
 	if err := g.Client.Query(ctx, githubGet, vars, &data); err != nil {
 		return Item{}, err
 	}
-	if data.Repository.Issue == nil {
+	if data.Repository.Issue == nil || data.Repository.Issue.Number != number {
 		return Item{}, fmt.Errorf("issue %s: %w", id, ErrNotFound)
 	}
 	return g.item(*data.Repository.Issue), nil

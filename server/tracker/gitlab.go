@@ -59,7 +59,7 @@ func (g GitLab) List(ctx context.Context) ([]Item, error) {
 	var failed error
 	_, err := pages(ctx, g.Client, path, mostItems/gitlabPage, func(page []gitlabIssue) bool {
 		for _, is := range page {
-			if seen[is.IID] { // an issue was closed meanwhile, so that the pages have moved
+			if is.IID < 1 || seen[is.IID] { // an issue was closed meanwhile, so that the pages have moved
 				continue
 			}
 			seen[is.IID] = true
@@ -79,12 +79,16 @@ func (g GitLab) List(ctx context.Context) ([]Item, error) {
 
 // Get implements Tracker.
 func (g GitLab) Get(ctx context.Context, id string) (Item, error) {
-	if _, err := number(id); err != nil {
+	n, err := number(id)
+	if err != nil {
 		return Item{}, err
 	}
 	var is gitlabIssue
 	if _, err := g.Client.Get(ctx, "/issues/"+id, &is); err != nil {
 		return Item{}, err
+	}
+	if is.IID != n {
+		return Item{}, fmt.Errorf("issue %s: %w", id, ErrNotFound)
 	}
 	it, err := g.item(ctx, is)
 	if err != nil || it.Held != "" {

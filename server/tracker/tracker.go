@@ -33,7 +33,7 @@ type Item struct {
 	Title, Body, URL string
 	// Held says why the item is not to be begun now; "" if nothing is in the way. List may know less than Get.
 	Held   string
-	After  []string // ids of the items that have to be closed before, as far as the tracker knows them
+	After  []string // ids of open items that have to be closed before, as far as the tracker tells; then it is Held, too
 	Closed bool     // only Get returns such items
 	// Closes is the line of a pull request that closes the item when it is merged; "" if the tracker reads none.
 	Closes string
@@ -154,10 +154,11 @@ func badID(id string) error {
 
 // reasons for Held.
 const (
-	heldMark   = "it does not bear the label "
-	heldEdited = "its text was changed after the label was set; set the label again"
-	heldWhen   = "the tracker does not tell when the label was set; set the label again"
-	heldClosed = "it is closed"
+	heldMark    = "it does not bear the label "
+	heldEdited  = "its text was changed after the label was set; set the label again"
+	heldWhen    = "the tracker does not tell when the label was set; set the label again"
+	heldClosed  = "it is closed"
+	heldBlocked = "blocked by "
 )
 
 // edited says why a text is held: the last change of it is not older than the label. Times have whole seconds, so equal

@@ -29,15 +29,32 @@ const (
 // Server is the fake. All methods may be called at any time.
 type Server struct {
 	Host string // with the port
-	http *httptest.Server
-
-	mu     sync.Mutex
+	desk
 	now    time.Time
 	last   int // the newest id
 	issues []*Issue
 	pulls  []*Pull
+}
+
+// desk takes requests: it counts them, and lets faults answer.
+type desk struct {
+	http   *httptest.Server
+	mu     sync.Mutex
 	asked  map[string]int
 	faults map[string][]Fault
+}
+
+// open starts the server, which ends with the test, and returns its host with the port.
+func (d *desk) open(t testing.TB, mux http.Handler) (host string) {
+	d.asked, d.faults = map[string]int{}, map[string][]Fault{}
+	d.http = httptest.NewUnstartedServer(mux)
+	d.http.Config.ErrorLog = quiet()
+	d.http.StartTLS()
+	t.Cleanup(func() {
+		d.http.CloseClientConnections()
+		d.http.Close()
+	})
+	return d.http.Listener.Addr().String()
 }
 
 // Fault answers a request instead of the server. The request goes on to the server if it returns false, so that a Fault
@@ -46,24 +63,17 @@ type Fault func(w http.ResponseWriter, r *http.Request) (answered bool)
 
 // New starts a server, which ends with the test.
 func New(t testing.TB) *Server {
-	s := &Server{now: time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC), last: 100, asked: map[string]int{}, faults: map[string][]Fault{}}
+	s := &Server{now: time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC), last: 100}
 	mux := http.NewServeMux()
 	s.github(mux)
 	s.gitlab(mux)
-	s.http = httptest.NewUnstartedServer(mux)
-	s.http.Config.ErrorLog = quiet()
-	s.http.StartTLS()
-	s.Host = s.http.Listener.Addr().String()
-	t.Cleanup(func() {
-		s.http.CloseClientConnections()
-		s.http.Close()
-	})
+	s.Host = s.open(t, mux)
 	return s
 }
 
 // Certificate returns the server's certificate as PEM, for SSL_CERT_FILE.
-func (s *Server) Certificate() []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.http.Certificate().Raw})
+func (d *desk) Certificate() []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: d.http.Certificate().Raw})
 }
 
 // Forge returns the repository as gh or glab knows it.
@@ -77,33 +87,33 @@ func (s *Server) Client(program string) forge.Client {
 }
 
 // On has a Fault answer the next requests of an operation, one each. Operations are named in the routes of this package.
-func (s *Server) On(operation string, faults ...Fault) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.faults[operation] = append(s.faults[operation], faults...)
+func (d *desk) On(operation string, faults ...Fault) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.faults[operation] = append(d.faults[operation], faults...)
 }
 
 // Asked returns how often an operation was asked for.
-func (s *Server) Asked(operation string) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.asked[operation]
+func (d *desk) Asked(operation string) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.asked[operation]
 }
 
 // handle lets a function answer an operation. The function holds the lock.
-func (s *Server) handle(operation string, w http.ResponseWriter, r *http.Request, answer func()) {
-	s.mu.Lock()
-	s.asked[operation]++
+func (d *desk) handle(operation string, w http.ResponseWriter, r *http.Request, answer func()) {
+	d.mu.Lock()
+	d.asked[operation]++
 	var fault Fault
-	if list := s.faults[operation]; len(list) > 0 {
-		fault, s.faults[operation] = list[0], list[1:]
+	if list := d.faults[operation]; len(list) > 0 {
+		fault, d.faults[operation] = list[0], list[1:]
 	}
-	s.mu.Unlock()
+	d.mu.Unlock()
 	if fault != nil && fault(w, r) {
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	answer()
 }
 
