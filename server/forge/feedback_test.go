@@ -9,7 +9,24 @@ import (
 	"github.com/superloop/superloop/server/forge/forgefake"
 )
 
-// each runs a test for both forges, by their programs and without.
+// TestPrograms says which program is missing. The other tests, also those of package tracker, run by it if it is there.
+func TestPrograms(t *testing.T) {
+	t.Parallel()
+	for _, program := range []string{forge.GH, forge.Glab} {
+		t.Run(program, func(t *testing.T) {
+			t.Parallel()
+			if !forgefake.Installed(program) {
+				t.Skipf("%s is not installed, so no test asks by it", program)
+			}
+			s := forgefake.New(t)
+			if branch, err := s.Program(t, program).Default(t.Context()); err != nil || branch != "trunk" {
+				t.Errorf("%q %v", branch, err)
+			}
+		})
+	}
+}
+
+// each runs a test for both forges, by their programs if they are installed, and without.
 func each(t *testing.T, f func(t *testing.T, s *forgefake.Server, c forge.Client)) {
 	for _, program := range []string{forge.GH, forge.Glab} {
 		t.Run(program+" directly", func(t *testing.T) {
@@ -17,11 +34,13 @@ func each(t *testing.T, f func(t *testing.T, s *forgefake.Server, c forge.Client
 			s := forgefake.New(t)
 			f(t, s, s.Client(program))
 		})
-		t.Run(program, func(t *testing.T) {
-			t.Parallel()
-			s := forgefake.New(t)
-			f(t, s, s.Program(t, program))
-		})
+		if forgefake.Installed(program) {
+			t.Run(program, func(t *testing.T) {
+				t.Parallel()
+				s := forgefake.New(t)
+				f(t, s, s.Program(t, program))
+			})
+		}
 	}
 }
 

@@ -10,12 +10,15 @@ import (
 	"github.com/superloop/superloop/server/forge"
 )
 
-// Program returns a client that asks the server by gh or glab. It skips the test if the program is not installed.
+// Installed reports whether a program is to be had.
+func Installed(program string) bool {
+	_, err := proc.LookPath(program, []string{"PATH=" + os.Getenv("PATH")}) // go test looks which variables a result depends on
+	return err == nil
+}
+
+// Program returns a client that asks the server by gh or glab, which is Installed.
 func (s *Server) Program(t testing.TB, program string) forge.Client {
 	t.Helper()
-	if _, err := proc.LookPath(program, os.Environ()); err != nil {
-		t.Skipf("%s is not installed", program)
-	}
 	dir := t.TempDir()
 	cert := filepath.Join(dir, "cert.pem")
 	if err := durable.OS().WriteFile("files", cert, s.Certificate(), 0o600); err != nil {
