@@ -73,17 +73,18 @@ func (c Client) Query(ctx context.Context, query string, variables map[string]an
 	if err != nil {
 		return &Unavailable{Err: fmt.Errorf("%s: the answer is not what the forge answers: %w", c.what(call), err)}
 	}
-	for _, e := range answer.Errors {
-		err := fmt.Errorf("%s: %s", c.what(call), text.Line(e.Type+": "+e.Message, 300))
-		switch {
-		case strings.HasPrefix(e.Type, "RATE_LIMIT"):
-			return &Unavailable{Err: err, Until: Reset(r.Header, true, time.Now())}
-		case e.Type == "NOT_FOUND":
-			return &Error{Err: fmt.Errorf("%w: %w", err, ErrNotFound), Next: c.Forge.look()}
-		case e.Type == "":
-			return &Unavailable{Err: err} // "Something went wrong while executing your query"
-		}
-		return &Error{Err: err, Next: c.Forge.Program + " auth status --hostname " + c.Forge.Host}
+	if len(answer.Errors) == 0 {
+		return nil
 	}
-	return nil
+	e := answer.Errors[0]
+	err = fmt.Errorf("%s: %s", c.what(call), text.Line(e.Type+": "+e.Message, 300))
+	switch {
+	case strings.HasPrefix(e.Type, "RATE_LIMIT"):
+		return &Unavailable{Err: err, Until: Reset(r.Header, true, time.Now())}
+	case e.Type == "NOT_FOUND":
+		return &Error{Err: fmt.Errorf("%w: %w", err, ErrNotFound), Next: c.Forge.look()}
+	case e.Type == "":
+		return &Unavailable{Err: err} // "Something went wrong while executing your query"
+	}
+	return &Error{Err: err, Next: c.Forge.Program + " auth status --hostname " + c.Forge.Host}
 }

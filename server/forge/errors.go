@@ -38,9 +38,9 @@ type Error struct {
 func (e *Error) Error() string { return e.Err.Error() + "; type: " + e.Next }
 func (e *Error) Unwrap() error { return e.Err }
 
-// Judge returns what a refusal means for the caller, and nil for an answer below 400. what names the request.
+// Judge returns what a refusal means for the caller, and nil for an answer of 200 to 299. what names the request.
 func (f Forge) Judge(what string, r Response) error {
-	if r.Status < 400 {
+	if r.Status/100 == 2 {
 		return nil
 	}
 	var body struct {

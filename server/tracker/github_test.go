@@ -169,7 +169,7 @@ func TestGitHubDoesNotAnswer(t *testing.T) {
 		list := func() error { _, err := g.List(t.Context()); return err }
 		for name, f := range map[string]forgefake.Fault{"outage": forgefake.Outage, "cut": forgefake.Cut, "malformed": forgefake.Malformed} {
 			s.On("Items", f)
-			if u := unavailable(t, list()); !u.Until.IsZero() {
+			if u := unavailable(t, list()); !u.IsZero() {
 				t.Errorf("%s: %v", name, u)
 			}
 			if name != "malformed" { // a comment was written, and nobody reads what GitHub says of it
@@ -178,16 +178,16 @@ func TestGitHubDoesNotAnswer(t *testing.T) {
 			}
 		}
 		s.On("Items", forgefake.Limited(until))
-		if u := unavailable(t, list()); !u.Until.Equal(until) {
+		if u := unavailable(t, list()); !u.Equal(until) {
 			t.Error(u)
 		}
 		s.On("comment", forgefake.Limited(until))
-		if u := unavailable(t, tell()); !u.Until.Equal(until) {
+		if u := unavailable(t, tell()); !u.Equal(until) {
 			t.Error(u)
 		}
 		before := time.Now()
 		s.On("comment", forgefake.Secondary(90))
-		if u := unavailable(t, tell()); u.Until.Before(before.Add(90 * time.Second)) {
+		if u := unavailable(t, tell()); u.Before(before.Add(90 * time.Second)) {
 			t.Error(u)
 		}
 		ctx, cancel := gone(t)

@@ -128,12 +128,12 @@ func TestGitLabDoesNotAnswer(t *testing.T) {
 		}
 		until := time.Now().Add(20 * time.Minute).Truncate(time.Second)
 		s.On("issues", forgefake.Limited(until))
-		if u := unavailable(t, list()); !u.Until.Equal(until) {
+		if u := unavailable(t, list()); !u.Equal(until) {
 			t.Error(u)
 		}
 		before := time.Now()
 		s.On("comment", forgefake.Secondary(90))
-		if u := unavailable(t, g.Tell(t.Context(), "1", Report{State: Taken, Text: "Begun."})); u.Until.Before(before.Add(90 * time.Second)) {
+		if u := unavailable(t, g.Tell(t.Context(), "1", Report{State: Taken, Text: "Begun."})); u.Before(before.Add(90 * time.Second)) {
 			t.Error(u)
 		}
 		s.On("issues", forgefake.Refused(http.StatusUnauthorized, "401 Unauthorized"))

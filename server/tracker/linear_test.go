@@ -85,7 +85,7 @@ func TestLinearDoesNotAnswer(t *testing.T) {
 	}
 	until := time.Now().Add(20 * time.Minute).Truncate(time.Millisecond)
 	s.On("Items", forgefake.LinearLimited(until))
-	if u := unavailable(t, list()); !u.Until.Equal(until) {
+	if u := unavailable(t, list()); !u.Equal(until) {
 		t.Error(u)
 	}
 	ctx, cancel := gone(t)

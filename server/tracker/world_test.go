@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/superloop/superloop/server/forge"
 	"github.com/superloop/superloop/server/forge/forgefake"
@@ -73,14 +74,14 @@ func refused(t *testing.T, err error, said, next string) {
 	}
 }
 
-// unavailable wants an *Unavailable.
-func unavailable(t *testing.T, err error) *Unavailable {
+// unavailable wants an *Unavailable, and returns until when.
+func unavailable(t *testing.T, err error) (until time.Time) {
 	t.Helper()
 	u, ok := errors.AsType[*Unavailable](err)
 	if !ok {
 		t.Fatalf("%v is not Unavailable", err)
 	}
-	return u
+	return u.Until
 }
 
 var errGone = errors.New("the daemon ends")

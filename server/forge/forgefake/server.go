@@ -50,6 +50,9 @@ func (d *desk) open(t testing.TB, mux http.Handler) (host string) {
 	d.http = httptest.NewUnstartedServer(mux)
 	d.http.Config.ErrorLog = quiet()
 	d.http.StartTLS()
+	if tr, ok := d.http.Client().Transport.(*http.Transport); ok {
+		tr.MaxIdleConnsPerHost = 256 // a new connection costs more than all else here
+	}
 	t.Cleanup(func() {
 		d.http.CloseClientConnections()
 		d.http.Close()
