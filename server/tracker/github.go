@@ -25,11 +25,12 @@ var _ Tracker = GitHub{}
 // githubPage is how many issues one request asks for: with bodies of 64 KiB they stay below the bound of an answer.
 const githubPage = 50
 
-// githubIssue are the fields of an issue. Its text counts as changed when the title was, too.
+// githubIssue are the fields of an issue. GitHub names merged pull requests, too, among those that close it. The text
+// counts as changed when the title was.
 const githubIssue = `fragment item on Issue {
   number title body url state lastEditedAt
   labels(first: 100) { nodes { name } }
-  closedByPullRequestsReferences(first: 5) { nodes { number state } }
+  closedByPullRequestsReferences(first: 20) { nodes { number state } }
   timelineItems(last: 50, itemTypes: [LABELED_EVENT, RENAMED_TITLE_EVENT]) { nodes {
     __typename
     ... on LabeledEvent { createdAt label { name } }

@@ -39,9 +39,11 @@ func TestGitHubLists(t *testing.T) {
 		if list[0].Closes != "Closes #2" || list[0].Held != "" || list[0].Closed {
 			t.Errorf("%+v", list[0])
 		}
-		s.Change(pull, func(p *forgefake.Pull) { p.Closed = true })
-		if it := mustGet(t, g, last.ID); it.Held != "" {
-			t.Errorf("%+v", it)
+		for _, end := range []func(p *forgefake.Pull){func(p *forgefake.Pull) { p.Merged = true }, func(p *forgefake.Pull) { p.Closed = true }} {
+			s.Change(pull, end)
+			if it := mustGet(t, g, last.ID); it.Held != "" {
+				t.Errorf("%+v", it)
+			}
 		}
 	})
 }

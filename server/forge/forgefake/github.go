@@ -196,8 +196,8 @@ func (s *Server) issueNode(is *Issue, before string) object {
 	}
 	pulls, events, comments := []object{}, []object{}, []object{}
 	for _, p := range s.pulls {
-		if slices.Contains(p.Closes, is.Number) && p.open() {
-			pulls = append(pulls, object{"number": p.Number, "state": "OPEN"})
+		if slices.Contains(p.Closes, is.Number) && !p.Closed {
+			pulls = append(pulls, object{"number": p.Number, "state": map[bool]string{false: "OPEN", true: "MERGED"}[p.Merged]})
 		}
 	}
 	for _, e := range is.events {
