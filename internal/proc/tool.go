@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -71,16 +72,29 @@ func (t Tool) Run(ctx context.Context, argv ...string) ([]byte, error) {
 	out := &limited{room: limit}
 	said := NewHeadTail(toolStderr)
 	cmd := exec.CommandContext(ctx, path)
-	cmd.Args, cmd.Dir, cmd.Env = argv, t.Dir, env
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(t.Stdin), out, said
+	cmd.Args, cmd.Dir, cmd.Env, cmd.Stdin = argv, t.Dir, env, bytes.NewReader(t.Stdin)
+	stdout, err := pipeTo(&cmd.Stdout, out)
+	if err != nil {
+		return nil, &ToolError{Argv: argv, Code: -1, Err: err}
+	}
+	stderr, err := pipeTo(&cmd.Stderr, said)
+	if err != nil {
+		_, _ = stdout.read.Close(), stdout.write.Close()
+		return nil, &ToolError{Argv: argv, Code: -1, Err: err}
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = toolGrace
-	err = cmd.Run()
-	if cmd.Process != nil {
+	err = cmd.Start()
+	stdout.begun()
+	stderr.begun()
+	if err == nil {
+		err = cmd.Wait()
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // background processes that the program left
 	}
-	if err == nil || errors.Is(err, exec.ErrWaitDelay) { // the program succeeded, but a process that it left holds a pipe open
+	stdout.end(toolGrace)
+	stderr.end(toolGrace)
+	if !out.over && (err == nil || errors.Is(err, exec.ErrWaitDelay)) { // the program succeeded, but a process that it left holds its stdin
 		return out.buf.Bytes(), nil
 	}
 	failed := &ToolError{Argv: argv, Code: -1, Stderr: said.Capture().Text(), Err: err}
@@ -94,6 +108,70 @@ func (t Tool) Run(ctx context.Context, argv ...string) ([]byte, error) {
 		failed.Err = fmt.Errorf("%w (%w)", context.Cause(ctx), err)
 	}
 	return out.buf.Bytes(), failed
+}
+
+// outlet reads what a program writes to a pipe. What the program has written before it ended is read whole, also if another
+// process holds the pipe open, or if this process gets no processor time for longer than anybody waits: exec.Cmd would
+// close the pipe then, and the program would seem to have said less than it did.
+type outlet struct {
+	read, write *os.File
+	to          io.Writer
+	done        chan struct{} // closed when nothing copies any more
+}
+
+// pipeTo has what is written to *file arrive in to.
+func pipeTo(file *io.Writer, to io.Writer) (*outlet, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	*file = w
+	return &outlet{r, w, to, make(chan struct{})}, nil
+}
+
+// begun begins to read, when the program has its end of the pipe.
+func (o *outlet) begun() {
+	_ = o.write.Close()
+	go func() {
+		defer close(o.done)
+		_, err := io.Copy(o.to, o.read)
+		if errors.Is(err, ErrTooMuchOutput) {
+			_ = o.read.Close() // the program gets SIGPIPE
+		}
+	}()
+}
+
+// end is called when the program has ended. It waits until others close the pipe, for grace at most.
+func (o *outlet) end(grace time.Duration) {
+	defer o.read.Close()
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case <-o.done:
+		return
+	case <-timer.C:
+	}
+	_ = o.read.SetReadDeadline(time.Now())
+	<-o.done
+	_ = o.read.SetReadDeadline(time.Time{})
+	conn, err := o.read.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = conn.Read(func(fd uintptr) bool { // the pipe holds what nobody has copied
+		for buf := make([]byte, 32<<10); ; {
+			n, err := syscall.Read(int(fd), buf)
+			if err == syscall.EINTR {
+				continue
+			}
+			if n <= 0 {
+				return true
+			}
+			if _, err := o.to.Write(buf[:n]); err != nil {
+				return true
+			}
+		}
+	})
 }
 
 // limited collects output up to room bytes. A write beyond that fails, which closes the pipe and so ends the program

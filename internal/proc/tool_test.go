@@ -5,11 +5,13 @@ package proc
 import (
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -82,6 +84,38 @@ func TestToolEndsWithItsContext(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	awaitNone(t, mark)
+}
+
+// What a program has written before it ended is read, though nobody has copied it in time and another process holds the
+// pipe: on a machine that stands still for seconds the copying stops before it begins.
+func TestOutputThatNobodyHasCopied(t *testing.T) {
+	t.Parallel()
+	out := &limited{room: 1 << 20}
+	var to io.Writer
+	o, err := pipeTo(&to, out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	holder, err := syscall.Dup(int(o.write.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(holder)
+	said := strings.Repeat("0123456789abcdef", 2000)
+	if _, err := o.write.WriteString(said); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.read.SetReadDeadline(time.Unix(1, 0)); err != nil { // the copying stops at once
+		t.Fatal(err)
+	}
+	o.begun()
+	<-o.done
+	o.done = make(chan struct{})
+	time.AfterFunc(50*time.Millisecond, func() { close(o.done) })
+	o.end(time.Millisecond)
+	if out.buf.String() != said {
+		t.Errorf("%d bytes of %d", out.buf.Len(), len(said))
+	}
 }
 
 func TestToolWithABackgroundProcess(t *testing.T) {
