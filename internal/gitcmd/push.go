@@ -52,21 +52,28 @@ func (r *Repo) Swap(ctx context.Context, url, ref, old, new string, also ...stri
 
 // At returns the commit that ref has at an address, "" if there is no such ref.
 func (r *Repo) At(ctx context.Context, url, ref string) (string, error) {
-	out, err := r.remote(ctx, carried, "ls-remote", "--quiet", "--refs", "--", url, ref)
-	if err != nil {
-		return "", err
-	}
-	for line := range strings.Lines(string(out)) {
-		if sha, name, _ := strings.Cut(strings.TrimSpace(line), "\t"); name == ref {
-			return sha, nil
-		}
-	}
-	return "", nil
+	all, err := r.Refs(ctx, url, ref)
+	return all[ref], err
 }
 
-// Fetch fetches what one refspec names from an address, with no tags, and moves no other ref.
-func (r *Repo) Fetch(ctx context.Context, url, refspec string) error {
-	_, err := r.remote(ctx, carried, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-gc", "--", url, refspec)
+// Refs returns the refs of a pattern at an address, with what they point to.
+func (r *Repo) Refs(ctx context.Context, url, pattern string) (map[string]string, error) {
+	out, err := r.remote(ctx, carried, "ls-remote", "--quiet", "--refs", "--", url, pattern)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		sha, name, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		all[name] = sha
+	}
+	return all, nil
+}
+
+// Fetch fetches what refspecs name from an address, with no tags, and moves no other ref.
+func (r *Repo) Fetch(ctx context.Context, url string, refspecs ...string) error {
+	args := []string{"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-gc", "--", url}
+	_, err := r.remote(ctx, carried, append(args, refspecs...)...)
 	return err
 }
 
