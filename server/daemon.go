@@ -40,6 +40,9 @@ type Options struct {
 	// error wraps backlog.ErrTaken if the id is taken; every other error is about the whole repository. nil: no backlog is
 	// read.
 	Plan func(w backlog.Watch, loop string, spec []byte) (write func() error, err error)
+	// Tasks, unless it is nil, runs in a goroutine until its ctx ends: when nothing may begin any more. It makes loops as an
+	// operator does, by the registry. vacant says how many more could work at once.
+	Tasks func(ctx context.Context, vacant func() int)
 	// Drain, when it is closed, lets what runs end, for DrainTime at most, and then ends Run.
 	Drain     <-chan struct{}
 	DrainTime time.Duration
@@ -165,6 +168,9 @@ func Run(ctx context.Context, o Options) error {
 		answering.Go(func() { o.Answer(ctx) })
 	}
 	running.Go(func() { d.housekeep(begins) })
+	if o.Tasks != nil {
+		running.Go(func() { o.Tasks(begins, d.vacant) })
+	}
 	backlogs, tick, last := newBacklogs(), time.NewTicker(backlogPause), glance{}
 	defer tick.Stop()
 	for {

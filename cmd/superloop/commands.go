@@ -48,7 +48,7 @@ func (a *app) commands() []*cli.Command {
 		"init": a.init, "add": a.byOperator(a.add), "run": a.run, "status": a.status, "list": a.list, "events": a.events, "logs": a.logs, "watch": a.watch, "stats": a.stats,
 		"runners": a.runners, "validate": a.validate, "classify": a.classifyFailure, "fix": a.byOperator(a.fix), "learn": a.byOperator(a.learn), "verify": a.verifyTool,
 		"diff": a.diff, "report": a.reportPage, "merge": a.byOperator(a.merge), "pr": a.byOperator(a.pullRequest),
-		"serve": a.byOperator(a.serve), "start": a.byOperator(a.start), "stop": a.byOperator(a.stop), "resume": a.byOperator(a.resume), "attach": a.attach, "clean": a.byOperator(a.clean), "queue": a.queue, "queue add": a.byOperator(a.queueAdd), "queue watch": a.byOperator(a.queueWatch),
+		"serve": a.byOperator(a.serve), "start": a.byOperator(a.start), "stop": a.byOperator(a.stop), "resume": a.byOperator(a.resume), "attach": a.attach, "clean": a.byOperator(a.clean), "queue": a.queue, "queue add": a.byOperator(a.queueAdd), "queue watch": a.byOperator(a.queueWatch), "queue release": a.byOperator(a.queueRelease),
 		"inbox": a.inbox, "undo": a.undo, "kick": a.byOperator(a.kick), "cancel": a.byOperator(a.cancel), "pause": a.byOperator(a.pause), "note": a.byOperator(a.note),
 		"token":        group,
 		"token create": a.byOperator(a.tokenCreate), "token list": a.tokenList, "token revoke": a.byOperator(a.tokenRevoke), "token code": a.byOperator(a.tokenCode),

@@ -33,8 +33,12 @@ func (a *app) queue(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	trackers, err := a.trackers()
+	if err != nil {
+		return err
+	}
 	if c.Bool("json") {
-		return render.JSON(a.stdout, map[string]any{"limits": view.Limits, "queue": orEmpty(waiting), "backlog": orEmpty(items)})
+		return render.JSON(a.stdout, map[string]any{"limits": view.Limits, "queue": orEmpty(waiting), "backlog": orEmpty(items), "trackers": orEmpty(trackers)})
 	}
 	if len(waiting) == 0 {
 		fmt.Fprintln(a.stdout, "no loop waits for a place")
@@ -43,8 +47,8 @@ func (a *app) queue(c *cli.Context) error {
 	}); err != nil {
 		return err
 	}
-	if len(items) == 0 {
-		return nil
+	if err := a.showTrackers(trackers); err != nil || len(items) == 0 {
+		return err
 	}
 	fmt.Fprintln(a.stdout)
 	return table(a.stdout, "BACKLOG\tREPOSITORY\tSTATE\tLOOP\tWHY", items, func(it backlog.Item) string {
@@ -194,6 +198,14 @@ func (t trusted) untrusted(who string) error {
 
 // queueWatch lets the daemon make loops of the backlog of a repository, or with --off no longer.
 func (a *app) queueWatch(c *cli.Context) error {
+	if c.IsSet("from") {
+		return a.queueFrom(c)
+	}
+	for _, flag := range []string{"label", "team", "most", "remote"} {
+		if c.IsSet(flag) {
+			return failf(exitUsage, "superloop queue watch --from github --"+flag+" ...", "--%s goes with --from", flag)
+		}
+	}
 	store, err := a.backlogs()
 	if err != nil {
 		return err
@@ -201,18 +213,8 @@ func (a *app) queueWatch(c *cli.Context) error {
 	if c.Bool("off") {
 		return a.queueOff(c, store)
 	}
-	repo, cfg, err := a.configured(c)
+	repo, t, err := a.trustedForQueue(c)
 	if err != nil {
-		return err
-	}
-	t, err := a.trustedFile(repo, cfg, "any")
-	if err != nil {
-		return err
-	}
-	if errors.Is(t.pinErr, trust.ErrNoPin) { // else nothing would tell the operator's rights from those that an agent writes
-		t.pin, _, t.pinErr = t.store.SaveFirst(trust.Pin{Section: t.section, At: time.Now(), How: trust.Trusted, By: a.who(c), Config: cfg.Path})
-	}
-	if err := t.untrusted("its loops"); err != nil {
 		return err
 	}
 	p, err := a.paths(repo, "any")
@@ -235,15 +237,37 @@ func (a *app) queueWatch(c *cli.Context) error {
 		relTo(repo, filepath.Join(p.Backlog(), "*.md")), t.name(), a.here(next))
 }
 
-func (a *app) queueOff(c *cli.Context, store backlog.Store) error {
-	repo, err := filepath.Abs(c.String("repo")) // it may have vanished
+// trustedForQueue returns the repository and what its operator has trusted, so that loops which nobody looks at take no
+// other rights over.
+func (a *app) trustedForQueue(c *cli.Context) (repo string, t trusted, err error) {
+	repo, cfg, err := a.configured(c)
+	if err == nil {
+		t, err = a.trustedFile(repo, cfg, "any")
+	}
+	if err != nil {
+		return repo, t, err
+	}
+	if errors.Is(t.pinErr, trust.ErrNoPin) { // else nothing would tell the operator's rights from those that an agent writes
+		t.pin, _, t.pinErr = t.store.SaveFirst(trust.Pin{Section: t.section, At: time.Now(), How: trust.Trusted, By: a.who(c), Config: cfg.Path})
+	}
+	return repo, t, t.untrusted("its loops")
+}
+
+// repoOrGone returns the repository of --repo as stores have it, also if it has vanished.
+func (a *app) repoOrGone(c *cli.Context) (string, error) {
+	repo, err := filepath.Abs(c.String("repo"))
 	if at, err := a.repo(c); err == nil {
 		repo = at
 	}
+	if p, err := a.paths(repo, "any"); err == nil {
+		repo = p.Repo
+	}
+	return repo, err
+}
+
+func (a *app) queueOff(c *cli.Context, store backlog.Store) error {
+	repo, err := a.repoOrGone(c)
 	if err == nil {
-		if p, err := a.paths(repo, "any"); err == nil {
-			repo = p.Repo
-		}
 		err = store.Drop(repo)
 	}
 	if errors.Is(err, fs.ErrNotExist) {

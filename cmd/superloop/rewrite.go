@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -280,11 +281,18 @@ func (a *app) add(c *cli.Context) error {
 
 // specText is a spec that the operator has given, and where it comes from.
 type specText struct {
-	file string // an absolute path, "" for standard input
+	file string // an absolute path, "" for standard input and for an issue
+	id   string // what a loop of an issue is called
 	data []byte
 }
 
 func (a *app) specOf(c *cli.Context) (s specText, err error) {
+	if c.IsSet("from-issue") {
+		if c.IsSet("spec") {
+			return s, failf(exitUsage, typed(c)+" --help", "--spec and --from-issue are two specs")
+		}
+		return a.issue(c)
+	}
 	switch name := c.String("spec"); name {
 	case "":
 		return s, failf(exitUsage, typed(c)+" --spec FILE", "--spec says what the loop is to build: a file, or - for standard input")
@@ -318,7 +326,7 @@ func newID(c *cli.Context, spec specText, ids []string) (string, error) {
 		}
 		return id, nil
 	}
-	id := add.Name(spec.file, spec.data)
+	id := cmp.Or(spec.id, add.Name(spec.file, spec.data))
 	if id == "" {
 		return "", failf(exitUsage, typed(c)+" --spec "+text.Paste(c.String("spec"))+" --loop ID", "neither the spec's name nor its title gives an id for the loop")
 	}

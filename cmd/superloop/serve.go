@@ -97,6 +97,8 @@ func (a *app) serve(c *cli.Context) error {
 		return a.prepare(c, e, desks)
 	}, Plan: func(w backlog.Watch, loop string, spec []byte) (func() error, error) {
 		return a.planQueued(w.Repo, loop, w.By, spec, true)
+	}, Tasks: func(ctx context.Context, vacant func() int) {
+		a.taskDesk(state, log, vacant).Run(ctx)
 	}, Drain: drain, DrainTime: c.Duration("drain"), Hurry: a.hurry, Log: log, Begin: func() (err error) {
 		open, err = a.listen(c, state)
 		return err
@@ -208,7 +210,7 @@ func (a *app) prepare(c *cli.Context, e registry.Entry, desks *desks) (local.Opt
 	}
 	desk, release := desks.take(e.Repo)
 	o := a.options(c, e.Repo, cfg, e.Loop)
-	o.By, o.Channels, o.Environ, o.Log, o.ExitOnEscalation = e.By, desk.channels, without(cfg.SecretNames()), desks.log, false
+	o.By, o.Channels, o.Environ, o.Log, o.ExitOnEscalation = e.By, desk.channels, without(append(cfg.SecretNames(), a.trackerTokens(e.Repo)...)), desks.log, false
 	return o, release, nil
 }
 

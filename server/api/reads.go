@@ -18,6 +18,7 @@ import (
 	"github.com/superloop/superloop/loop/journal"
 	"github.com/superloop/superloop/server"
 	"github.com/superloop/superloop/server/slots"
+	"github.com/superloop/superloop/server/tasks"
 )
 
 // Event is an event of a journal, as its line has it.
@@ -162,6 +163,8 @@ func (a *api) listLoops(_ context.Context, in *loopsIn) (*body[Loops], error) {
 type Queue struct {
 	Limits slots.Limits `json:"limits" doc:"0 is no bound"`
 	Loops  []server.Row `json:"loops" nullable:"false" doc:"in the order in which they are served if all need the same places"`
+	// Trackers are those of which the daemon makes loops.
+	Trackers []tasks.Status `json:"trackers" nullable:"false" doc:"what is known of the trackers of whose items the daemon makes loops"`
 }
 
 func (a *api) queue(context.Context, *struct{}) (*body[Queue], error) {
@@ -170,7 +173,16 @@ func (a *api) queue(context.Context, *struct{}) (*body[Queue], error) {
 		return nil, problem(http.StatusServiceUnavailable, "no-view", "%v", err)
 	}
 	all, _ := a.store.All()
-	out := &body[Queue]{Queue{Limits: v.Limits, Loops: []server.Row{}}}
+	out := &body[Queue]{Queue{Limits: v.Limits, Loops: []server.Row{}, Trackers: []tasks.Status{}}}
+	known := tasks.Store{Loops: a.store}
+	watched, _ := known.All() // superloop queue says what is wrong with a file
+	for _, w := range watched {
+		st, _ := known.Status(w) // without one nobody has looked yet
+		if st.Items == nil {
+			st.Items = []tasks.Row{}
+		}
+		out.Body.Trackers = append(out.Body.Trackers, st)
+	}
 	for _, e := range all {
 		if l := server.RowOf(a.store, e, v); l.Phase == "queued" {
 			out.Body.Loops = append(out.Body.Loops, l)

@@ -60,6 +60,12 @@ type Item struct {
 // Spec is the content of an item that waits.
 func (it Item) Spec() []byte { return it.spec }
 
+// NewItem returns an item that waits, and that is no file: it was read from elsewhere. file is a name that no other item of
+// the repository has.
+func NewItem(repo, file, loop string, spec []byte) Item {
+	return Item{Repo: repo, File: file, Loop: loop, State: Waits, spec: spec}
+}
+
 // Refuse returns the item as one that cannot become a loop.
 func (it Item) Refuse(format string, args ...any) Item {
 	it.State, it.Why = Refused, fmt.Sprintf(format, args...)

@@ -116,6 +116,12 @@ type record struct {
 	Forgotten bool `json:"forgotten,omitempty"`
 }
 
+// FileOf returns the name of the item of which a loop was made. If it was made of none, the error is fs.ErrNotExist.
+func FileOf(p layout.Paths) (string, error) {
+	r, err := recordOf(p)
+	return r.File, err
+}
+
 func recordOf(p layout.Paths) (r record, err error) {
 	data, err := door.Read(p.Item(), maxFile)
 	if err == nil {

@@ -251,10 +251,11 @@ func (g *Gateway) cost(w http.ResponseWriter, r *http.Request, who api.Asker) {
 // queue puts the queues of machines that have one together.
 func (g *Gateway) queue(w http.ResponseWriter, r *http.Request, who api.Asker) {
 	type queue struct {
-		Limits slots.Limits `json:"limits"`
-		Loops  []item       `json:"loops"`
+		Limits   slots.Limits      `json:"limits"`
+		Loops    []item            `json:"loops"`
+		Trackers []json.RawMessage `json:"trackers"`
 	}
-	sum, n := queue{Loops: []item{}}, 0
+	sum, n := queue{Loops: []item{}, Trackers: []json.RawMessage{}}, 0
 	bound := func(x, y int) int { // 0 is no bound
 		if n > 0 && (x == 0 || y == 0) {
 			return 0
@@ -267,7 +268,7 @@ func (g *Gateway) queue(w http.ResponseWriter, r *http.Request, who api.Asker) {
 			continue
 		}
 		sum.Limits = slots.Limits{Loops: bound(sum.Limits.Loops, one.Limits.Loops), Roles: bound(sum.Limits.Roles, one.Limits.Roles), PerAccount: bound(sum.Limits.PerAccount, one.Limits.PerAccount)}
-		sum.Loops = append(sum.Loops, one.Loops...)
+		sum.Loops, sum.Trackers = append(sum.Loops, one.Loops...), append(sum.Trackers, one.Trackers...)
 		n++
 	}
 	if n == 0 {

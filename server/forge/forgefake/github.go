@@ -41,6 +41,10 @@ func (s *Server) github(mux *http.ServeMux) {
 	})
 	route("POST "+root+"/issues/{number}/comments", "comment", onIssue(func(w http.ResponseWriter, r *http.Request, is *Issue) {
 		c := Comment{ID: s.id(), By: Me, Body: text(read(r)["body"]), at: s.tick()}
+		if c.Body == "" { // of a gh that was killed
+			refuse(w, http.StatusUnprocessableEntity, "Validation Failed: body is missing")
+			return
+		}
 		is.Comments = append(is.Comments, c)
 		reply(w, http.StatusCreated, object{"id": c.ID, "body": c.Body, "user": object{"login": Me}})
 	}))

@@ -131,6 +131,10 @@ func (s *Server) gitlab(mux *http.ServeMux) {
 	}))
 	route("POST "+root+"/issues/{number}/notes", "comment", onIssue(func(w http.ResponseWriter, r *http.Request, is *Issue) {
 		c := Comment{ID: s.id(), By: Me, Body: text(read(r)["body"]), at: s.tick()}
+		if c.Body == "" { // of a glab that was killed
+			refuse(w, http.StatusBadRequest, "body is missing")
+			return
+		}
 		is.Comments = append(is.Comments, c)
 		reply(w, http.StatusCreated, note(c, false))
 	}))

@@ -184,6 +184,20 @@ func (s *Server) Pull(number int) Pull {
 	return p
 }
 
+// Pulls returns all pull requests as they are now.
+func (s *Server) Pulls() (all []Pull) {
+	s.mu.Lock()
+	numbers := make([]int, 0, len(s.pulls))
+	for _, p := range s.pulls {
+		numbers = append(numbers, p.Number)
+	}
+	s.mu.Unlock()
+	for _, n := range numbers {
+		all = append(all, s.Pull(n))
+	}
+	return all
+}
+
 // Change changes a pull request. What is new in it gets its id and its time.
 func (s *Server) Change(number int, f func(*Pull)) {
 	s.mu.Lock()

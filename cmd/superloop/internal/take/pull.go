@@ -34,7 +34,7 @@ func (w *Work) Pull(ctx context.Context, o PullOptions) error {
 	if err != nil {
 		return err
 	}
-	name, remote, err := w.remote(ctx)
+	name, remote, err := Remote(ctx, w.Main, "")
 	if err != nil {
 		return err
 	}
@@ -46,45 +46,64 @@ func (w *Work) Pull(ctx context.Context, o PullOptions) error {
 	if _, err := o.LookPath(at.Program); err != nil {
 		return refuse(at.Install(), "%s is not on the PATH; it opens pull requests at %s", at.Program, at.Host)
 	}
-	branch, tip, err := w.pushable(ctx, res, o)
+	r, tip, err := w.request(ctx, res, o)
 	if err != nil {
 		return err
 	}
-	subject, _ := res.Message()
-	r := forge.Request{Branch: branch, Base: o.Base, Title: subject, Body: text.Head(res.Body(), maxBody), Ready: o.Ready}
 	// The directory of the private state is no clone.
 	tool := forge.Tool{Forge: at, Env: w.Environ, Dir: w.Paths.Private}
 	if o.DryRun {
 		create := r
 		create.Base = cmp.Or(r.Base, "(the default branch)")
-		w.say("would push %s to %s", branch, text.Line(remote, 200))
-		w.say("would look for an open pull request: %s", text.Words(tool.Argv(at.FindCall(branch))))
-		w.say("would create one from %s into %s if there is none: %s\nwith the title %s and the body:\n", branch, create.Base, text.Words(tool.Argv(at.CreateCall(create))), text.Line(subject, 200))
+		w.say("would push %s to %s", r.Branch, text.Line(remote, 200))
+		w.say("would look for an open pull request: %s", text.Words(tool.Argv(at.FindCall(r.Branch))))
+		w.say("would create one from %s into %s if there is none: %s\nwith the title %s and the body:\n", r.Branch, create.Base, text.Words(tool.Argv(at.CreateCall(create))), text.Line(r.Title, 200))
 		w.say("%s", text.Plain(r.Body))
 		return nil
 	}
-	w.say("pushing %s to %s", branch, text.Line(remote, 200))
-	if err := w.Main.Push(ctx, remote, tip, branch); err != nil {
-		return refuse("git -C "+text.Paste(w.Paths.Repo)+" push "+text.Paste(name)+" "+branch, "pushing %s: %w", branch, forge.Said(err))
+	w.say("pushing %s to %s", r.Branch, text.Line(remote, 200))
+	if err := w.Main.Push(ctx, remote, tip, r.Branch); err != nil {
+		return refuse("git -C "+text.Paste(w.Paths.Repo)+" push "+text.Paste(name)+" "+r.Branch, "pushing %s: %w", r.Branch, forge.Said(err))
 	}
 	return w.open(ctx, forge.Client{Forge: at, Doer: tool}, r)
 }
 
-// remote returns the name and the address of the remote: origin, or the only one.
-func (w *Work) remote(ctx context.Context) (name, address string, err error) {
-	all, err := w.Main.Remotes(ctx)
+// Offer commits what a completed loop has left, and returns the pull request of it and the commit that is to be pushed to
+// its branch. It pushes nothing.
+func (w *Work) Offer(ctx context.Context) (r forge.Request, tip string, err error) {
+	res, err := w.settled(ctx, "superloop pr", false)
+	if err != nil {
+		return r, "", err
+	}
+	return w.request(ctx, res, PullOptions{})
+}
+
+func (w *Work) request(ctx context.Context, res result.Result, o PullOptions) (r forge.Request, tip string, err error) {
+	branch, tip, err := w.pushable(ctx, res, o)
+	subject, _ := res.Message()
+	return forge.Request{Branch: branch, Base: o.Base, Title: subject, Body: text.Head(res.Body(), maxBody), Ready: o.Ready}, tip, err
+}
+
+// Remote returns the name and the address of a remote of a repository: the one with the name, or for "" origin, or the only
+// one.
+func Remote(ctx context.Context, main *worktree.Repo, wanted string) (name, address string, err error) {
+	all, err := main.Remotes(ctx)
 	if err != nil {
 		return "", "", err
 	}
 	names := slices.Sorted(maps.Keys(all))
-	repo := "git -C " + text.Paste(w.Paths.Repo)
+	repo := "git -C " + text.Paste(main.Top)
 	switch {
+	case wanted != "" && all[wanted] == "":
+		return "", "", refuse(repo+" remote -v", "the repository %s has no remote %s", main.Top, text.Line(wanted, 100))
+	case wanted != "":
+		return wanted, all[wanted], nil
 	case all["origin"] != "":
 		return "origin", all["origin"], nil
 	case len(names) == 1:
 		return names[0], all[names[0]], nil
 	case len(names) == 0:
-		return "", "", refuse(repo+" remote add origin URL, then: superloop pr --loop "+w.ID, "the repository %s has no remote, so there is nowhere to open a pull request", w.Paths.Repo)
+		return "", "", refuse(repo+" remote add origin URL", "the repository %s has no remote, so there is nowhere to open a pull request", main.Top)
 	}
 	return "", "", refuse(repo+" remote rename "+text.Paste(names[0])+" origin", "which remote? none is called origin: %s", text.Line(strings.Join(names, ", "), 200))
 }
