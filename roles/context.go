@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/superloop/superloop/internal/door"
+	"github.com/superloop/superloop/internal/markdown"
 )
 
 // Bounds of the two lists in the prompt, in bytes and entries. phaseRead bounds the bytes that are read of one phase
@@ -91,8 +92,8 @@ func phases(tasks string) []Phase {
 		}
 		path := filepath.Join(tasks, e.Name())
 		if text, _, err := door.Ends(path, phaseRead, 0); err == nil {
-			open, total := countTasks(text)
-			list = append(list, Phase{File: path, Remaining: open, Total: total})
+			open, done := markdown.Boxes(text)
+			list = append(list, Phase{File: path, Remaining: open, Total: open + done})
 		}
 	}
 	slices.SortFunc(list, func(a, b Phase) int {
@@ -110,36 +111,6 @@ func phaseNumber(name string) int {
 		return math.MaxInt
 	}
 	return n
-}
-
-// countTasks counts the checkbox items of a Markdown text outside code fences.
-func countTasks(text string) (open, total int) {
-	fenced := ""
-	for l := range strings.Lines(text) {
-		l = strings.TrimSpace(l)
-		mark := ""
-		if strings.HasPrefix(l, "```") || strings.HasPrefix(l, "~~~") {
-			mark = l[:3]
-		}
-		switch fenced {
-		case "":
-			fenced = mark
-		case mark:
-			fenced = ""
-		}
-		item := strings.TrimLeft(l, "-*+0123456789.) ")
-		if fenced != "" || item == l || len(item) < 3 || item[0] != '[' || item[2] != ']' {
-			continue
-		}
-		switch item[1] {
-		case ' ':
-			open++
-			total++
-		case 'x', 'X':
-			total++
-		}
-	}
-	return open, total
 }
 
 func contextSection(files []ContextFile) string {

@@ -288,9 +288,6 @@ type specText struct {
 
 func (a *app) specOf(c *cli.Context) (s specText, err error) {
 	if c.IsSet("from-issue") {
-		if c.IsSet("spec") {
-			return s, failf(exitUsage, typed(c)+" --help", "--spec and --from-issue are two specs")
-		}
 		return a.issue(c)
 	}
 	switch name := c.String("spec"); name {

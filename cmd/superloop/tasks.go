@@ -306,6 +306,9 @@ func (a *app) queueRelease(c *cli.Context) error {
 
 // issue reads an issue of the forge of the repository as a spec.
 func (a *app) issue(c *cli.Context) (s specText, err error) {
+	if c.IsSet("spec") {
+		return s, failf(exitUsage, typed(c)+" --help", "--spec and --from-issue are two specs")
+	}
 	repo, err := a.repo(c)
 	if err != nil {
 		return s, err

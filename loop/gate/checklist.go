@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/superloop/superloop/internal/pattern"
+	"github.com/superloop/superloop/internal/markdown"
 )
 
 const (
@@ -119,58 +119,12 @@ func (r ChecklistResult) MissingMarkdown() []byte {
 	return b.Bytes()
 }
 
-// markers matches the start of a Markdown line: the marks of quotes, headings and list items. A blank must follow each
-// mark except that of a quote. openFence matches an opening fence; a fence of backticks has no other backtick in its
-// line. openBox matches an open box that is not a link.
-var (
-	markers   = pattern.Lazy(`^[ \t\x{a0}]*(?:(?:>|(?:[-*+]|#+|[0-9]{1,9}[.)])(?:[ \t]|$))[ \t\x{a0}]*)*`)
-	openFence = pattern.Lazy("^(?:(`{3,})[^`]*|(~{3,}).*)$")
-	openBox   = pattern.Lazy(`^\[(?:[ \t\x{a0}]*\](?:[ \t]|$)|[ \t\x{a0}]+\][^(\[:])`)
-)
-
-// uncheckedItems finds the open boxes of a Markdown text: "[ ]" (or "[]" before a blank) at the start of a list item,
-// of a quoted or plain line, of a heading or of a table cell. A box in the middle of a sentence does not count.
-//
-// A box between ``` or ~~~ fences is part of an example and does not count. A fence that is never closed does not hide
-// the boxes after it, because otherwise one stray line would mark all items after it as done.
-func uncheckedItems(text string) []Item {
-	var open, fenced []Item
-	var fence string // the opening fence, while the line is inside a fence
-	n := 0
-	for line := range strings.Lines(strings.TrimPrefix(text, "\ufeff")) {
-		n++
-		line = strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")
-		content := line[markers().FindStringIndex(line)[1]:]
-		if fence == "" {
-			if m := openFence().FindStringSubmatch(content); m != nil {
-				fence, fenced = m[1]+m[2], nil
-				continue
-			}
-		} else if rest := strings.TrimLeft(content, fence[:1]); len(content)-len(rest) >= len(fence) && strings.TrimSpace(rest) == "" {
-			fence, fenced = "", nil
-			continue
-		}
-		if !hasOpenBox(content) {
-			continue
-		}
-		it := Item{Line: n, Text: oneLine(strings.ReplaceAll(line, "\t", "  "), maxItem)}
-		if fence == "" {
-			open = append(open, it)
-		} else {
-			fenced = append(fenced, it)
+// uncheckedItems finds the open boxes of a Markdown text (markdown.Line.Open).
+func uncheckedItems(text string) (open []Item) {
+	for l := range markdown.Lines(text) {
+		if l.Open() {
+			open = append(open, Item{Line: l.N, Text: oneLine(strings.ReplaceAll(l.Text, "\t", "  "), maxItem)})
 		}
 	}
-	return append(open, fenced...)
-}
-
-func hasOpenBox(content string) bool {
-	if openBox().MatchString(content) {
-		return true
-	}
-	for _, cell := range strings.Split(content, "|")[1:] {
-		if openBox().MatchString(strings.TrimLeft(cell, " \t")) {
-			return true
-		}
-	}
-	return false
+	return open
 }
