@@ -47,7 +47,7 @@ func (d *daemon) workOff(ctx context.Context, running *sync.WaitGroup, b *backlo
 			if d.vacant() <= 0 || ctx.Err() != nil {
 				return
 			}
-			began, err := d.beginNext(store, w, b)
+			began, err := d.beginNext(ctx, store, w, b)
 			if err != nil {
 				b.rest[w.Repo] = time.Now().Add(backlogRest)
 				b.say(w.Repo, err.Error(), func() {
@@ -64,7 +64,7 @@ func (d *daemon) workOff(ctx context.Context, running *sync.WaitGroup, b *backlo
 }
 
 // beginNext makes a loop of the first item that waits. An error is about the whole backlog.
-func (d *daemon) beginNext(store backlog.Store, w backlog.Watch, b *backlogs) (began bool, err error) {
+func (d *daemon) beginNext(ctx context.Context, store backlog.Store, w backlog.Watch, b *backlogs) (began bool, err error) {
 	if time.Now().Before(b.rest[w.Repo]) {
 		return false, nil
 	}
@@ -72,6 +72,7 @@ func (d *daemon) beginNext(store backlog.Store, w backlog.Watch, b *backlogs) (b
 	if err != nil {
 		return false, err
 	}
+	graph := store.Graph(w.Repo, items)
 	for _, it := range items {
 		key := w.Repo + "\x00" + it.File
 		if b.begun[key] {
@@ -80,25 +81,38 @@ func (d *daemon) beginNext(store backlog.Store, w backlog.Watch, b *backlogs) (b
 		if it, err = store.Look(it, false); err != nil {
 			return false, err
 		}
+		it = graph.Settle(it)
 		var write func() error
-		if it.State == backlog.Waits {
-			write, err = d.o.Plan(w, it.Loop, it.Spec())
+		if it.State == backlog.Waits && it.Why == "" {
+			write, err = d.o.Plan(ctx, w, it)
+			waits, _ := errors.AsType[*backlog.WaitError](err)
 			switch {
+			case waits != nil:
+				it.Why = waits.Why
 			case errors.Is(err, backlog.ErrTaken):
 				it = it.Refuse("%v; rename the file", err)
 			case err != nil:
 				return false, err
 			}
 		}
-		switch it.State {
-		case backlog.Begun:
+		switch {
+		case it.State == backlog.Begun:
 			b.begun[key] = true
-		case backlog.Refused:
+		case it.State == backlog.Waits && it.Why != "":
+			b.say(key, it.Why, func() {
+				d.o.Log.Info("an item of the backlog waits", zap.String("repo", w.Repo), zap.String("file", it.File), zap.String("why", it.Why))
+			})
+		case it.State == backlog.Refused:
 			b.say(key, it.Why, func() {
 				d.o.Log.Warn("no loop is made of a spec", zap.String("repo", w.Repo), zap.String("file", it.File), zap.String("why", it.Why))
 			})
-		case backlog.Waits:
-			if err := store.Begin(w, it, write); err != nil {
+		case it.State == backlog.Waits:
+			err := store.Begin(w, it, write)
+			if waits, ok := errors.AsType[*backlog.WaitError](err); ok { // the work of the others has changed in this moment
+				b.say(key, waits.Why, func() {})
+				continue
+			}
+			if err != nil {
 				return false, err
 			}
 			b.begun[key] = true

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -22,7 +23,8 @@ func TestTheBacklogIsWorkedOff(t *testing.T) {
 	f := newFleet(t, slots.Limits{Loops: 1})
 	repo := f.repo("a", "own")
 	planned := map[string]int{}
-	f.o.Plan = func(w backlog.Watch, id string, spec []byte) (func() error, error) {
+	f.o.Plan = func(_ context.Context, w backlog.Watch, it backlog.Item) (func() error, error) {
+		id, spec := it.Loop, it.Spec()
 		if id == "own" {
 			return nil, fmt.Errorf("%w: own", backlog.ErrTaken)
 		}

@@ -37,9 +37,9 @@ type Options struct {
 	// configuration anew.
 	Prepare func(e registry.Entry) (o local.Options, release func(), err error)
 	// Plan checks that a loop can be made of a spec of a backlog, and returns the function that writes the loop's files. The
-	// error wraps backlog.ErrTaken if the id is taken; every other error is about the whole repository. nil: no backlog is
-	// read.
-	Plan func(w backlog.Watch, loop string, spec []byte) (write func() error, err error)
+	// loop begins with the work of those on which the item depends. The error wraps backlog.ErrTaken if the id is taken, or
+	// is a *backlog.WaitError; every other error is about the whole repository. nil: no backlog is read.
+	Plan func(ctx context.Context, w backlog.Watch, it backlog.Item) (write func() error, err error)
 	// Tasks, unless it is nil, runs in a goroutine until its ctx ends: when nothing may begin any more. It makes loops as an
 	// operator does, by the registry. vacant says how many more could work at once.
 	Tasks func(ctx context.Context, vacant func() int)

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -29,7 +30,7 @@ func (a *app) queue(c *cli.Context) error {
 		return err
 	}
 	waiting := slices.DeleteFunc(rows, func(r server.Row) bool { return r.Phase != "queued" })
-	items, err := a.backlogItems()
+	items, err := a.backlogItems(c)
 	if err != nil {
 		return err
 	}
@@ -57,7 +58,7 @@ func (a *app) queue(c *cli.Context) error {
 }
 
 // backlogItems returns what lies in the backlogs that the daemon works off and has not begun, or has changed since.
-func (a *app) backlogItems() (all []backlog.Item, err error) {
+func (a *app) backlogItems(c *cli.Context) (all []backlog.Item, err error) {
 	store, err := a.backlogs()
 	if err != nil {
 		return nil, err
@@ -72,12 +73,18 @@ func (a *app) backlogItems() (all []backlog.Item, err error) {
 			fmt.Fprintf(a.stderr, "warning: the backlog of %s: %v\n", w.Repo, err)
 			continue
 		}
+		graph := store.Graph(w.Repo, items)
 		for _, it := range items {
 			it, err = store.Look(it, true)
-			if err == nil && it.State == backlog.Waits {
-				_, err = a.planQueued(it.Repo, it.Loop, w.By, it.Spec(), true)
+			if err == nil {
+				it = graph.Settle(it)
 			}
-			if err != nil {
+			if err == nil && it.State == backlog.Waits && it.Why == "" {
+				_, err = a.planQueued(c.Context, it, w.By, true)
+			}
+			if waits, ok := errors.AsType[*backlog.WaitError](err); ok {
+				it.Why = waits.Why
+			} else if err != nil {
 				it = it.Refuse("%v", err)
 			}
 			if it.State != backlog.Begun {
@@ -114,7 +121,14 @@ func (a *app) queueAdd(c *cli.Context) error {
 	if config.Unwritten(spec.data) {
 		return failf(exitConfig, typed(c)+" --help", "the spec says nothing yet: write into it what the loop is to build")
 	}
-	write, err := a.planQueued(repo, id, a.who(c), spec.data, false)
+	it, err := a.dependable(backlog.NewItem(repo, "", id, spec.data), spec)
+	if err != nil {
+		return err
+	}
+	write, err := a.planQueued(c.Context, it, a.who(c), false)
+	if waits, ok := errors.AsType[*backlog.WaitError](err); ok {
+		return spec.waits(waits.Why)
+	}
 	if err == nil {
 		err = write()
 	}
@@ -128,11 +142,37 @@ func (a *app) queueAdd(c *cli.Context) error {
 	return a.startLoops(c, repo, p, false)
 }
 
+// dependable returns an item with the loops on which its spec depends. The error says which of them is not completed.
+func (a *app) dependable(it backlog.Item, spec specText) (backlog.Item, error) {
+	store, err := a.backlogs()
+	if err != nil {
+		return it, err
+	}
+	items, err := store.List(backlog.Watch{Repo: it.Repo})
+	if err != nil {
+		return it, err
+	}
+	it = store.Graph(it.Repo, items).Settle(it)
+	switch {
+	case it.State == backlog.Refused:
+		return it, failf(exitConfig, "superloop list", "the spec cannot become a loop: %s", it.Why)
+	case it.Why != "":
+		return it, spec.waits(it.Why)
+	}
+	return it, nil
+}
+
+// waits says why no loop is made of a spec now, and how it becomes one later.
+func (s specText) waits(why string) error {
+	return failf(exitFailed, "cp "+text.Paste(cmp.Or(s.file, "SPEC.md"))+" .superloop/backlog/ && superloop queue watch   (begins it when that is so)", "no loop is made: it %s", why)
+}
+
 // planQueued checks that a loop can be made of a spec: like the first one of the repository's configuration, in a git work
 // tree of its own, with a configuration and a pin of its own. It returns the function that writes the loop's files, which
-// may be called again after a kill. The loop has no right that no operator has trusted. With pinned it has none either
+// may be called again after a kill. The loop begins with the work of those on which the item depends. It has no right that no operator has trusted. With pinned it has none either
 // where nothing is pinned yet.
-func (a *app) planQueued(repo, id, by string, spec []byte, pinned bool) (write func() error, err error) {
+func (a *app) planQueued(ctx context.Context, it backlog.Item, by string, pinned bool) (write func() error, err error) {
+	repo, id := it.Repo, it.Loop
 	path := configFile(repo)
 	data, err := config.Read(path)
 	if err != nil {
@@ -175,12 +215,19 @@ func (a *app) planQueued(repo, id, by string, spec []byte, pinned bool) (write f
 	if err != nil {
 		return nil, err
 	}
+	begin, err := a.stacked(ctx, p, it.After)
+	if err != nil {
+		return nil, err
+	}
 	return func() error {
+		if err := begin(); err != nil {
+			return err
+		}
 		pin := trust.Pin{Section: section, At: time.Now(), How: trust.Trusted, By: by, Config: cfg.Path}
 		if _, err := (trust.Store{Disk: a.disk, Path: p.Trust(cfg.Path)}).Save(pin); err != nil {
 			return err
 		}
-		return bare.WriteOwn(a.disk, p, spec, own)
+		return bare.WriteOwn(a.disk, p, it.Spec(), own)
 	}, nil
 }
 

@@ -95,8 +95,8 @@ func (a *app) serve(c *cli.Context) error {
 	var open []net.Listener
 	err = server.Run(c.Context, server.Options{State: state, Disk: a.disk, Limits: limits, Keep: keep, Prepare: func(e registry.Entry) (local.Options, func(), error) {
 		return a.prepare(c, e, desks)
-	}, Plan: func(w backlog.Watch, loop string, spec []byte) (func() error, error) {
-		return a.planQueued(w.Repo, loop, w.By, spec, true)
+	}, Plan: func(ctx context.Context, w backlog.Watch, it backlog.Item) (func() error, error) {
+		return a.planQueued(ctx, it, w.By, true)
 	}, Tasks: func(ctx context.Context, vacant func() int) {
 		a.taskDesk(state, log, vacant).Run(ctx)
 	}, Drain: drain, DrainTime: c.Duration("drain"), Hurry: a.hurry, Log: log, Begin: func() (err error) {

@@ -25,6 +25,7 @@ import (
 	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/loop/worktree"
 	"github.com/superloop/superloop/server"
+	"github.com/superloop/superloop/server/backlog"
 	"github.com/superloop/superloop/server/claim"
 	"github.com/superloop/superloop/server/forge"
 	"github.com/superloop/superloop/server/registry"
@@ -37,8 +38,8 @@ func (a *app) taskDesk(state string, log *zap.Logger, vacant func() int) *tasks.
 	store := tasks.Store{Loops: registry.Store{Disk: a.disk, State: state}}
 	return &tasks.Desk{Store: store, Vacant: vacant, Log: log, Now: time.Now,
 		Open: func(ctx context.Context, w tasks.Watch) (tasks.Place, error) { return a.taskPlace(ctx, store, w) },
-		Plan: func(w tasks.Watch, loop string, spec []byte) (func() error, error) {
-			return a.planQueued(w.Repo, loop, w.By, spec, true)
+		Plan: func(ctx context.Context, w tasks.Watch, it backlog.Item) (func() error, error) {
+			return a.planQueued(ctx, it, w.By, true)
 		},
 		Settle: func(ctx context.Context, w tasks.Watch, loop string) (tasks.Work, error) {
 			p, err := a.places(w.Repo, loop)

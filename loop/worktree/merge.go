@@ -116,14 +116,13 @@ func (r *Repo) Tip(ctx context.Context, branch string) (string, error) {
 
 // mergedTree sets Nothing, FastForward and Tree.
 func (r *Repo) mergedTree(ctx context.Context, m *Merging) (err error) {
-	if m.Nothing, err = r.contains(ctx, m.Tip); err != nil || m.Nothing {
+	if m.Nothing, err = r.leadsTo(ctx, m.Tip, m.Head); err != nil || m.Nothing {
 		return err
 	}
-	_, err = r.read(ctx, "merge-base", "--is-ancestor", m.Head, m.Tip)
-	if m.FastForward = err == nil; m.FastForward {
-		m.Tree, err = r.line(ctx, "rev-parse", m.Tip+"^{tree}")
+	if m.FastForward, err = r.leadsTo(ctx, m.Head, m.Tip); err != nil {
 		return err
-	} else if gitcmd.ExitCode(err) != 1 {
+	} else if m.FastForward {
+		m.Tree, err = r.line(ctx, "rev-parse", m.Tip+"^{tree}")
 		return err
 	}
 	out, err := r.read(ctx, "merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", m.Head, m.Tip)
@@ -149,8 +148,31 @@ func (r *Repo) mergedTree(ctx context.Context, m *Merging) (err error) {
 	return err
 }
 
+// leadsTo reports whether a commit is another one or an ancestor of it.
+func (r *Repo) leadsTo(ctx context.Context, ancestor, sha string) (bool, error) {
+	_, err := r.read(ctx, "merge-base", "--is-ancestor", ancestor, sha)
+	if gitcmd.ExitCode(err) == 1 {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // fit sets Paths, and returns an *UnfitError if superloop must not check one of them out.
 func (r *Repo) fit(ctx context.Context, m *Merging) error {
+	if err := r.harmless(ctx, m); err != nil {
+		return err
+	}
+	filtered, err := r.git.Filtered(ctx, m.Paths)
+	if err != nil {
+		return err
+	} else if len(filtered) > 0 {
+		return &UnfitError{Why: UnfitFiltered, Paths: filtered}
+	}
+	return r.vacant(ctx, m.Paths)
+}
+
+// harmless sets Paths, and returns an *UnfitError if a file of superloop itself is among them.
+func (r *Repo) harmless(ctx context.Context, m *Merging) error {
 	out, err := r.read(ctx, "diff-tree", "-r", "-z", "--name-only", "--no-renames", m.Head, m.Tree)
 	if err != nil {
 		return err
@@ -161,13 +183,7 @@ func (r *Repo) fit(ctx context.Context, m *Merging) error {
 	if len(steers) > 0 {
 		return &UnfitError{Why: UnfitSteers, Paths: steers}
 	}
-	filtered, err := r.git.Filtered(ctx, m.Paths)
-	if err != nil {
-		return err
-	} else if len(filtered) > 0 {
-		return &UnfitError{Why: UnfitFiltered, Paths: filtered}
-	}
-	return r.vacant(ctx, m.Paths)
+	return nil
 }
 
 // vacant returns an *UnfitError if something that git does not track is where a merge writes, ignored or not: git itself

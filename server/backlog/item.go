@@ -40,7 +40,7 @@ type State string
 
 // The values of State.
 const (
-	Waits   State = "waits"   // for a place
+	Waits   State = "waits"   // for a place, or for the loops on which it depends; then Why is set
 	Writing State = "writing" // it has just been changed, and is looked at again
 	Begun   State = "begun"   // its loop stands in the registry, has run, or was forgotten by an operator
 	Refused State = "refused" // it cannot become a loop, or it has changed since its loop began; see Why
@@ -53,6 +53,8 @@ type Item struct {
 	Loop  string `json:"loop,omitempty"`
 	State State  `json:"state"`
 	Why   string `json:"why,omitempty"`
+	// After are the loops on which it depends. Only Graph.Settle sets it.
+	After []string `json:"after,omitempty"`
 
 	spec []byte
 }
@@ -61,7 +63,7 @@ type Item struct {
 func (it Item) Spec() []byte { return it.spec }
 
 // NewItem returns an item that waits, and that is no file: it was read from elsewhere. file is a name that no other item of
-// the repository has.
+// the repository has, or "" for one that is begun in no other way.
 func NewItem(repo, file, loop string, spec []byte) Item {
 	return Item{Repo: repo, File: file, Loop: loop, State: Waits, spec: spec}
 }

@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/superloop/superloop/server/backlog"
 	"github.com/superloop/superloop/server/claim"
 	"github.com/superloop/superloop/server/forge"
 	"github.com/superloop/superloop/server/tracker"
@@ -58,9 +59,9 @@ type Desk struct {
 	Store Store
 	// Open opens what a watch names. It is called once for each watch.
 	Open func(ctx context.Context, w Watch) (Place, error)
-	// Plan checks that a loop can be made of a spec, and returns the function that writes its files. The error wraps
+	// Plan checks that a loop can be made of an item, and returns the function that writes its files. The error wraps
 	// backlog.ErrTaken if another loop has the id; every other error is about the whole repository.
-	Plan func(w Watch, loop string, spec []byte) (write func() error, err error)
+	Plan func(ctx context.Context, w Watch, it backlog.Item) (write func() error, err error)
 	// Settle commits what the loop has left, and says what it has done. Its error is for the people who read the tracker.
 	Settle func(ctx context.Context, w Watch, loop string) (Work, error)
 	// Vacant says how many loops more could work at once.

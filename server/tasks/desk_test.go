@@ -23,6 +23,7 @@ import (
 	"github.com/superloop/superloop/internal/testkit"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/layout"
+	"github.com/superloop/superloop/server/backlog"
 	"github.com/superloop/superloop/server/claim"
 	"github.com/superloop/superloop/server/forge"
 	"github.com/superloop/superloop/server/forge/forgefake"
@@ -205,13 +206,13 @@ func (w *world) daemon(name string, left *atomic.Int64) *daemon {
 	return d
 }
 
-func (d *daemon) plan(_ Watch, id string, spec []byte) (func() error, error) {
-	p := d.paths(id)
+func (d *daemon) plan(_ context.Context, _ Watch, it backlog.Item) (func() error, error) {
+	p := d.paths(it.Loop)
 	return func() error {
 		if err := d.desk.Store.Loops.Disk.MkdirAll("plan", p.Loop, 0o755); err != nil {
 			return err
 		}
-		return d.desk.Store.Loops.Disk.WriteFile("plan", p.OwnPrompt(), spec, 0o644)
+		return d.desk.Store.Loops.Disk.WriteFile("plan", p.OwnPrompt(), it.Spec(), 0o644)
 	}, nil
 }
 

@@ -150,13 +150,13 @@ func (l *look) begin(t *Task, it tracker.Item) error {
 		return err
 	}
 	if begun := !t.Again && at.known || t.Again && at.view.RunID != t.Before; !begun {
-		spec := append(it.Spec(), t.Notes...)
-		write, err := l.d.Plan(l.w, t.Loop, spec)
+		made := backlog.NewItem(l.w.Repo, t.Claim.Item, t.Loop, append(it.Spec(), t.Notes...))
+		write, err := l.d.Plan(l.ctx, l.w, made)
 		if err != nil {
 			return err
 		}
 		if !t.Again {
-			err = backlog.Store{Loops: l.d.Store.Loops}.Begin(backlog.Watch{Repo: l.w.Repo, By: l.w.By}, backlog.NewItem(l.w.Repo, t.Claim.Item, t.Loop, spec), write)
+			err = backlog.Store{Loops: l.d.Store.Loops}.Begin(backlog.Watch{Repo: l.w.Repo, By: l.w.By}, made, write)
 		} else if err = write(); err == nil {
 			e := registry.Entry{Repo: l.w.Repo, Loop: t.Loop, By: l.w.By, Since: l.d.Now().UTC(), Priority: at.entry.Priority, Labels: at.entry.Labels}
 			if e, err = server.Want(l.d.Store.Loops, e, true); err == nil {
@@ -283,7 +283,7 @@ func (l *look) try(it tracker.Item, now claim.Claim, open map[string]bool) (why 
 		}
 	}
 	t := &Task{Repo: l.w.Repo, ID: it.ID, Loop: LoopOf(it.ID), Round: 1, Waits: true}
-	if _, err := l.d.Plan(l.w, t.Loop, it.Spec()); errors.Is(err, backlog.ErrTaken) {
+	if _, err := l.d.Plan(l.ctx, l.w, backlog.NewItem(l.w.Repo, now.Item, t.Loop, it.Spec())); errors.Is(err, backlog.ErrTaken) {
 		return err.Error(), nil
 	} else if err != nil {
 		return "", err

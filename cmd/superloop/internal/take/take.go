@@ -106,6 +106,16 @@ func (w *Work) settled(ctx context.Context, verb string, force bool) (result.Res
 	return res, err
 }
 
+// CommitRest commits what a completed loop has left uncommitted in its own work tree, on its branch. If it cannot, the error
+// is a *Refusal. The caller knows that nobody runs the loop.
+func (w *Work) CommitRest(ctx context.Context) error {
+	res, err := w.settled(ctx, "superloop merge", false)
+	if err != nil {
+		return err
+	}
+	return w.commitRest(ctx, res, false)
+}
+
 // commitRest commits what the loop has left uncommitted in its own work tree, on its branch. In a dry run it only says so.
 func (w *Work) commitRest(ctx context.Context, res result.Result, dry bool) error {
 	linked, err := w.Main.Linked(ctx, w.Paths.OwnTree())
