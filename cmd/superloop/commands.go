@@ -49,6 +49,7 @@ func (a *app) commands() []*cli.Command {
 		"runners": a.runners, "validate": a.validate, "classify": a.classifyFailure, "fix": a.byOperator(a.fix), "learn": a.byOperator(a.learn), "verify": a.verifyTool,
 		"diff": a.diff, "report": a.reportPage, "merge": a.byOperator(a.merge), "pr": a.byOperator(a.pullRequest),
 		"serve": a.byOperator(a.serve), "start": a.byOperator(a.start), "stop": a.byOperator(a.stop), "resume": a.byOperator(a.resume), "attach": a.attach, "clean": a.byOperator(a.clean), "queue": a.queue, "queue add": a.byOperator(a.queueAdd), "queue watch": a.byOperator(a.queueWatch), "queue release": a.byOperator(a.queueRelease),
+		"plan": group, "plan split": a.byOperator(a.planSplit),
 		"inbox": a.inbox, "undo": a.undo, "kick": a.byOperator(a.kick), "cancel": a.byOperator(a.cancel), "pause": a.byOperator(a.pause), "note": a.byOperator(a.note),
 		"token":        group,
 		"token create": a.byOperator(a.tokenCreate), "token list": a.tokenList, "token revoke": a.byOperator(a.tokenRevoke), "token code": a.byOperator(a.tokenCode),

@@ -32,18 +32,8 @@ var (
 // Lines returns the lines of a text.
 func Lines(text string) iter.Seq[Line] {
 	return func(yield func(Line) bool) {
-		stray := 0 // the line of the fence that is never closed
-		if strings.Contains(text, "```") || strings.Contains(text, "~~~") {
-			for l, fence := range fences(text, 0) {
-				if fence == "" {
-					stray = 0
-				} else if stray == 0 {
-					stray = l.N
-				}
-			}
-		}
 		was := ""
-		for l, fence := range fences(text, stray) {
+		for l, fence := range fences(text, Stray(text)) {
 			l.Fenced = was != "" || fence != ""
 			was = fence
 			if !yield(l) {
@@ -51,6 +41,21 @@ func Lines(text string) iter.Seq[Line] {
 			}
 		}
 	}
+}
+
+// Stray returns the line of the fence that is never closed, 0 if there is none.
+func Stray(text string) (line int) {
+	if !strings.Contains(text, "```") && !strings.Contains(text, "~~~") {
+		return 0
+	}
+	for l, fence := range fences(text, 0) {
+		if fence == "" {
+			line = 0
+		} else if line == 0 {
+			line = l.N
+		}
+	}
+	return line
 }
 
 // fences returns the lines of a text, each with the fence that is open behind it. From line stray on there is none; 0 is no

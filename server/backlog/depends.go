@@ -32,7 +32,7 @@ var (
 	link    = pattern.Lazy(`\[([^\]]*)\]\([^)]*\)`)
 )
 
-// Names returns what a line names behind "Depends on:", or behind "After:" if also is set; is says whether the line is such a
+// Names returns what a line that is no heading names behind "Depends on:", or behind "After:" if also is set; is says whether the line is such a
 // one. Names are separated by commas; "none" is no name. Marks of Markdown around a name are taken away.
 func Names(l markdown.Line, also bool) (names []string, is bool) {
 	m := depends().FindStringSubmatch(l.Content)
@@ -52,13 +52,13 @@ func Names(l markdown.Line, also bool) (names []string, is bool) {
 // DependsOn returns the loops on which a spec depends, as it names them: in its lines "Depends on: a, b" that stand before
 // the second heading and not between fences.
 func DependsOn(spec []byte) (names []string) {
-	last := 0 // the line of the second heading
-	if all := markdown.Headings(string(spec)); len(all) > 1 {
-		last = all[1].Line
-	}
+	all := markdown.Headings(string(spec))
 	for l := range markdown.Lines(string(spec)) {
-		if last > 0 && l.N >= last {
+		if len(all) > 1 && l.N >= all[1].Line {
 			break
+		}
+		if len(all) > 0 && l.N >= all[0].Line && l.N <= all[0].Last {
+			continue
 		}
 		some, _ := Names(l, false)
 		for _, name := range some {

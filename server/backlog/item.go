@@ -119,9 +119,8 @@ func (s Store) Look(it Item, changes bool) (Item, error) {
 	if err != nil {
 		return it, err
 	}
-	r, err := recordOf(p)
-	ours := err == nil && r.File == it.File
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	r, ours, err := madeOf(p, it.File)
+	if err != nil {
 		return it.Refuse("%v; remove that file, or rename the spec", err), nil
 	}
 	known, err := s.known(p, it.Loop)
@@ -162,6 +161,29 @@ func (s Store) Look(it Item, changes bool) (Item, error) {
 		it.State = Writing
 	}
 	return it, nil
+}
+
+// madeOf returns the record of a loop, and whether the loop was made of a file. Without a record it was not.
+func madeOf(p layout.Paths, file string) (r record, ours bool, err error) {
+	r, err = recordOf(p)
+	if errors.Is(err, fs.ErrNotExist) {
+		return r, false, nil
+	}
+	return r, err == nil && r.File == file, err
+}
+
+// Other reports whether there is a loop of that name already that was not made of a file of the backlog of that name.
+func (s Store) Other(repo, loop, file string) (bool, error) {
+	p, err := s.paths(repo, loop)
+	if err != nil {
+		return false, err
+	}
+	_, ours, err := madeOf(p, file)
+	if err != nil || ours {
+		return false, err
+	}
+	known, err := s.known(p, loop)
+	return known || exists(p.Loop), err
 }
 
 // known reports whether the registry knows the loop, or it has run before the registry forgot it.
