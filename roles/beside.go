@@ -16,6 +16,11 @@ func besideSection(in Input) string {
 	p.f("---\n\nsuperloop starts you again and again with the text above, until the work is done; this is run %d%s. "+
 		"You have no memory of earlier runs, and nobody answers questions.\n\n", in.Iteration, of)
 	p.f("- Notes for your next run: %s. Read that file first if it is there, and keep it short.\n", pathName(in.Notes))
+	for _, c := range in.Context {
+		if c.Label == checklistLabel {
+			p.f("- %s: %s.\n", c.Label, pathName(c.Value))
+		}
+	}
 	p.f("- superloop judges the result itself. Leave no process running when you end.\n")
 	return joined(p.String(), attemptSection(in), beforeSection(in.Before), noteSection(in.HumanNote), stuckSection(in), redSection(in),
 		testsSection(in.Tests), diagnosisSection(in), besidePromise(in))

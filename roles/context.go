@@ -24,6 +24,7 @@ type Places struct {
 	LoopDir          string
 	Role             string
 	Branch, Worktree string // names for the prompt; "" shows none
+	Checklist        string // absolute: where the boxes of the spec are ticked; "" if nowhere
 }
 
 // contextNames are the labels and names of files in the loop's directory. Their order is that of the original bash
@@ -43,6 +44,9 @@ var (
 	}
 )
 
+// checklistLabel names the checklist of a spec in the prompts of all roles.
+const checklistLabel = "Checklist (tick a box when you have seen it done; the loop completes when all are ticked)"
+
 // Gather finds the context files that exist, and counts the tasks in the phase files. A file that cannot be examined
 // counts as absent. That is harmless, because the prompt only points to files and the agent reads them itself.
 func Gather(pl Places) ([]ContextFile, []Phase) {
@@ -54,6 +58,9 @@ func Gather(pl Places) ([]ContextFile, []Phase) {
 	// The owner may keep the spec elsewhere and link to it, so os.Stat follows the link.
 	if info, err := os.Stat(spec); err == nil && pl.SpecFile != "" && info.Mode().IsRegular() {
 		list = append(list, ContextFile{"Spec", pl.SpecFile})
+	}
+	if info, err := os.Lstat(pl.Checklist); err == nil && info.Mode().IsRegular() {
+		list = append(list, ContextFile{checklistLabel, pl.Checklist})
 	}
 	add := func(entries [][2]string) {
 		for _, e := range entries {

@@ -16,9 +16,11 @@ import (
 	"github.com/superloop/superloop/cmd/superloop/internal/add"
 	"github.com/superloop/superloop/cmd/superloop/internal/bare"
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
+	"github.com/superloop/superloop/internal/markdown"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/config/trust"
+	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/server"
 	"github.com/superloop/superloop/server/backlog"
 )
@@ -200,7 +202,7 @@ func (a *app) planQueued(ctx context.Context, it backlog.Item, by string, pinned
 	if err != nil {
 		return nil, err
 	}
-	own, err := add.Own(data, id, p.Rel(p.OwnPrompt()))
+	own, err := add.Own(data, id, p.Rel(p.OwnPrompt()), checklistsOf(p, base.Loops[0], it.Spec()))
 	if err != nil {
 		return nil, err
 	}
@@ -229,6 +231,21 @@ func (a *app) planQueued(ctx context.Context, it backlog.Item, by string, pinned
 		}
 		return bare.WriteOwn(a.disk, p, it.Spec(), own)
 	}, nil
+}
+
+// checklistsOf returns the checklists of a new loop: those of the first one, without that in its own directory, and if the
+// spec has open boxes the new loop's own. nil: they are those of the first one.
+func checklistsOf(p layout.Paths, first config.Loop, spec []byte) []string {
+	lists := slices.DeleteFunc(append([]string{}, first.Checklists...), func(l string) bool {
+		return l == filepath.ToSlash(filepath.Join(".superloop", "loops", first.ID, filepath.Base(p.Checklist())))
+	})
+	if open, _ := markdown.Boxes(string(spec)); open > 0 {
+		return append(lists, p.Rel(p.Checklist()))
+	}
+	if len(lists) == len(first.Checklists) {
+		return nil
+	}
+	return lists
 }
 
 // untrusted returns the fault of a configuration that is not pinned, or has changes that no operator has trusted. who would

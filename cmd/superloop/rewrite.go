@@ -344,7 +344,11 @@ func (a *app) planAdd(c *cli.Context, spec specText) (p adding, err error) {
 	if p.spec = inside(p.t.repo, spec.file); p.spec == "" {
 		p.spec, p.content = ".superloop/specs/"+p.id+".md", spec.data
 	}
-	if p.change.next, p.text, err = add.Loop(p.change.was, p.id, p.spec); err != nil {
+	at, err := a.paths(p.t.repo, p.id)
+	if err != nil {
+		return p, err
+	}
+	if p.change.next, p.text, err = add.Loop(p.change.was, p.id, p.spec, checklistsOf(at, p.t.file.Loops[0], spec.data)); err != nil {
 		return p, err
 	}
 	cfg, err := config.LoadBytes(p.change.path, p.change.next)

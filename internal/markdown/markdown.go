@@ -21,11 +21,12 @@ type Line struct {
 
 // markers matches the start of a line: the marks of quotes, headings and list items. A blank must follow each mark except
 // that of a quote. openFence matches an opening fence; a fence of backticks has no other backtick in its line. openBox
-// matches an open box that is not a link, and doneBox a ticked one.
+// matches an open box that is not a link, doneBox a ticked one, and anyBox both.
 var (
 	markers   = pattern.Lazy(`^[ \t\x{a0}]*(?:(?:>|(?:[-*+]|#+|[0-9]{1,9}[.)])(?:[ \t]|$))[ \t\x{a0}]*)*`)
 	openFence = pattern.Lazy("^(?:(`{3,})[^`]*|(~{3,}).*)$")
 	openBox   = pattern.Lazy(`^\[(?:[ \t\x{a0}]*\](?:[ \t]|$)|[ \t\x{a0}]+\][^(\[:])`)
+	anyBox    = pattern.Lazy(`\[[ \t\x{a0}xX]*\]`)
 	doneBox   = pattern.Lazy(`^\[[ \t\x{a0}]*[xX][ \t\x{a0}]*\](?:[^(\[:]|$)`)
 )
 
@@ -107,6 +108,11 @@ func (l Line) box(is interface{ MatchString(string) bool }) bool {
 		}
 	}
 	return false
+}
+
+// Item returns the content of the line without its boxes, with single blanks between its words.
+func (l Line) Item() string {
+	return strings.Join(strings.Fields(anyBox().ReplaceAllString(l.Content, " ")), " ")
 }
 
 // Boxes counts the lines of a text with an open box, and those with a ticked one and no open one.

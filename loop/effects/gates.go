@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"go.uber.org/zap"
@@ -130,6 +131,11 @@ func (g *Gates) checkChecklists(_ context.Context, e loop.Effect, s loop.State) 
 	if err := byRoot(g.Host, g.Settings().Loop.Checklists, func(p string) string { return p }, res.Look); err != nil {
 		return nil, err
 	}
+	if own := g.Paths.Rel(g.Paths.Checklist()); slices.Contains(g.Settings().Loop.Checklists, own) {
+		if err := res.Kept(g.Paths.Repo, own, g.Settings().Loop.SpecFile); err != nil {
+			return nil, err
+		}
+	}
 	at := g.Now(s)
 	for name, data := range map[string][]byte{"checklist-status.json": res.StatusJSON(at),
 		"checklist-remaining.md": res.RemainingMarkdown(), "checklist-missing.md": res.MissingMarkdown()} {
@@ -141,6 +147,9 @@ func (g *Gates) checkChecklists(_ context.Context, e loop.Effect, s loop.State) 
 		Results: g.Paths.Rel(g.Paths.File("checklist-remaining.md"))}
 	if !res.OK {
 		f.Details = fmt.Sprintf("%d open", res.Remaining)
+		if len(res.Items) > 0 {
+			f.Details += ", the first: " + strings.TrimSpace(res.Items[0].Text)
+		}
 	}
 	return f, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/superloop/superloop/internal/door"
@@ -94,6 +95,9 @@ func (p *Prompts) input(ctx context.Context, e loop.Effect, s loop.State) roles.
 	pl := roles.Places{WorkDir: p.Repo.Top, SpecFile: p.specFile(), LoopDir: p.Paths.Loop, Role: e.Role, Branch: p.Tree.Branch(ctx)}
 	if p.Settings().Loop.Git.Worktree {
 		pl.Worktree = p.Repo.Top
+	}
+	if own := p.Paths.Checklist(); slices.Contains(p.Settings().Loop.Checklists, p.Paths.Rel(own)) {
+		pl.Checklist = own
 	}
 	in.Context, in.Phases = roles.Gather(pl)
 	return in

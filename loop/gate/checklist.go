@@ -3,6 +3,8 @@ package gate
 import (
 	"bytes"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -77,6 +79,68 @@ func (r *ChecklistResult) Look(root string, patterns []string) error {
 		return true
 	})
 	r.OK = r.Remaining == 0
+	return nil
+}
+
+// Kept adds the open boxes of a spec that are neither ticked nor open in a checklist, which began as a copy of the spec:
+// whoever takes a box out has not done what it says. An item may have got more words at its end. Both are files below root.
+// If the spec cannot be read, that counts as one open item. Kept returns an error only if it cannot open the repository.
+func (r *ChecklistResult) Kept(root, list, spec string) error {
+	t, err := openTree(root)
+	if err != nil {
+		return err
+	}
+	defer t.close()
+	data, err := t.read(list, maxMarkdown)
+	if err != nil {
+		return nil //nolint:nilerr // Look has counted it
+	}
+	wanted, err := t.read(spec, maxMarkdown)
+	if err != nil {
+		f := faultOf(err)
+		r.Missing = append(r.Missing, Unread{spec, f.reason, f.detail()})
+		r.Remaining++
+		r.OK = false
+		return nil
+	}
+	there := map[string]int{}
+	for l := range markdown.Lines(string(data)) {
+		if l.Open() || l.Done() {
+			there[l.Item()]++
+		}
+	}
+	var lost []Item
+	var items []string
+	for l := range markdown.Lines(string(wanted)) {
+		if !l.Open() {
+			continue
+		}
+		if item := l.Item(); there[item] > 0 {
+			there[item]--
+		} else {
+			lost = append(lost, Item{spec, l.N, oneLine(strings.ReplaceAll(l.Text, "\t", "  "), maxItem)})
+			items = append(items, item)
+		}
+	}
+	if len(lost) == 0 {
+		return nil
+	}
+	longer := slices.Sorted(maps.Keys(there))
+	for i, item := range items {
+		at, _ := slices.BinarySearch(longer, item)
+		for ; at < len(longer) && strings.HasPrefix(longer[at], item) && there[longer[at]] == 0; at++ {
+		}
+		if at < len(longer) && strings.HasPrefix(longer[at], item) {
+			there[longer[at]]--
+			continue
+		}
+		r.Remaining++
+		r.OK = false
+		if len(r.Items) < maxListed {
+			lost[i].Text += "   (not in " + pathText(list) + ")"
+			r.Items = append(r.Items, lost[i])
+		}
+	}
 	return nil
 }
 

@@ -159,3 +159,42 @@ func checklists(root string, patterns []string) (r ChecklistResult, err error) {
 	err = r.Look(root, patterns)
 	return r, err
 }
+
+// A box of the spec that is neither ticked nor open in the checklist is open.
+func TestKept(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		spec, list string
+		want       int
+	}{
+		{"- [ ] a\n- [ ] b\n", "- [x] a\n- [ ] b\n", 0}, // Look counts b
+		{"- [ ] a\n- [ ] b\n", "- [x] a, in a.go\n* [X]  b\n", 0},
+		{"- [ ] a\n- [ ] b\n", "- [x] a\n", 1},
+		{"- [ ] a\n- [ ] a\n", "- [x] a\n", 1},
+		{"- [ ] a\n- [ ] ab\n", "- [x] ab\n", 1},
+		{"- [ ] a\n- [ ] ab\n", "- [x] abc\n- [x] a\n", 0},
+		{"- [ ] a\n- [ ] a\n- [ ] a\n", "- [x] a 1\n- [x] a 2\n- [x] b\n", 1},
+		{"- [x] a\n", "", 0},
+		{"```\n- [ ] a\n```\n", "", 0},
+		{"| [ ] | a |\n", "| [x] | a |\n", 0},
+	} {
+		dir := t.TempDir()
+		for name, text := range map[string]string{"spec.md": c.spec, "list.md": c.list} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var res ChecklistResult
+		if err := res.Kept(dir, "list.md", "spec.md"); err != nil || res.Remaining != c.want || len(res.Items) != c.want {
+			t.Errorf("%q, %q: %v %+v", c.spec, c.list, err, res)
+		}
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "list.md"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	res := ChecklistResult{OK: true}
+	if err := res.Kept(dir, "list.md", "spec.md"); err != nil || res.OK || res.Remaining != 1 || len(res.Missing) != 1 {
+		t.Errorf("without a spec: %v %+v", err, res)
+	}
+}

@@ -166,6 +166,10 @@ func (p Paths) Cooldowns() string { return Cooldowns(p.State) }
 // Cooldowns is that directory in the state that StateRoot returns.
 func Cooldowns(state string) string { return filepath.Join(state, "cooldowns") }
 
+// Checklist is the file in which agents tick the boxes of the spec of a loop that was made of a spec with boxes. It begins as
+// a copy of the spec, which agents cannot change.
+func (p Paths) Checklist() string { return p.File("checklist.md") }
+
 // The files of a loop that run --prompt made, or that was queued with its spec. Notes is what its role keeps for its next run.
 const (
 	ownConfig = "config.json"

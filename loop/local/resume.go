@@ -225,6 +225,9 @@ func (d *driver) start(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := d.checklist(); err != nil {
+		return err
+	}
 	tree, err := d.tree.First(ctx)
 	if err != nil {
 		return err
@@ -235,6 +238,9 @@ func (d *driver) start(ctx context.Context) error {
 
 // resume continues the loop where the journal ends.
 func (d *driver) resume() error {
+	if err := d.checklist(); err != nil {
+		return err
+	}
 	f := loop.Resumed{Plan: effects.PlanOf(d.settings().Next, d.loop), Version: d.o.Version, PID: os.Getpid(), Status: d.state.Status,
 		Containment: string(d.spawner.Level()), Rules: loop.CurrentRules}
 	if p := d.state.Pending; p != nil && d.state.Begun && p.Kind != loop.AskHuman {

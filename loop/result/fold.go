@@ -22,6 +22,7 @@ import (
 type Fold struct {
 	r     Result
 	stats *stats.Fold
+	open  string // what the last checklist_end says is open
 }
 
 // New returns a Fold without events.
@@ -53,6 +54,7 @@ type fields struct {
 	Complete     bool      `json:"complete"`
 	Missing      []string  `json:"missing"`
 	Why          []string  `json:"why"`
+	Details      string    `json:"details"`
 	SHA          string    `json:"sha"`
 	Subject      string    `json:"subject"`
 	N            int       `json:"n"`
@@ -134,9 +136,14 @@ func (f *Fold) Add(ev journal.Event) error {
 		r.role(ev, d)
 	case "tests_start", "tests_rerun_start", "tests_end", "tests_rerun_end", "tests_baseline", "final_start", "final_end":
 		r.tested(ev, d)
+	case "checklist_end":
+		f.open = d.Details
 	case "gates_evaluated":
 		i := r.iteration(ev)
 		i.Gates, i.Complete, i.Missing, i.Why, i.Note = gates(ev.Fields, d), d.Complete, d.Missing, d.Why, d.Note
+		if f.open != "" && d.Checklist == "remaining" {
+			i.Why = append(slices.Clip(i.Why), "the checklist has "+f.open)
+		}
 	case "iteration_start", "iteration_end":
 		r.iteration(ev)
 	case "auto_commit_success":

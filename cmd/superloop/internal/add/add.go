@@ -48,10 +48,10 @@ func Taken(ids []string) func(id string) bool {
 }
 
 // Loop adds a loop to the configuration in data: the first loop without its comments, with another id and spec, and in a
-// git work tree of its own. It returns the configuration, in which every other byte is as it was, and the new loop's text with
+// git work tree of its own. checklists are its checklists, nil those of the first loop. Loop returns the configuration, in which every other byte is as it was, and the new loop's text with
 // its indentation.
-func Loop(data []byte, id, spec string) (next []byte, added string, err error) {
-	one, err := like(data, id, spec)
+func Loop(data []byte, id, spec string, checklists []string) (next []byte, added string, err error) {
+	one, err := like(data, id, spec, checklists)
 	if err != nil {
 		return nil, "", err
 	}
@@ -69,16 +69,16 @@ func Loop(data []byte, id, spec string) (next []byte, added string, err error) {
 
 // Own returns the configuration of a loop that is not in the repository's: that in data with the loop of Loop as its only
 // one.
-func Own(data []byte, id, spec string) ([]byte, error) {
-	one, err := like(data, id, spec)
+func Own(data []byte, id, spec string, checklists []string) ([]byte, error) {
+	one, err := like(data, id, spec, checklists)
 	if err != nil {
 		return nil, err
 	}
 	return edit.Set(data, "", "loops", "["+string(one)+"]")
 }
 
-// like returns the first loop of a configuration with another id and spec, and in a git work tree of its own.
-func like(data []byte, id, spec string) ([]byte, error) {
+// like returns the first loop of a configuration with another id and spec, in a git work tree of its own.
+func like(data []byte, id, spec string, checklists []string) ([]byte, error) {
 	doc, problems := schemas.Parse(schemas.Config, data)
 	if doc == nil {
 		return nil, fmt.Errorf("reading the configuration: %s", problems[0])
@@ -98,6 +98,9 @@ func like(data []byte, id, spec string) ([]byte, error) {
 	}
 	set("", "id", id)
 	set("", "spec_file", spec)
+	if checklists != nil {
+		set("", "checklists", checklists)
+	}
 	if doc.Raw("/loops/0/git", nil) == nil {
 		set("", "git", map[string]bool{"worktree": true})
 	} else {

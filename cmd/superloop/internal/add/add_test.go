@@ -60,17 +60,17 @@ func TestLoop(t *testing.T) {
     }
   ] // end
 }`
-	next, added, err := Loop([]byte(was), "two", "b.md")
+	next, added, err := Loop([]byte(was), "two", "b.md", nil)
 	if err != nil || string(next) != want || !strings.Contains(want, added) {
 		t.Errorf("%v\n%s\nwant:\n%s", err, next, want)
 	}
 	const line = `{"loops": [{"id": "one", "spec_file": "a.md",}]}`
 	const lineWant = `{"loops": [{"id": "one", "spec_file": "a.md",}, {"id":"two","spec_file":"b.md", "git": {"worktree":true}}]}`
-	if next, _, err := Loop([]byte(line), "two", "b.md"); err != nil || string(next) != lineWant {
+	if next, _, err := Loop([]byte(line), "two", "b.md", nil); err != nil || string(next) != lineWant {
 		t.Errorf("%v\n%s\nwant:\n%s", err, next, lineWant)
 	}
 	for _, bad := range []string{"", "{}", `{"loops": []}`, `{"loops": [1]}`, `{"loops": {"0": {}}}`} {
-		if next, _, err := Loop([]byte(bad), "two", "b.md"); err == nil {
+		if next, _, err := Loop([]byte(bad), "two", "b.md", nil); err == nil {
 			t.Errorf("%q became %s", bad, next)
 		}
 	}
