@@ -22,6 +22,7 @@ type form struct {
 	// expression.
 	has    byte
 	digits bool
+	open   bool // the length of the prefix depends on what follows it
 }
 
 // forms holds the prefixes. The first that fits a stream is taken.
@@ -31,7 +32,7 @@ var forms = []form{
 	{re: pattern.Lazy(`^\[?\d\d:\d\d:\d\d(?:[.,]\d+)?\]?(?:: |[ \t]|$)`), least: 0.9, lines: 1, has: ':', digits: true},
 	{re: pattern.Lazy(`^(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) [ \d]\d \d\d:\d\d:\d\d(?:[ \t]|$)`), least: 0.9, lines: 1, has: ':'},
 	{re: pattern.Lazy(`^\[?\+?\d+(?:\.\d+)s\]?(?: |$)`), least: 0.9, lines: 2, has: 's', digits: true},
-	{re: pattern.Lazy(`^(#\d+) (?:\d+\.\d+ |(?:CACHED|DONE \d|ERROR: )?)`), least: 0.9, lines: 2, has: '#'},
+	{re: pattern.Lazy(`^(#\d+) (?:\d+\.\d+ |(?:CACHED|DONE \d|ERROR: )?)`), least: 0.9, lines: 2, has: '#', open: true},
 	// docker compose, foreman, honcho: a name and a bar; concurrently and others: a name in brackets and a bar.
 	{re: pattern.Lazy(`^([A-Za-z@][\w@./:-]*|\[[\w@./:#-]+\]) *\|(?: |$)`), least: 0.5, few: 4, lines: 1, not: pattern.Lazy(`^\w+ \| \w+ \|`), has: '|'},
 	// turbo, nx: the package and the task. pnpm -r: the directory and the script.

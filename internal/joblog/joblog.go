@@ -27,7 +27,7 @@ type Reader struct {
 	buf     []byte // raw bytes that were read and not taken
 	ready   []byte // bytes that Read returns next
 	err     error
-	layers  []form // the prefixes of a line, the outer first; empty: the stream passes unchanged
+	layers  []layer // the prefixes of a line, the outer first; empty: the stream passes unchanged
 	learned bool
 	inLine  bool // the next bytes belong to a line that is longer than a block
 	bytes   int64
@@ -92,7 +92,9 @@ func (r *Reader) next() {
 	}
 	if !r.learned {
 		r.learned = true
-		r.layers = learn(r.buf)
+		for _, f := range learn(r.buf) {
+			r.layers = append(r.layers, layer{form: f})
+		}
 	}
 	end := len(r.buf)
 	if r.err == nil || !errors.Is(r.err, io.EOF) {
@@ -176,11 +178,57 @@ func (r *Reader) arrange(out, block []byte) []byte {
 	return out
 }
 
+// layer is a form of the prefixes of a stream, with some prefixes that lines of it have.
+type layer struct {
+	form
+	known []known // at most maxKnown
+}
+
+// known is a prefix and the job that it names.
+type known struct {
+	prefix []byte
+	job    string
+}
+
+const maxKnown = 8
+
+// take is match. A line that begins as another one did, digits of a time aside, has a prefix of the same length, and most
+// lines do. So the expressions, which cost more than all else of a line, are not tried on it.
+func (l *layer) take(line []byte) (job string, size int) {
+	for _, k := range l.known {
+		if n := len(k.prefix); k.job == "" && alike(line, k.prefix) || k.job != "" && bytes.HasPrefix(line, k.prefix) {
+			return k.job, n
+		}
+	}
+	job, size = l.match(line)
+	if size > 0 && !l.open && isBlank(line[size-1]) && len(l.known) < maxKnown {
+		l.known = append(l.known, known{bytes.Clone(line[:size]), job})
+	}
+	return job, size
+}
+
+func isBlank(b byte) bool { return b == ' ' || b == '\t' }
+
+func isDigit(b byte) bool { return b >= '0' && b <= '9' }
+
+// alike reports whether a line begins with a prefix, whatever the digits of both are.
+func alike(line, prefix []byte) bool {
+	if len(line) < len(prefix) {
+		return false
+	}
+	for i, b := range prefix {
+		if line[i] != b && !(isDigit(b) && isDigit(line[i])) {
+			return false
+		}
+	}
+	return true
+}
+
 // split returns the job of a line, "" if the line names none, and the line without its prefixes.
 func (r *Reader) split(line []byte) (job string, rest []byte) {
 	rest = uncoloured(line)
-	for _, f := range r.layers {
-		name, size := f.match(rest)
+	for i := range r.layers {
+		name, size := r.layers[i].take(rest)
 		if size == 0 {
 			continue
 		}

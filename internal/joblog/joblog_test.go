@@ -40,6 +40,9 @@ func TestPrefixes(t *testing.T) {
 		{"parallel --tag", "one two\ta\none two\tb\nthree\tc\nthree\td\n", "a\nb\nc\nd\n"},
 		{"journal", "Nov 23 10:00:00 a\nNov 23 10:00:01 b\n", "a\nb\n"},
 		{"one line of a task", "[build] tar: vendor.tar: Cannot open: No such file or directory", "tar: vendor.tar: Cannot open: No such file or directory"},
+		{"jobs that differ by a digit", "web-1  | a\nweb-2  | x\nweb-1  | b\nweb-2  | y\n", "a\nb\nx\ny\n"},
+		{"a step of BuildKit with and without its time", "#5 a\n#5 0.123 b\n#5 c\n", "a\nb\nc\n"},
+		{"an empty line before one of the same prefix", "10:00:00\n10:00:01 a\n10:00:0 b\n10:00:02 c\n10:00:03 d\n10:00:04 e\n10:00:05 f\n10:00:06 g\n10:00:07 h\n10:00:08 i\n", "\na\n10:00:0 b\nc\nd\ne\nf\ng\nh\ni\n"},
 		{"empty lines of a job", "[build] | a\n[build] |\n[build] | b\n", "a\n\nb\n"},
 	} {
 		if got, _ := read(t, tc.in); got != tc.want {

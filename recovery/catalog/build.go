@@ -336,8 +336,9 @@ func (b *binaryForm) value(v reflect.Value) {
 		v.SetFloat(math.Float64frombits(b.number(math.Float64bits(v.Float()))))
 	case reflect.Slice:
 		n := b.length(v.Len())
-		if b.reading && n > 0 {
-			v.Set(reflect.MakeSlice(v.Type(), n, n))
+		if b.reading {
+			v.Grow(n) // from nil, without the header that MakeSlice allocates
+			v.SetLen(n)
 		}
 		for i := range n {
 			b.value(v.Index(i))

@@ -50,7 +50,7 @@ func (j *judgement) made(f *failure) bool {
 		if !machine().MatchString(s.Text) {
 			continue
 		}
-		if slices.ContainsFunc(f.lines, double().MatchString) {
+		if slices.ContainsFunc(f.lines, doubled) {
 			return true
 		}
 		if fromOutside(f.lines, s.Line-f.First) {
@@ -116,6 +116,11 @@ func standsIn(said string, code []string, library bool) bool {
 // double matches the frame of a library that plays a part for a test.
 var double = pattern.Lazy(`unittest/mock\.py|:internal/test_runner/mock|node_modules/(?:tinyspy|@vitest/spy|jest-mock|sinon|nock|testdouble)/|-packages/(?:responses|requests_mock|respx|moto|pyfakefs|httpretty|httmock|vcr|aioresponses|botocore/stub)\b|\bgems/webmock|\brspec[/-]mocks|\borg\.mockito\.`)
 
+// doubled reports whether a line is such a frame. Each of them names a file or a package.
+func doubled(l string) bool {
+	return (strings.Contains(l, "/") || strings.Contains(l, "org.mockito.")) && double().MatchString(l)
+}
+
 // word reports whether a line has a word by itself.
 func word(line, w string) bool {
 	i := strings.Index(line, w)
@@ -178,7 +183,7 @@ func (j *judgement) sourceOf(f *failure) (out []string) {
 	}
 	python, raised := f.Runner == "pytest" || f.Runner == "unittest", false // they quote the line that raised it
 	for i, l := range f.lines {
-		if !said[f.First+i] && makes().MatchString(l) && quotesOwnCode(f.lines, i) {
+		if !said[f.First+i] && quotesOwnCode(f.lines, i) && makes().MatchString(l) {
 			out, raised = append(out, l), true
 		}
 	}
