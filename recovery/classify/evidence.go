@@ -30,6 +30,7 @@ var codePlaces = []struct {
 	{" on line ", pattern.Lazy(`in (/?[\w./-]+\.\w+) on line (\d+)`)},
 	{" line ", pattern.Lazy(`\b(?:in|file) (/?[\w./-]*\w\.[A-Za-z]\w{0,5}),? line (\d+)`)},
 	{" line ", pattern.Lazy(` at ([\w./-]+\.(?:p[lm]|t)) line (\d+)`)},
+	{".lua @ ", pattern.Lazy(`-> (\S+\.lua) @ (\d+)$`)},
 	{": line ", pattern.Lazy(`(?:^|[\s"'])([\w@./-]*\w\.[A-Za-z]\w{0,5}): line (\d+): `)},
 }
 

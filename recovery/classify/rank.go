@@ -265,8 +265,26 @@ func (j *judgement) guards() {
 		return
 	}
 	first := j.order[0]
-	j.weakened = !j.confirmed && (j.weakened || j.weak != nil && !first.dominates() || !first.voice.own() || first.byTest())
+	j.weakened = !j.confirmed && (j.weakened || j.ownSpeaks(first) || j.weak != nil && !first.dominates() || !first.voice.own() || first.byTest())
 	j.order = append(j.order, guards...)
+}
+
+// ownSpeaks reports whether a match knows general words of a line that a program of the project may have written: it names
+// no program of the machine, and nothing of it is a runtime's. Such a program may as well tell what it checks or plays.
+func (j *judgement) ownSpeaks(m *match) bool {
+	if m.hit == nil || !m.rule.h.Dominates && !m.general() || !j.calls.own && !j.calls.script && !j.builds() {
+		return false
+	}
+	l := m.hit.text
+	if framed().MatchString(l) || exception().MatchString(l) || ownPrefix().MatchString(l) {
+		return false
+	}
+	for _, m := range speaks().FindAllStringSubmatch(l, 2) {
+		if _, known := j.c.cat.Names.Programs[m[1]+m[2]]; known {
+			return false
+		}
+	}
+	return true
 }
 
 // finding matches a line in which a checker says what is wrong at a place of the file that it named before.

@@ -142,7 +142,7 @@ func isOf(literal, said string) bool {
 	}
 	_, rest, ok := strings.Cut(said, strings.TrimRight(literal, marks))
 	rest = strings.TrimLeft(rest, `"')]}>`)
-	return ok && (strings.Trim(rest, marks) == "" || len(rest) > 1 && rest[0] == ' ' && rest[1] >= 'a' && rest[1] <= 'z')
+	return ok && (strings.Trim(rest, marks) == "" || rest[0] == '\n' || len(rest) > 1 && rest[0] == ' ' && rest[1] >= 'a' && rest[1] <= 'z')
 }
 
 // partOf reports whether a part of a literal between two places where something is put in has the words of the system

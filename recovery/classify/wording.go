@@ -3,8 +3,6 @@ package classify
 import (
 	"cmp"
 	"maps"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -20,8 +18,7 @@ import (
 // near a place, this one can afford to read whole files.
 
 const (
-	maxSiblings = 16 // files that are read beside one that the output names
-	leastCut    = 4  // bytes of a string that is cut out of a message
+	leastCut = 4 // bytes of a string that is cut out of a message
 )
 
 var (
@@ -36,9 +33,9 @@ var (
 	// told matches a line of code that tells errors from each other, that is no statement, or that only imports a name.
 	told = pattern.Lazy(`^\s*(?://|#|\*|--|import |from |use |require)|\b(?:rescue|except|catch|errors\.(?:Is|As)|instanceof|match|case|toThrow\w*|assert\w*|expect\w*|Contains|includes?|startswith)\b|[!=]==?|=~`)
 	// symbol matches the name of an error of the system in code.
-	symbol = pattern.Lazy(`\b(?:(?:syscall|unix|errno|Errno|libc|Errno:)[.:]+|errno = )(E[A-Z0-9]+)\b|\b(?:fs|os)\.(Err\w+)|\bfrom_raw_os_error\((\d+)\)|\bErrorKind::(\w+)|[ ({\[](:(?:e[a-z]{4,}|nxdomain|timeout))\b(?:[^-=]|$)`)
+	symbol = pattern.Lazy(`\b(?:(?:syscall|unix|errno|Errno|libc|Errno:)[.:]+|errno = (?:[^;"]*\W)?|return -)(E[A-Z0-9]+)\b|\b(?:fs|os)\.(Err\w+)|\bfrom_raw_os_error\((\d+)\)|\bErrorKind::(\w+)|[ ({\[](:(?:e[a-z]{4,}|nxdomain|timeout))\b(?:[^-=]|$)`)
 	// traceless matches the files of languages whose errors are values, so that a report does not name the place that made one.
-	traceless = pattern.Lazy(`\.(?:go|rs|exs?|c|cc|cpp|h|sh|bash|bats|p[lm]|t|tcl|test)$`)
+	traceless = pattern.Lazy(`\.(?:go|rs|exs?|c|cc|cpp|h|sh|bash|bats|p[lm]|t|tcl|test|lua)$`)
 	// proved matches the line in which prove names a file of tests that did not pass.
 	proved = pattern.Lazy(`^(\S+\.t) \.+\s*(?:$|Dubious|Failed)`)
 	// rustErrno matches how Rust shows an error of the system.
@@ -210,12 +207,16 @@ func (j *judgement) ownServer(said string, f *failure) bool {
 		return false
 	}
 	started, answered := false, false
+	var files []string
 	for _, l := range f.lines {
-		if file, _ := placeIn(l); file != "" {
-			for _, c := range j.scoped(j.local(file), f) {
-				started = started || serves().MatchString(c)
-				answered = answered || word(c, code)
-			}
+		if file, _ := placeIn(l); file != "" && j.local(file) != "" {
+			files = append(files, j.local(file))
+		}
+	}
+	for _, file := range j.reach(files) {
+		for _, c := range j.scoped(file, f) {
+			started = started || serves().MatchString(c)
+			answered = answered || word(c, code)
 		}
 	}
 	return started && answered
@@ -288,22 +289,18 @@ func (j *judgement) wholeSources(f *failure) (out []string) {
 			}
 		}
 	}
+	for _, dir := range []string{".", "src"} { // of a program that the command has built
+		for _, name := range slices.Concat(j.beside(dir, ".go"), j.beside(dir, ".rs")) {
+			if j.builds() && !known && add(name) {
+				thrown = true
+			}
+		}
+	}
 	if !thrown {
 		return nil
 	}
-	for _, file := range files {
+	for _, file := range j.reach(files) {
 		out = append(out, j.wording(file, f)...)
-	}
-	for _, file := range files {
-		for _, dir := range []string{filepath.Dir(file), "src"} {
-			entries, _ := os.ReadDir(filepath.Join(j.in.Dir, dir)) // what cannot be listed words nothing
-			for _, e := range entries[:min(len(entries), maxSiblings)] {
-				if name := filepath.Join(dir, e.Name()); filepath.Ext(name) == filepath.Ext(file) && !slices.Contains(files, name) {
-					files = append(files, name)
-					out = append(out, j.wording(name, f)...)
-				}
-			}
-		}
 	}
 	return out
 }

@@ -23,6 +23,10 @@ func TestComposed(t *testing.T) {
 		{"a kind that only the library has", `Custom { kind: Uncategorized, error: "Name or service not known" }`, `Error::new(ErrorKind::Other, "Name or service not known")`, false},
 		{"a string to which a value is put", "Connection is not available, request timed out after 300ms.", `super("Connection is not available, request timed out after " + n + "ms.");`, true},
 		{"an error number in the message", "store: [Errno 111] Connection refused", `raise ConnectionError(111, "Connection refused")`, false},
+		{"an error number that C chooses", "t.c:7: put: got -1 (No space left on device), want 4", `errno = n > 4 ? ENOSPC : 0;`, true},
+		{"an error number that C returns", "ring: cannot push: No space left on device", `if (full(r)) return -ENOSPC;`, true},
+		{"an error number that C asks for", "ring: cannot push: No space left on device", `if (errno == ENOSPC) grow(r);`, false},
+		{"a message of two lines", "error: mkdir /srv: permission denied\nhint: ask", `hint("mkdir /srv: permission denied")`, true},
 		{"a type of the system that the code throws", "java.io.IOException: Stale file handle", `throw new IOException("Stale file handle");`, true},
 		{"a type of the system that it does not throw", "java.io.IOException: Stale file handle", `String text = "Stale file handle";`, false},
 	} {
