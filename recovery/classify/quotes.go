@@ -22,16 +22,22 @@ var (
 // predicate matches what follows a quotation of which the line says something: "the text" does not name the file.
 var predicate = pattern.Lazy(`^,? +(?:does|do|did|is|are|was|were|should|must|has|have|had|contains?|lacks?|to (?:be|contain|equal|match|include)|not|instead|but|!==?|===?)\b`)
 
+// demands matches what comes before a text that a check asks for: "errors.md must read: ".
+var demands = pattern.Lazy(`(?i)\b(?:must|should|has to|ought to) (?:read|say|match|equal|contain|mention|name|list|begin|start|end|look)\b`)
+
 // comparison matches a line that tells two values from each other.
 var comparison = pattern.Lazy(`(?i)\b(?:expected|want(?:ed)?|should (?:be|have been))\b.*\b(?:got|actual|received|found|was)\b|\b(?:got|actual|received)\b.*\b(?:expected|want(?:ed)?|should (?:be|have been))\b`)
 
 // inQuotes reports whether a match stands between quotation marks, and whether the line says something of the
-// quotation.
+// quotation, or asks for the text.
 func inQuotes(text []byte, loc []int) (quoted, topic bool) {
 	if len(loc) < 2 {
 		return false, false
 	}
 	before, after := string(text[:loc[0]]), string(text[loc[1]:])
+	if demands().MatchString(before) {
+		return false, true
+	}
 	for _, marks := range [][2]string{{`"`, `"`}, {"'", "'"}, {"`", "`"}, {"‘", "’"}, {"“", "”"}} {
 		open := strings.Count(before, marks[0])
 		if marks[0] == marks[1] {

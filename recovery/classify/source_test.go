@@ -77,6 +77,8 @@ func TestTopics(t *testing.T) {
 	c := embeddedClassifier(t)
 	for out, code := range map[string]bool{
 		`check of messages failed: "EACCES: permission denied, open /etc/depot" does not say who may read it`:            true,
+		`docs/errors.md: E2 must read: No space left on device`:                                                          true,
+		`docs/errors.md: cannot write: No space left on device`:                                                          false,
 		`cannot read the key: "open /etc/depot/key: permission denied"`:                                                  false,
 		`advice.py:5: error: Argument 1 has incompatible type "str"; expected "Literal['No space left on device']"  [x]`: true,
 		`Exception in thread "main" java.lang.AssertionError: a full disk must queue, but got <No space left on device>`: true,
