@@ -287,14 +287,14 @@ var (
 var ava = format{
 	runner: "ava",
 	opens: func(l []string, i int) bool {
-		return l[i] == "  ─" && i+4 < len(l) && l[i+1] == "" && l[i+3] == "" && avaPlace().MatchString(l[i+4])
+		return l[i] == "  ─" && i+4 < len(l) && l[i+1] == "" && l[i+3] == "" && (avaPlace().MatchString(l[i+4]) || strings.HasSuffix(l[i+4], ":"))
 	},
 	closes: func(l []string, _, i int) bool { return l[i] == "  ─" },
 	read: func(f *Failure, lines []string) {
-		for i, l := range lines[5:] {
+		for i, l := range lines[4:] {
 			f.Asserted = f.Asserted || avaChecks().MatchString(l)
 			if m := avaSays().FindStringSubmatch(l); m != nil {
-				f.say(i+5, m[1])
+				f.say(i+4, strings.ReplaceAll(m[1], `\'`, "'"))
 			}
 		}
 	},

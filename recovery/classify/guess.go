@@ -88,9 +88,12 @@ func (j *judgement) guessed() *guess {
 }
 
 // names reports whether a match is about what ended the program: a match of a dominator in the line of the exception, any
-// match in the message of an exception of C++, or in what the exception follows from. No other words of the output say
-// as much.
+// match in the message of an exception of C++, in what the exception follows from, or in what a runtime shows of a call of
+// the system. No other words of the output say as much.
 func (j *judgement) names(m *match) bool {
+	if m.hit != nil && bySystem().MatchString(m.hit.text) {
+		return true
+	}
 	threw := j.threw()
 	if threw == nil || m.hit == nil {
 		return false

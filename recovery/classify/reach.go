@@ -20,7 +20,7 @@ const (
 
 var (
 	// namedFile matches a string of the code that may be the path of a file or the name of a module.
-	namedFile = pattern.Lazy(`["'` + "`" + `]([\w@./\\-]*\w)["'` + "`" + `]`)
+	namedFile = pattern.Lazy(`["'` + "`" + `](?:\$\w+|\$\{\w+\})?([\w@./\\-]*\w)["'` + "`" + `]`)
 	// namedModule matches a statement that names a module or a file without quotes.
 	namedModule = pattern.Lazy(`(?:^|[;{])\s*(?:from|import|use|mod|pub mod|source|\.)\s+([\w./:]+)(?:\s+import\s+(\w+))?`)
 )

@@ -24,6 +24,7 @@ func TestReach(t *testing.T) {
 		{"a file of PHP", "tests/ATest.php", "require __DIR__ . '/../lang/en.php';", "lang/en.php", true},
 		{"a module of Lua", "spec/a_spec.lua", "local net = require(\"src.net\")", "src/net.lua", true},
 		{"a file of a shell", "t.bats", "setup() { source lib/fetch.sh; }", "lib/fetch.sh", true},
+		{"a file of a shell behind a variable", "test/t.bats", "source \"$BATS_TEST_DIRNAME/need.sh\"", "test/need.sh", true},
 		{"what lies beside", "a.rb", "Depot.new", "b.rb", true},
 		{"what nothing names", "test/a.test.js", "const c = require('../lib/client');", "other/client.js", false},
 		{"what lies elsewhere", "a.js", "require('../../etc/passwd.js')", "b.json", false},

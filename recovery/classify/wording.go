@@ -23,7 +23,7 @@ const (
 
 var (
 	// framed matches the words with which a runtime tells what the system said.
-	framed = pattern.Lazy(`\b(?:dial|read|write|accept|listen) (?:tcp|udp|unix)|\b(?:open|write|read|l?stat|mkdir|rename|remove|unlink|f?sync|chdir|chmod|fork/exec|truncate|symlink|close|copy_file_range) [^\s:]*[/.][^\s:]*: |\[Errno -?\d+\]|\(os error \d+\)|\bOs \{ code|\bkind: Uncategorized|\bErrno::|@ rb_sys|connect\(2\)|\b(?:connect|bind|sendto|recvfrom|getsockopt): |\blookup \S+`)
+	framed = pattern.Lazy(`\b(?:dial|read|write|accept|listen) (?:tcp|udp|unix)|\b(?:open|write|read|l?stat|mkdir|rename|remove|unlink|f?sync|chdir|chmod|fork/exec|truncate|symlink|close|copy_file_range) [^\s:]*[/.][^\s:]*: |\[Errno -?\d+\]|\(os error \d+\)|\bOs \{ code|\bkind: Uncategorized|\bErrno::|@ rb_sys|connect\(2\)|\b(?:connect|bind|sendto|recvfrom|getsockopt): |\blookup \S+|\bline \d+: \S`)
 	// throwing matches a line of code that throws an error, or gives one to the caller.
 	throwing = pattern.Lazy(`\b(?:raise|throw|die|croak|reject|error)\b|\bnew \w*(?:Error|Exception)\(|and_raise|side_effect|\w*[rR]ejects?(?:ed)?\w*\(`)
 	// hole matches the places of a string at which a value is put in, and what ends a line.
@@ -73,7 +73,7 @@ func composed(said string, code []string) bool {
 		for _, at := range quotedText().FindAllStringSubmatchIndex(l, 40) {
 			text := ""
 			for g := 2; g < len(at); g += 2 {
-				text += l[max(0, at[g]):max(0, at[g+1])]
+				text += unescaped(l[max(0, at[g]):max(0, at[g+1])])
 			}
 			if joined().MatchString(l[at[1]:]) {
 				text += "%s" // what is put to it

@@ -27,6 +27,10 @@ func TestComposed(t *testing.T) {
 		{"an error number that C returns", "ring: cannot push: No space left on device", `if (full(r)) return -ENOSPC;`, true},
 		{"an error number that C asks for", "ring: cannot push: No space left on device", `if (errno == ENOSPC) grow(r);`, false},
 		{"a message of two lines", "error: mkdir /srv: permission denied\nhint: ask", `hint("mkdir /srv: permission denied")`, true},
+		{"a double that talks of another port", "cache: Connection refused - connect(2) for \"127.0.0.1\" port 39003", `raise(Errno::ECONNREFUSED, "connect(2) for \"127.0.0.1\" port 6379")`, false},
+		{"a double that talks of this port", "cache: Connection refused - connect(2) for \"127.0.0.1\" port 6379", `raise(Errno::ECONNREFUSED, "connect(2) for \"127.0.0.1\" port 6379")`, true},
+		{"a script that looks for programs", "need: jq: command not found", `echo "$0: $p: command not found"`, true},
+		{"a shell that looks for programs", "t.bats: line 9: jq: command not found", `echo "$0: $p: command not found"`, false},
 		{"a type of the system that the code throws", "java.io.IOException: Stale file handle", `throw new IOException("Stale file handle");`, true},
 		{"a type of the system that it does not throw", "java.io.IOException: Stale file handle", `String text = "Stale file handle";`, false},
 	} {
