@@ -20,7 +20,7 @@ const (
 
 var (
 	// namedFile matches a string of the code that may be the path of a file or the name of a module.
-	namedFile = pattern.Lazy(`["'` + "`" + `](?:\$\w+|\$\{\w+\})?([\w@./\\-]*\w)["'` + "`" + `]`)
+	namedFile = pattern.Lazy(`["'` + "`" + `](?:\$\w+|\$\{\w+\})?([\w@./\\-]*\w)(?::\$[^"']*)?["'` + "`" + `]`)
 	// namedModule matches a statement that names a module or a file without quotes.
 	namedModule = pattern.Lazy(`(?:^|[;{])\s*(?:from|import|use|mod|pub mod|source|\.)\s+([\w./:]+)(?:\s+import\s+(\w+))?`)
 )
@@ -61,11 +61,14 @@ func ending(file string) string {
 	return ext
 }
 
-// beside returns the files of a directory that end with ext.
+// beside returns the files of a directory that end with ext, or all if it is "".
 func (j *judgement) beside(dir, ext string) (out []string) {
+	if !filepath.IsLocal(dir) || foreign(dir) {
+		return nil
+	}
 	entries, _ := os.ReadDir(filepath.Join(j.in.Dir, dir)) // what cannot be listed words nothing
 	for _, e := range entries[:min(len(entries), maxSiblings)] {
-		if filepath.Ext(e.Name()) == ext && e.Type().IsRegular() {
+		if (ext == "" || filepath.Ext(e.Name()) == ext) && e.Type().IsRegular() {
 			out = append(out, filepath.Join(dir, e.Name()))
 		}
 	}
@@ -97,12 +100,12 @@ func (j *judgement) namedIn(file string) (out []string) {
 }
 
 // module returns the files of the project that a name in a file may stand for: the file of a path with or without its
-// ending, that of a module whose parts are joined by "." or "::", or those of a package of Go.
+// ending, that of a module whose parts are joined by "." or "::", or those of a directory or of a package of Go.
 func (j *judgement) module(file, name string) []string {
 	ext := ending(file)
 	if ext == ".go" {
 		for rest, ok := name, true; ok; _, rest, ok = strings.Cut(rest, "/") {
-			if all := j.beside(rest, ext); strings.Contains(name, "/") && filepath.IsLocal(rest) && len(all) > 0 {
+			if all := j.beside(rest, ext); strings.Contains(name, "/") && len(all) > 0 {
 				return slices.DeleteFunc(all, func(f string) bool { return strings.HasSuffix(f, "_test.go") })
 			}
 		}
@@ -115,6 +118,9 @@ func (j *judgement) module(file, name string) []string {
 				return []string{at}
 			}
 		}
+	}
+	if at := filepath.Join(filepath.Dir(file), path); strings.Contains(path, "/") || strings.HasPrefix(name, "/") { // of programs that a test plays
+		return j.beside(at, "")
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"path/filepath"
 	"slices"
 	"testing"
 )
@@ -25,11 +26,14 @@ func TestReach(t *testing.T) {
 		{"a module of Lua", "spec/a_spec.lua", "local net = require(\"src.net\")", "src/net.lua", true},
 		{"a file of a shell", "t.bats", "setup() { source lib/fetch.sh; }", "lib/fetch.sh", true},
 		{"a file of a shell behind a variable", "test/t.bats", "source \"$BATS_TEST_DIRNAME/need.sh\"", "test/need.sh", true},
+		{"a directory of programs that a test plays", "test/t.bats", "PATH=\"$BATS_TEST_DIRNAME/stubs:$PATH\"", "test/stubs/curl", true},
 		{"what lies beside", "a.rb", "Depot.new", "b.rb", true},
 		{"what nothing names", "test/a.test.js", "const c = require('../lib/client');", "other/client.js", false},
 		{"what lies elsewhere", "a.js", "require('../../etc/passwd.js')", "b.json", false},
+		{"a directory that lies elsewhere", "sub/a.js", "spawn('../../top/bin')", "../top/bin/x", false},
+		{"an installed program", "a.js", "spawn('./node_modules/bin')", "node_modules/bin/x", false},
 	} {
-		dir := t.TempDir()
+		dir := filepath.Join(t.TempDir(), "repo")
 		write(t, dir, tt.file, tt.code+"\n")
 		write(t, dir, tt.other, "x\n")
 		j := judgement{in: &Input{Dir: dir}}
