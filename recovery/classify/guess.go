@@ -156,8 +156,14 @@ var (
 // foreignPlace reports whether a line is a diagnostic about a file that is not the project's.
 func foreignPlace(l string) bool {
 	m := diagnosed().FindStringSubmatch(l)
+	if m == nil {
+		m = scriptPlace().FindStringSubmatch(l)
+	}
 	return m != nil && foreign(strings.Join(m[1:], ""))
 }
+
+// scriptPlace matches how a shell names the line of a script.
+var scriptPlace = pattern.Lazy(`^(/\S+): (?:line )?\d+: `)
 
 // ended returns what ended the failed tests, and nothing if a check of a test failed.
 func (j *judgement) ended() (out []hit) {

@@ -114,7 +114,7 @@ func (j *judgement) apply(r *rule) *match {
 }
 
 // hits returns the kept lines of one pattern that count. The status line of a test that passed never counts. For a
-// guard, a line that a test printed does not count. For other handlers, the status line of a failed test and a compared
+// guard, a line that a test printed does not count, nor one about a file that is not the project's. For other handlers, the status line of a failed test and a compared
 // value do not count.
 func (j *judgement) hits(pattern int, streams streamSet, guard catalog.Guard) []hit {
 	var out []hit
@@ -129,7 +129,7 @@ func (j *judgement) hits(pattern int, streams streamSet, guard catalog.Guard) []
 					h.voice = voiceName // only what the line quotes matches
 				}
 			}
-			if h.voice == voicePassed || guard != "" && h.voice == voiceLog || guard == "" && h.voice == voiceName {
+			if guard != "" && foreignPlace(h.text) || h.voice == voicePassed || guard != "" && h.voice == voiceLog || guard == "" && h.voice == voiceName {
 				continue
 			}
 			out = append(out, h)

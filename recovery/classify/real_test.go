@@ -73,12 +73,15 @@ type realCase struct {
 // labels were written before anything was mended for rime, was at 96.9, 95.3 and 96.9 % the
 // first time, 31 of 34 traps and 93 of 94 others; of its 43 late ones, made when that had been
 // tuned for, 27 of 30 traps and 10 of 13 others, 12 of which stand beside a double with the
-// same words. All were looked at afterwards; the model has learned from none.
+// same words. sleet and hail, by an author who knew neither the rules nor the classifier, were at 98.2, 97.6 and 97.6 %
+// and, when sleet had been tuned for, at 90.2, 89.6 and 91.8 % the first time: 32 of 34 traps and 130 of 131 others, 32 of
+// 43 traps, many of which bring the refusal of the machine about themselves, and 133 of 140 others. Nothing would have run
+// for a trap, and none was told as a fact. All were looked at afterwards; the model has learned from none.
 var bars = map[string][3]float64{"dev": {0.99, 0.98, 0.98}, "held": {0.98, 0.94, 0.96}, "fresh": {0.97, 0.92, 0.88}, "last": {0.97, 0.92, 0.88},
 	"wide": {0.98, 0.96, 0.97}, "final": {0.98, 0.97, 0.97}, "blind": {0.97, 0.94, 0.95}, "dawn": {0.98, 0.97, 0.98}, "dusk": {0.97, 0.95, 0.97}, "duskheld": {0.97, 0.94, 0.95},
 	"noon": {0.98, 0.97, 0.98}, "eve": {0.96, 0.96, 0.96},
 	"night": {0.99, 0.98, 0.98}, "morrow": {0.98, 0.95, 0.98}, "frost": {0.98, 0.96, 0.98}, "thaw": {0.96, 0.96, 0.96},
-	"rime": {0.98, 0.98, 0.98}, "dew": {0.98, 0.97, 0.98}}
+	"rime": {0.98, 0.98, 0.98}, "dew": {0.98, 0.97, 0.98}, "sleet": {0.98, 0.98, 0.98}, "hail": {0.95, 0.95, 0.95}}
 
 // score counts what was judged rightly.
 type score struct{ cases, code, side, category, cure, dangerous, traps, trapped int }
@@ -122,7 +125,7 @@ func TestRealFailures(t *testing.T) {
 	cat, c := embedded(t)
 	policy := suggestedPolicy(t)
 	profile := remedy.Presets()["debian12"]
-	for i, name := range []string{"dev", "held", "fresh", "last", "wide", "final", "blind", "dawn", "dusk", "duskheld", "noon", "eve", "night", "morrow", "frost", "thaw", "rime", "dew"} {
+	for i, name := range []string{"dev", "held", "fresh", "last", "wide", "final", "blind", "dawn", "dusk", "duskheld", "noon", "eve", "night", "morrow", "frost", "thaw", "rime", "dew", "sleet", "hail"} {
 		if i%testkit.Sample(2, 1, 1) != 0 {
 			continue
 		}

@@ -35,7 +35,7 @@ var (
 	// cut the line off.
 	quotedText = pattern.Lazy(`"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|` + "`((?:[^`\\\\]|\\\\.)*)`" + `|["'` + "`" + `]([^"'` + "`" + `]{10,})…$`)
 	// machine matches the wording of the system, as opposed to that of a check that somebody wrote.
-	machine = pattern.Lazy(`\b(?:E[A-Z]{4,}|EAI_[A-Z]+|EIO)\b|[ ({\[]:(?:e[a-z]{4,}|nxdomain|timeout)\b|(?i)\b(?:no space left on device|connection (?:was |is )?(?:refused|reset|timed out|closed|aborted|lost|not available|unexpectedly closed)|permission denied|too many open files|address already in use|read-only file ?system|cannot allocate memory|out of memory|name or service not known|temporary failure in name resolution|no such host|no route to host|network is unreachable|broken pipe|operation not permitted|resource temporarily unavailable|device or resource busy|stale file handle|input/output error|text file busy|file too large|quota exceeded|socket hang up|command not found|timed out|timeout of \d+ ?m?s exceeded|i/o timeout|deadline exceeded|os error \d+|errno \d+|certificate|docker daemon|rate limit|slow down|too many requests|unauthorized|service unavailable|fetch failed|failed to connect|could(?: not|n't) (?:connect|resolve)|(?:starting|shutting) up|lock (?:wait )?timeout|deadlock|execution expired|authentication failed|pooled connections)\b`)
+	machine = pattern.Lazy(`\b(?:E[A-Z]{4,}|EAI_[A-Z]+|EIO)\b|[ ({\[]:(?:e[a-z]{4,}|nxdomain|timeout)\b|(?i)\b(?:no space left on device|connection (?:was |is )?(?:refused|reset|timed out|closed|aborted|lost|not available|unexpectedly closed)|permission denied|too many open files|address already in use|read-only file ?system|cannot allocate memory|out of memory|name or service not known|temporary failure in name resolution|no such host|no route to host|network is unreachable|broken pipe|operation not permitted|resource temporarily unavailable|device or resource busy|stale file handle|input/output error|text file busy|file too large|quota exceeded|socket hang up|command not found|cannot find (?:package|module)|timed out|timeout of \d+ ?m?s exceeded|i/o timeout|deadline exceeded|os error \d+|errno \d+|certificate|docker daemon|rate limit|slow down|too many requests|unauthorized|service unavailable|fetch failed|failed to connect|could(?: not|n't) (?:connect|resolve)|(?:starting|shutting) up|lock (?:wait )?timeout|deadlock|execution expired|authentication failed|pooled connections)\b`)
 	// systemType matches the name of an exception of the system at the beginning of a message.
 	systemType = pattern.Lazy(`^((?:[A-Za-z_]\w*(?:::|\.))*(?:Errno::E[A-Z]+|(?:[A-Z]\w*)?(?:Connection|Connect|Permission|Timeout|Socket|OS|IO|BrokenPipe|UnknownHost|SSL)\w*(?:Error|Exception)))\b`)
 )
@@ -45,6 +45,9 @@ var (
 func (j *judgement) made(f *failure) bool {
 	for _, s := range f.Says {
 		if j.ownServer(s.Text, f) {
+			return true
+		}
+		if at := s.Line - f.First; at >= 0 && at < len(f.lines) && doubled(f.lines[at]) {
 			return true
 		}
 		if !machine().MatchString(s.Text) {
@@ -174,8 +177,11 @@ func (j *judgement) sourceOf(f *failure) (out []string) {
 		if file == "" || seen[part{file, from}] || len(seen) >= maxSources {
 			return
 		}
-		seen[part{file, from}] = true
 		lines := j.scoped(j.local(file), f)
+		if len(lines) == 0 {
+			return
+		}
+		seen[part{file, from}] = true
 		for _, l := range lines[max(0, min(len(lines), from)):min(len(lines), to)] {
 			if makes().MatchString(l) {
 				out = append(out, l)

@@ -27,7 +27,7 @@ var (
 	// throwing matches a line of code that throws an error, or gives one to the caller.
 	throwing = pattern.Lazy(`\b(?:raise|throw|die|croak|reject|error)\b|\bnew \w*(?:Error|Exception)\(|and_raise|side_effect|\w*[rR]ejects?(?:ed)?\w*\(`)
 	// hole matches the places of a string at which a value is put in, and what ends a line.
-	hole = pattern.Lazy(`%[-+#0-9.]*[a-zA-Z]|\$\{[^}]*\}|#\{[^}]*\}|\{[^}]*\}|\\[nrt]|\$\w+|\\`)
+	hole = pattern.Lazy(`%[-+#0-9.]*[a-zA-Z]|\$\{[^}]*\}|#\{[^}]*\}|\{[^}]*\}|\\[nrt]|\$\w+(?:\[\w+\]|->[\[{]\w+[\]}])*|\\`)
 	// joined matches what follows a string to which a value is put.
 	joined = pattern.Lazy(`^\s*(?:\+|<>|\.\.|\.\s*[$\w]|<<)\s*\S`)
 	// told matches a line of code that tells errors from each other, that is no statement, or that only imports a name.
@@ -161,52 +161,29 @@ func raisedHere(before []string) bool {
 	return true
 }
 
-// testHead matches the line that begins a test, with its name.
-var testHead = pattern.Lazy(`^\s*(?:(?:async )?def (test\w*)|func (Test\w+)\(|(?:it|test|specify|Deno\.test)\s*\(?\s*"([^"]*)"|(?:it|test|specify)\s*\(?\s*'([^']*)'|@test ["']([^"']*)|(?:public )?function (test\w+)|(?:#\[cfg\(test\)\] mod \w+ \{ )?#\[(?:\w+::)?test\] fn (\w+))|^\s*fn (\w+)\(\)`)
-
-// withoutOthers blanks the lines of tests that a report is not about, if it names a test of the file: each test has
-// doubles of its own.
-func withoutOthers(lines, report []string) []string {
-	out, named := slices.Clone(lines), false
-	for i := 0; i < len(out); i++ {
-		m := testHead().FindStringSubmatch(out[i])
-		if m == nil || m[8] != "" && (i == 0 || !strings.Contains(lines[i-1], "test]")) {
-			continue
-		}
-		name := strings.Join(m[1:], "")
-		if name == "" || hole().MatchString(name) {
-			continue
-		}
-		if slices.ContainsFunc(report, func(l string) bool { return strings.Contains(l, name) }) {
-			named = true
-			continue
-		}
-		base := indent(out[i])
-		out[i] = ""
-		for i+1 < len(out) && (out[i+1] == "" || indent(out[i+1]) > base) {
-			i++
-			out[i] = ""
-		}
-	}
-	if !named {
-		return lines
-	}
-	return out
-}
-
 var (
 	// serves matches a line of code that starts a server, and status the status of HTTP in a message.
-	serves = pattern.Lazy(`\bHTTPServer\(|\bhttptest\.New|\bcreateServer\(|\.listen\(\s*0|\bMockWebServer\b|(?i)\bwiremock|\bsetupServer\(|\bTestServer\(|\bTCPServer\.new|\bBypass\.open|\bmockito::|\bhttpmock::`)
+	serves = pattern.Lazy(`\bHTTPServer\(|\bhttptest\.New|\bcreateServer\(|\.listen\(\s*0|\bMockWebServer\b|(?i)\bwiremock|\bsetupServer\(|\bTestServer\(|\bTCPServer\.new|\bBypass\.open|\bmockito::|\bhttpmock::|[:"'(, ]0["')]*\)`)
 	status = pattern.Lazy(`\b(4[0-3]\d|50\d)\b`)
+	// givenPort matches an address of this machine with a port that the system may have given.
+	givenPort = pattern.Lazy(`(?:127\.0\.0\.1|localhost|::1)[\]:'", ]+(?:port )?(3[2-9]\d{3}|[45]\d{4}|6[0-5]\d{3})\b`)
 )
 
-// ownServer reports whether a message tells what a server answered that the test itself has started.
+// ownServer reports whether a message tells what a server answered that the test itself has started, or speaks of a port
+// that the test had the system choose: no line of the code has it.
 func (j *judgement) ownServer(said string, f *failure) bool {
-	code := status().FindString(said)
-	if code == "" {
+	code, port := status().FindString(said), ""
+	if machine().MatchString(said) {
+		for _, l := range append([]string{said}, f.lines...) {
+			if m := givenPort().FindStringSubmatch(l); m != nil && port == "" {
+				port = m[1]
+			}
+		}
+	}
+	if code == "" && port == "" {
 		return false
 	}
-	started, answered := false, false
+	started, answered, fixed := false, false, false
 	var files []string
 	for _, l := range f.lines {
 		if file, _ := placeIn(l); file != "" && j.local(file) != "" {
@@ -216,10 +193,11 @@ func (j *judgement) ownServer(said string, f *failure) bool {
 	for _, file := range j.reach(files) {
 		for _, c := range j.scoped(file, f) {
 			started = started || serves().MatchString(c)
-			answered = answered || word(c, code)
+			answered = answered || code != "" && word(c, code)
+			fixed = fixed || strings.Contains(c, port)
 		}
 	}
-	return started && answered
+	return started && (answered || port != "" && !fixed)
 }
 
 // scoped returns the lines of a file without those of other tests.

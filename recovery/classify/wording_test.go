@@ -31,6 +31,7 @@ func TestComposed(t *testing.T) {
 		{"a double that talks of this port", "cache: Connection refused - connect(2) for \"127.0.0.1\" port 6379", `raise(Errno::ECONNREFUSED, "connect(2) for \"127.0.0.1\" port 6379")`, true},
 		{"a script that looks for programs", "need: jq: command not found", `echo "$0: $p: command not found"`, true},
 		{"a shell that looks for programs", "t.bats: line 9: jq: command not found", `echo "$0: $p: command not found"`, false},
+		{"a string of Perl with an element", "cannot lock /run/a: Permission denied", `die "cannot lock $_[0]: Permission denied\n"`, true},
 		{"a type of the system that the code throws", "java.io.IOException: Stale file handle", `throw new IOException("Stale file handle");`, true},
 		{"a type of the system that it does not throw", "java.io.IOException: Stale file handle", `String text = "Stale file handle";`, false},
 	} {
@@ -65,9 +66,9 @@ func TestFromOutside(t *testing.T) {
 // Each test has doubles of its own: those of another test say nothing of this one.
 func TestWithoutOthers(t *testing.T) {
 	t.Parallel()
-	file := strings.Split("const shared = 1;\ntest(\"tells\", () => {\n  a();\n});\ntest(\"packs\", () => {\n  b();\n});", "\n")
+	file := strings.Split("const shared = 1;\ntest(\"tells\", () => {\n  a();\n});\ntest(\"packs\", () => {\n  b(shared);\n});", "\n")
 	got := strings.Join(withoutOthers(file, []string{"  ● packs", "    packing: refused"}), "|")
-	if want := "const shared = 1;|||});|test(\"packs\", () => {|  b();|});"; got != want {
+	if want := "const shared = 1;|||});|test(\"packs\", () => {|  b(shared);|});"; got != want {
 		t.Errorf("%s", got)
 	}
 	if got := withoutOthers(file, []string{"unhandled"}); len(got) != len(file) || got[2] == "" {
