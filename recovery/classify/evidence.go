@@ -37,7 +37,7 @@ var codePlaces = []struct {
 // foreign reports whether a path belongs to an installed dependency or to the system, not to the repository's own code.
 func foreign(path string) bool {
 	return hasAny(path, "node_modules", "node:internal", "site-packages", "dist-packages", "/usr/", "/rustc/", "/library/std", "/library/core",
-		"/go/src/", "lib/python", ".cargo/registry", "/pkg/mod/")
+		"/go/src/", "lib/python", "_ssl.c", ".cargo/registry", "/pkg/mod/")
 }
 
 // codePlace finds the file and line of the code that a line of output is about. It searches the line itself, then up to
@@ -160,6 +160,9 @@ func (j *judgement) evidence() []Evidence {
 			return
 		}
 		seen[text] = true
+		if file, n := placeIn(h.text); h.file == "" && (j.in.Dir == "" || j.exists(j.local(file))) {
+			h.file, h.fileLine = file, n // of a hit whose surroundings nobody has looked at
+		}
 		out = append(out, Evidence{Stream: h.stream.String(), Line: h.origin, Text: text, File: h.file, FileLine: h.fileLine})
 	}
 	for n, m := range j.order {

@@ -40,3 +40,21 @@ func TestCodePlace(t *testing.T) {
 		}
 	}
 }
+
+// Evidence out of a report has the place that its line speaks of, unless the project has no such file.
+func TestPlaceOfEvidence(t *testing.T) {
+	t.Parallel()
+	c := embeddedClassifier(t)
+	const out = "*\n0 successes / 0 failures / 1 error / 0 pending : 0.002 seconds\n\nError -> spec/redis_spec.lua @ 3\nredis answers\nsrc/redis.lua:5: redis: connection refused\n"
+	for file, want := range map[string]string{"": "src/redis.lua:5", "src/redis.lua": "src/redis.lua:5", "lib/other.lua": ":0"} {
+		dir := ""
+		if file != "" {
+			dir = t.TempDir()
+			write(t, dir, file, "\n")
+		}
+		f := classified(t, c, dir, "busted", out)
+		if got := fmt.Sprintf("%s:%d", f.Evidence[0].File, f.Evidence[0].FileLine); got != want {
+			t.Errorf("with %q: %s, want %s: %s", file, got, want, f.Evidence[0].Text)
+		}
+	}
+}
