@@ -49,8 +49,10 @@ type app struct {
 	slack    slackSide // empty outside of tests
 	// sealBeyond is local.Options.SealBeyond: 0 outside of tests.
 	sealBeyond int64
-	// by is who decides, if it is not whoever started this process: nil in every verb of a command line.
+	// by is who decides, if it is not whoever started this process: nil in every verb of a command line. intent is the id of
+	// the control intent that the verb puts down, "" for a new one.
 	by      *escalation.By
+	intent  string
 	sockets slack.Hub // the connections of Socket Mode
 }
 

@@ -250,7 +250,8 @@ func (m onMachine) Turn(ctx context.Context, t host.Turn) (host.Turned, error) {
 	return out, err
 }
 
-func (n *testEnv) runAsWorkflow(tr trouble, co course, play engine) (out temporal.Result) {
+// desk starts the process that carries out loops for an engine. The function that it returns ends the process.
+func (n *testEnv) desk(stirred func(host.Place)) (*host.Client, func()) {
 	n.t.Helper()
 	cmd := exec.Command(n.path("bin/superloop"), "__host")
 	cmd.Dir, cmd.Env, cmd.Stderr = n.path("repo"), n.env, os.Stderr
@@ -265,16 +266,22 @@ func (n *testEnv) runAsWorkflow(tr trouble, co course, play engine) (out tempora
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	m, args := &temporal.Machine{Fleet: "f", ID: n.root, Now: time.Now}, temporal.Args{Place: host.Place{Repo: n.path("repo"), Loop: "l"}, By: "ann"}
-	stirred := make(chan struct{}, 99)
-	desk := host.NewClient(to, from, func(host.Place) { stirred <- struct{}{} })
-	defer func() {
+	desk := host.NewClient(to, from, stirred)
+	return desk, func() {
 		_ = desk.Close()
 		<-desk.Gone()
 		if err := cmd.Wait(); err != nil {
 			n.t.Error(err)
 		}
-	}()
+	}
+}
+
+func (n *testEnv) runAsWorkflow(tr trouble, co course, play engine) (out temporal.Result) {
+	n.t.Helper()
+	m, args := &temporal.Machine{Fleet: "f", ID: n.root, Now: time.Now}, temporal.Args{Place: host.Place{Repo: n.path("repo"), Loop: "l"}, By: "ann"}
+	stirred := make(chan struct{}, 99)
+	desk, end := n.desk(func(host.Place) { stirred <- struct{}{} })
+	defer end()
 	asked := 0
 	args.Machine, m.Host = m.ID, onMachine{desk, func() { n.answers(tr, co, &asked) }}
 	out = play(n, m, args, stirred)

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/loop/carry"
+	"github.com/superloop/superloop/loop/control"
 	"github.com/superloop/superloop/loop/host"
 	"github.com/superloop/superloop/loop/host/desk"
 	"github.com/superloop/superloop/loop/layout"
@@ -59,12 +62,33 @@ func (a *app) host(c *cli.Context) error {
 			return o, release, err
 		},
 		Verb: func(ctx context.Context, v host.Verb) ([]byte, error) {
-			out, err := a.verb(ctx, api.VerbCall{Args: v.Args, By: escalation.By{Channel: escalation.CLI, User: v.By.User, Method: v.By.Method}})
+			out, err := a.verb(ctx, api.VerbCall{Args: v.Args, By: escalation.By{Channel: escalation.CLI, User: v.By.User, Method: v.By.Method}, Intent: v.ID})
+			if err != nil && v.Again && done(v, a.env("XDG_STATE_HOME"), err) {
+				return nil, nil
+			}
 			if refused, ok := errors.AsType[*api.Refused](err); ok {
 				err = &host.Error{Text: fmt.Sprint(refused.Err), Next: refused.Next, Final: true}
 			}
 			return out, err
 		}})
+}
+
+// done reports whether a try before has carried out a verb that was refused now.
+func done(v host.Verb, stateHome string, refused error) bool {
+	if decided, ok := errors.AsType[*escalation.DecidedError](refused); ok {
+		by := decided.First.By
+		return by.User == v.By.User && by.Method == v.By.Method && strings.HasPrefix(v.Args[0], string(decided.First.Method)+"-")
+	}
+	p, err := layout.NewPaths(v.Of.Repo, v.Of.Loop, stateHome)
+	if err != nil {
+		return false
+	}
+	left, _ := control.Submitted(p) // the supervisor reports a file that cannot be read
+	if slices.ContainsFunc(left, func(in control.Intent) bool { return in.ID == v.ID }) {
+		return true
+	}
+	fold, err := local.Fold(p.Events())
+	return err == nil && fold.Intents[v.ID]
 }
 
 // ofFleet puts a loop that the fleet runs into the registry: it is listed, and the daemon leaves it alone.

@@ -53,6 +53,7 @@ func (a *app) verb(ctx context.Context, call api.VerbCall) ([]byte, error) {
 	var out, talk bytes.Buffer
 	one := newApp(a.disk, bytes.NewReader(call.Stdin), &out, &talk)
 	one.env, one.hurry, one.json = a.env, a.hurry, true
+	one.intent = call.Intent
 	if call.By.Channel != "" {
 		one.by = &call.By
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -114,6 +115,7 @@ func (a *app) kickLoop(c *cli.Context, p place) (in control.Intent, said string,
 // wish writes a control intent for the supervisor of a loop, the present one or the next.
 func (a *app) wish(c *cli.Context, p place, kind, note string, view loop.View) (control.Intent, error) {
 	in := control.New(kind, a.who(c), note, view.RunID)
+	in.ID = cmp.Or(a.intent, in.ID)
 	return in, control.Submit(a.disk, p.Paths, in)
 }
 

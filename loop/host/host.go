@@ -93,6 +93,10 @@ type Verb struct {
 	Args []string `json:"args"`
 	By   By       `json:"by"`
 	Of   Place    `json:"of,omitzero"` // the loop
+	// ID names what was decided, in hexadecimal digits: each try has the same. Again says that a try before may have been carried
+	// out; if it was, nothing is done again, and that is no error.
+	ID    string `json:"id,omitempty"`
+	Again bool   `json:"again,omitempty"`
 }
 
 // By is the operator behind a verb, as the engine knows them.

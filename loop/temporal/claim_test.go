@@ -16,6 +16,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 
+	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/host"
 )
 
@@ -123,10 +124,15 @@ func (m *team) Turn(ctx context.Context, t host.Turn) (host.Turned, error) {
 // unbound runs a workflow of a loop that is bound to no machine.
 func unbound(t *testing.T, m *team) (*testsuite.TestWorkflowEnvironment, Args) {
 	public, private := gateway(t)
-	env := environment(m, public)
+	return unboundOf(t, m, m, public, private)
+}
+
+func unboundOf(t *testing.T, asked Asked, m *team, public, private []byte) (*testsuite.TestWorkflowEnvironment, Args) {
 	s := signedStart(t, private)
+	machine := &Machine{Host: asked, Fleet: "f", ID: "m1", Gateways: [][]byte{public}, Pools: []string{"p"}, Keys: [][]byte{[]byte("k")}, Carried: func(host.Place) string { return s.Workflow }}
+	env := environmentOf(machine)
 	env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: s.Workflow})
-	(&Machine{Host: m, Fleet: "f", ID: "m1", Gateways: [][]byte{public}, Pools: []string{"p"}, Keys: [][]byte{[]byte("k")}}).RegisterClaim(env)
+	machine.RegisterClaim(env)
 	m.begun = func(host.Rest) {}
 	env.SetStartTime(m.lines[0].Timestamp)
 	return env, Args{Place: host.Place{Loop: "shop"}, Start: &s, Gateways: [][]byte{public}}
@@ -159,6 +165,72 @@ func TestClaimed(t *testing.T) {
 			}
 		})
 	}
+}
+
+// hangs is a team whose first machine answers a verb only when another one was asked.
+type hangs struct {
+	*team
+	other chan struct{}
+	verbs []host.Verb
+}
+
+func (m *hangs) Verb(_ context.Context, v host.Verb) ([]byte, error) {
+	m.mu.Lock()
+	m.verbs = append(m.verbs, v)
+	n := len(m.verbs)
+	m.mu.Unlock()
+	switch n {
+	case 1:
+		<-m.other
+	case 2:
+		close(m.other)
+	}
+	return nil, nil
+}
+
+// TestDecisionMoves: a decision that waits for a machine goes to the next one together with the loop.
+func TestDecisionMoves(t *testing.T) {
+	t.Parallel()
+	m := &hangs{team: &team{recorded: record(t, "rules1-human.jsonl")}, other: make(chan struct{})}
+	public, private := gateway(t)
+	env, a := unboundOf(t, m, m.team, public, private)
+	asked, left := false, false
+	m.leaves = func(int) (bool, error) {
+		now := m.said() == 1 && !left
+		left = left || now
+		return now, nil
+	}
+	m.begun = func(host.Rest) {
+		if asked {
+			return
+		}
+		asked = true
+		s := m.fold.State
+		env.RegisterDelayedCallback(func() {
+			d, _ := Decision{Decision: loop.Decision{Kind: loop.DecideAnswer, RunID: s.RunID, ID: s.Human.Question, Digest: s.Human.Digest, Method: loop.MethodApprove}, Workflow: a.Start.Workflow, By: "ann", At: env.Now()}.Sign(private)
+			env.UpdateWorkflow(DecideUpdate, "u", &answered{reject: func(err error) { t.Error(err) }, complete: func(_ any, err error) {
+				if err != nil {
+					t.Error(err)
+				}
+			}}, d)
+			go func() { // the journal has gone on, of which the machine told
+				for m.said() == 0 {
+					<-time.After(time.Millisecond)
+				}
+				env.SignalWorkflow(StirSignal, nil)
+			}()
+		}, time.Minute)
+	}
+	runs(t, env, a)
+	if len(m.verbs) != 2 || m.verbs[0].Again || !m.verbs[1].Again || m.verbs[0].ID != m.verbs[1].ID || m.verbs[0].Of == m.verbs[1].Of {
+		t.Errorf("%+v", m.verbs)
+	}
+}
+
+func (m *hangs) said() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.verbs)
 }
 
 // TestRefusedClaim: a claim that every machine refuses ends the workflow and says why.

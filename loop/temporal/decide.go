@@ -2,6 +2,8 @@ package temporal
 
 import (
 	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -114,17 +116,19 @@ func (d *driver) decide(ctx workflow.Context, x Decision) (Ack, error) {
 	return Ack{d.fold.State.Status, string(said)}, nil
 }
 
-// verb has the machine that has the loop carry out what was decided.
+// verb has the machine that has the loop carry out what was decided. The machine knows what it has done, so the server may try
+// again as soon as the worker is silent.
 func (d *driver) verb(ctx workflow.Context, x Decision) (said []byte, err error) {
-	for {
+	for again := false; ; again = true {
 		if err := d.claim(ctx); err != nil {
 			return nil, err
 		}
 		machine := d.a.Machine
-		o := workflow.ActivityOptions{StartToCloseTimeout: time.Minute, Summary: string(x.Kind) + " " + x.Method,
+		o := workflow.ActivityOptions{StartToCloseTimeout: maxAge, HeartbeatTimeout: d.a.beat(), Summary: string(x.Kind) + " " + x.Method,
 			RetryPolicy: &temporal.RetryPolicy{InitialInterval: 200 * time.Millisecond, MaximumInterval: 30 * time.Second, NonRetryableErrorTypes: []string{FinalError}}}
-		err = workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, d.bind(o)), VerbName, Order{Place: d.a.Place, Decision: x, Keys: d.a.Gateways}).Get(ctx, &said)
-		if !d.left(machine, err) {
+		here, moved := d.while(ctx, machine)
+		err = workflow.ExecuteActivity(workflow.WithActivityOptions(here, d.bind(o)), VerbName, Order{Place: d.a.Place, Decision: x, Keys: d.a.Gateways, Again: again}).Get(ctx, &said)
+		if !(moved() && temporal.IsCanceledError(err)) && !d.left(machine, err) {
 			return said, err
 		}
 		if d.asking == 0 { // a machine that carries something out is only busy, and the end of that says whether it is gone
@@ -133,11 +137,32 @@ func (d *driver) verb(ctx workflow.Context, x Decision) (said []byte, err error)
 	}
 }
 
+// while returns a context that ends when another machine is to have the loop: what waits for the last one waits no longer.
+// moved reports whether that was so; it has to be called.
+func (d *driver) while(ctx workflow.Context, machine string) (here workflow.Context, moved func() bool) {
+	here, end := workflow.WithCancel(ctx)
+	over, ended := false, false
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		if err := workflow.Await(ctx, func() bool { return over || d.a.Machine != machine }); err == nil && !over {
+			ended = true
+			end()
+		}
+	})
+	return here, func() bool { over = true; return ended }
+}
+
 // Order is the input of the activity VerbName.
 type Order struct {
 	host.Place
 	Decision Decision `json:"decision"`
 	Keys     [][]byte `json:"keys"`
+	Again    bool     `json:"again,omitempty"` // another machine may have carried it out
+}
+
+// name names the decision in the journal of the loop.
+func (d Decision) name() string {
+	sum := sha256.Sum256(d.Signature)
+	return hex.EncodeToString(sum[:8])
 }
 
 // Args returns the verb that carries out the decision on the machine.

@@ -12,6 +12,7 @@ import (
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
 
 	"github.com/superloop/superloop/internal/testkit"
 	"github.com/superloop/superloop/loop"
@@ -79,33 +80,43 @@ func TestSignatures(t *testing.T) {
 	}
 }
 
-// TestMachineVerifies: a machine carries out nothing that no gateway which it knows has signed, whatever the workflow says.
+// TestMachineVerifies: a machine carries out nothing that no gateway which it knows has signed, whatever the workflow says. What it
+// is asked again has the same name.
 func TestMachineVerifies(t *testing.T) {
 	t.Parallel()
 	public, private := gateway(t)
 	forged, foreign := gateway(t)
 	did := &verbs{}
 	m := &Machine{Host: did, Fleet: "f", ID: "m1", Gateways: [][]byte{public}, Now: func() time.Time { return then }}
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestActivityEnvironment()
+	m.Register(env)
 	order := Order{Place: place, Decision: decision(t, foreign), Keys: [][]byte{forged}}
 	order.Decision.Workflow = WorkflowID("f", "m1", place)
 	order.Decision, _ = order.Decision.Sign(foreign)
-	_, err := m.verb(context.Background(), order)
-	if app, ok := errors.AsType[*temporal.ApplicationError](err); !ok || !app.NonRetryable() || did.args != nil {
-		t.Fatalf("%v, %v", err, did.args)
+	_, err := env.ExecuteActivity(VerbName, order)
+	if app, ok := errors.AsType[*temporal.ApplicationError](err); !ok || !app.NonRetryable() || len(did.all) > 0 {
+		t.Fatalf("%v, %v", err, did.all)
 	}
 	order.Decision, _ = order.Decision.Sign(private)
-	if _, err := m.verb(context.Background(), order); err != nil || !slices.Equal(did.args, []string{"reject-recovery", "--repo", place.Repo, "--loop", place.Loop, "--note", "n", "--id", "q", "--digest", "d"}) {
-		t.Fatalf("%v, %q", err, did.args)
+	for _, order.Again = range []bool{false, true} {
+		if _, err := env.ExecuteActivity(VerbName, order); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first, second := did.all[0], did.all[1]
+	if !slices.Equal(first.Args, []string{"reject-recovery", "--repo", place.Repo, "--loop", place.Loop, "--note", "n", "--id", "q", "--digest", "d"}) || first.Again || !second.Again || first.ID == "" || first.ID != second.ID {
+		t.Fatalf("%+v", did.all)
 	}
 }
 
 type verbs struct {
 	*recorded
-	args []string
+	all []host.Verb
 }
 
 func (v *verbs) Verb(_ context.Context, x host.Verb) ([]byte, error) {
-	v.args = x.Args
+	v.all = append(v.all, x)
 	return nil, nil
 }
 

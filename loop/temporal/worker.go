@@ -147,7 +147,11 @@ func (m *Machine) verb(ctx context.Context, o Order) ([]byte, error) {
 	if err := o.Decision.Verify(m.WorkflowOf(o.Place), m.Gateways, m.Now()); err != nil {
 		return nil, temporal.NewNonRetryableApplicationError(fmt.Sprintf("machine %s refuses the decision: %v", m.ID, err), FinalError, nil)
 	}
-	said, err := m.Host.Verb(ctx, host.Verb{Args: o.Args(), Of: o.Place, By: host.By{User: o.Decision.By, Method: "signature"}})
+	info := activity.GetInfo(ctx)
+	beats, end := context.WithCancel(ctx)
+	defer end()
+	go beat(beats, info.HeartbeatTimeout/3)
+	said, err := m.Host.Verb(ctx, host.Verb{Args: o.Args(), Of: o.Place, By: host.By{User: o.Decision.By, Method: "signature"}, ID: o.Decision.name(), Again: o.Again || info.Attempt > 1})
 	return said, final(err)
 }
 

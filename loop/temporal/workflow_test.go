@@ -191,6 +191,10 @@ func whole(t *testing.T, lines []loop.Line) loop.State {
 }
 
 func environment(m Asked, gateways ...[]byte) *testsuite.TestWorkflowEnvironment {
+	return environmentOf(&Machine{Host: m, Fleet: "f", ID: "m1", Gateways: gateways})
+}
+
+func environmentOf(m *Machine) *testsuite.TestWorkflowEnvironment {
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
 	env := suite.NewTestWorkflowEnvironment()
@@ -201,7 +205,8 @@ func environment(m Asked, gateways ...[]byte) *testsuite.TestWorkflowEnvironment
 	env.SetDataConverter(c)
 	env.RegisterWorkflowWithOptions(Loop, workflow.RegisterOptions{Name: WorkflowName})
 	env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: WorkflowID("f", "m1", place)})
-	(&Machine{Host: m, Fleet: "f", ID: "m1", Gateways: gateways, Now: env.Now}).Register(env)
+	m.Now = env.Now
+	m.Register(env)
 	return env
 }
 

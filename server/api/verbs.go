@@ -19,6 +19,8 @@ type VerbCall struct {
 	By    escalation.By // who decides
 	Stdin []byte
 	Args  []string // of superloop: the verb, then its flags as --NAME=VALUE, then its arguments
+	// Intent is the id of the control intent that the verb puts down, "" for a new one. The journal holds an intent once.
+	Intent string
 }
 
 // Refused says why a verb was not carried out.

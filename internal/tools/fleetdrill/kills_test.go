@@ -1,9 +1,11 @@
 package fleetdrill
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -82,4 +84,49 @@ func killSteps(w *world, loops, _ int) (string, error) {
 	slices.Sort(fastest)
 	return fmt.Sprintf("%d kills on %d machines with %d loops each, %d iterations: none lost, no attempt twice; next event after p50 %.1f, p95 %.1f s, at most %.1f s", killed.Load(), machines, loops, iterations.Load(),
 		fastest[len(fastest)/2].Seconds(), fastest[len(fastest)*95/100].Seconds(), fastest[len(fastest)-1].Seconds()), nil
+}
+
+// killDeciding kills the worker in the moment in which it is to carry out a decision.
+func killDeciding(w *world, _, kills int) (string, error) {
+	var took []time.Duration
+	late := 0
+	for range kills {
+		d, err := w.asks()
+		if err != nil {
+			return "", err
+		}
+		said, began := make(chan error, 1), time.Now()
+		go func() {
+			_, err := w.fleet("approve", "--repo", d.repo, "--loop", d.name)
+			said <- err
+		}()
+		<-time.After(time.Duration(40+rand.IntN(160)) * time.Millisecond)
+		if err := w.kill("worker"); err != nil {
+			return "", err
+		}
+		if err := w.begin("worker", 0); err != nil {
+			return "", err
+		}
+		if err := <-said; err != nil {
+			return "", fmt.Errorf("whoever approved was told: %w", err)
+		}
+		if err := finished([]*drilled{d}, 1, time.Minute); err != nil {
+			return "", err
+		}
+		took = append(took, time.Since(began))
+		if took[len(took)-1] > 4*time.Second {
+			late++ // the server had given it to the worker that was killed
+		}
+		if n := d.count("approval_decided"); n != 1 {
+			return "", fmt.Errorf("%s was decided %d times", d.name, n)
+		}
+	}
+	slices.Sort(took)
+	return fmt.Sprintf("%d kills: each was decided once; done after p50 %.1f s, at most %.1f s; %d had to wait for the heartbeat timeout of 5 s", len(took), took[len(took)/2].Seconds(), took[len(took)-1].Seconds(), late), nil
+}
+
+// count counts an event in the journal.
+func (d *drilled) count(event string) int {
+	data, _ := os.ReadFile(filepath.Join(d.repo, ".superloop/loops", d.name, "events.jsonl"))
+	return bytes.Count(data, []byte(`"event":"`+event+`"`))
 }

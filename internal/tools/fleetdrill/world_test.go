@@ -39,6 +39,7 @@ func TestDrills(t *testing.T) {
 	}{
 		{"worker", "kill -9 of the worker in the middle of roles", killWorker},
 		{"steps", "kill -9 of the workers of four machines in the middle of what they do", killSteps},
+		{"deciding", "kill -9 of the worker in the moment of a decision", killDeciding},
 		{"server", "kill -9 of the server, with loops that wait and loops that run", killServer},
 		{"control", "kill -9 of the control worker", killControl},
 		{"answers", "fifty answers to one question at once", manyAnswers},
