@@ -47,6 +47,10 @@ func Listen(disk durable.Disk, file string) (net.Listener, error) {
 	return l, nil
 }
 
+// mostAsked is how many requests a gateway has answered at the same time. Each tab of it takes one for as long as it is open, and one
+// beyond waits without an end.
+const mostAsked = 20000
+
 // Serve answers requests of a listener of Listen or ListenTCP until ctx ends. On a socket it refuses the connections of
 // other users.
 func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
@@ -79,7 +83,7 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 		var both http.Protocols
 		both.SetHTTP1(true)
 		both.SetUnencryptedHTTP2(true)
-		s.Protocols, s.HTTP2 = &both, &http.HTTP2Config{MaxConcurrentStreams: 1000}
+		s.Protocols, s.HTTP2 = &both, &http.HTTP2Config{MaxConcurrentStreams: mostAsked}
 	}
 	done := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {

@@ -250,6 +250,20 @@ func TestStream(t *testing.T) {
 	}
 }
 
+// TestManyTabs: tabs take none of what else is asked of a machine.
+func TestManyTabs(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	a := f.machine("a", "x")
+	f.there(a)
+	for range 1001 {
+		f.connect("").until("ready")
+	}
+	if got := f.ask("GET", "/api/v1/loops/"+a.loop("x")+"/events", ""); got.status != http.StatusOK {
+		t.Errorf("%+v", got)
+	}
+}
+
 // TestLoopStream: the stream of one loop, and a part of a file, come through the gateway as from the machine.
 func TestLoopStream(t *testing.T) {
 	t.Parallel()
