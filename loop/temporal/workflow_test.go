@@ -35,6 +35,7 @@ type recorded struct {
 	waits bool
 	most  int // lines of an answer
 	turns []host.Turn
+	did   []string // the effects that were carried out
 }
 
 func record(t *testing.T, file string) *recorded {
@@ -92,6 +93,7 @@ func (m *recorded) Turn(_ context.Context, t host.Turn) (out host.Turned, err er
 		return out, nil
 	default:
 		m.waits = false
+		m.did = append(m.did, fmt.Sprint(e.ID, " after ", m.seq))
 		status := m.fold.State.Status
 		for m.seq < len(m.lines) {
 			m.on()

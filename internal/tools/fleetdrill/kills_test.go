@@ -90,7 +90,7 @@ func killSteps(w *world, loops, _ int) (string, error) {
 func killDeciding(w *world, _, kills int) (string, error) {
 	var took []time.Duration
 	late := 0
-	for range kills {
+	for range (kills + 1) / 2 {
 		d, err := w.asks()
 		if err != nil {
 			return "", err

@@ -152,9 +152,12 @@ func (w *world) begin(name string, port int, more ...string) error {
 // kill ends a process of the fleet, and all that it has started, as a crash does.
 func (w *world) kill(name string) error {
 	c := w.procs[name]
-	all := children(c.Process.Pid)
-	if len(all) == 0 && name != "control" {
-		return fmt.Errorf("the %s has no process to kill", name)
+	var all []int
+	if err := await(time.Minute, "the process of the "+name+" that is to be killed", func() bool { // doctor takes the worker before for the one that has just begun
+		all = children(c.Process.Pid)
+		return len(all) > 0 || name == "control"
+	}); err != nil {
+		return err
 	}
 	if name == "dev" || rand.IntN(2) == 0 { // the server is its child; and that of a worker can end before it or after it
 		for _, child := range all {
