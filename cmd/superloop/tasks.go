@@ -109,7 +109,7 @@ func (a *app) tracker(store tasks.Store, w tasks.Watch, client forge.Client) (tr
 		if err != nil {
 			return nil, err
 		}
-		defer spawner.Close()
+		defer func() { _ = spawner.Close() }() // what bd said counts
 		return tracker.Confined(tracker.Confinement{Spawner: spawner, Repo: w.Repo, Env: os.Environ(), Tmp: tmp, Hidden: []string{store.Loops.State},
 			Ports: layout.DaemonPorts(store.Loops.State)})(ctx, args...)
 	}
