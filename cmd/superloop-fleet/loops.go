@@ -135,10 +135,12 @@ func look(ctx context.Context, to *server, id string) (v temporal.View, silent s
 	if err == nil {
 		err = said.Get(&v)
 	}
-	switch _, none := errors.AsType[*serviceerror.NotFound](err); {
+	_, none := errors.AsType[*serviceerror.NotFound](err)
+	_, late := errors.AsType[*serviceerror.DeadlineExceeded](err) // the server has ended the time that it was given
+	switch {
 	case none:
 		return v, "", fmt.Errorf("the fleet has no %s (type: superloop-fleet start)", id)
-	case limited.Err() != nil && ctx.Err() == nil:
+	case (late || limited.Err() != nil) && ctx.Err() == nil:
 		return v, "", fmt.Errorf("no control worker answers for %s (type: superloop-fleet doctor): %w", id, err)
 	case err != nil:
 		return v, "", fmt.Errorf("asking the workflow %s: %w", id, err)
