@@ -356,6 +356,6 @@ func (a *app) issue(c *cli.Context) (s specText, err error) {
 		return s, failf(exitNothing, typed(c)+" --spec FILE", "issue %s is closed", it.ID)
 	}
 	s.data, s.id = it.Spec(), tasks.LoopOf(it.ID)
-	fmt.Fprintf(a.stderr, "issue %s: %s\n", it.ID, text.Line(it.Title, 200))
+	fmt.Fprintf(a.stderr, "issue %s of %s/%s: %s\n", it.ID, at.Host, at.Path, text.Line(it.Title, 200)) // an agent can have written the address
 	return s, nil
 }

@@ -134,7 +134,7 @@ func TestTrackerOfAForge(t *testing.T) {
 				return strings.Count(out, "  delivered  ") == 3 && strings.Contains(out, "closes it") && strings.Contains(out, "/project/")
 			})
 			_, out := n.superloop(nil, "add", "--from-issue", fmt.Sprint(plain), "--dry-run")
-			shows(out, "issue "+fmt.Sprint(plain)+": Another one", fmt.Sprintf("issue-%d", plain))
+			shows(out, fmt.Sprintf("issue %d of %s/%s: Another one", plain, f.Host, forgefake.Path), fmt.Sprintf("issue-%d", plain))
 
 			// What people and checks say comes back to the loop, what strangers say does not. An issue that is closed is let go.
 			p, _ := pullOf(f, marked[0])

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/superloop/superloop/internal/door"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/gate"
@@ -148,7 +149,7 @@ func (g *Gates) checkChecklists(_ context.Context, e loop.Effect, s loop.State) 
 	if !res.OK {
 		f.Details = fmt.Sprintf("%d open", res.Remaining)
 		if len(res.Items) > 0 {
-			f.Details += ", the first: " + strings.TrimSpace(res.Items[0].Text)
+			f.Details += ", the first: " + text.Line(res.Items[0].Text, 200)
 		}
 	}
 	return f, nil

@@ -86,7 +86,7 @@ func TestChecklists(t *testing.T) {
 	e := loop.Effect{ID: "e1", Kind: loop.CheckChecklists}
 	fact, err := w.gates().Perform(t.Context(), e, w.state)
 	gateMust(t, err)
-	want := loop.GateEnded{Of: loop.Of{EffectID: "e1"}, Gate: "checklist", Status: "remaining", Details: "4 open", Results: ".superloop/loops/l/checklist-remaining.md"}
+	want := loop.GateEnded{Of: loop.Of{EffectID: "e1"}, Gate: "checklist", Status: "remaining", Details: "4 open, the first: - [ ] one", Results: ".superloop/loops/l/checklist-remaining.md"}
 	gateEqual(t, "the outcome", fact, loop.Fact(want))
 	var res gate.ChecklistResult
 	gateMust(t, res.Look(w.host.Repo.Top, w.set.Loop.Checklists))
@@ -99,7 +99,7 @@ func TestChecklists(t *testing.T) {
 	gateMust(t, os.WriteFile(filepath.Join(w.host.Repo.Top, "a.md"), []byte("- [x] one\n"), 0o644))
 	fact, err = w.gates().Perform(t.Context(), e, w.state)
 	gateMust(t, err)
-	want.Details = "3 open"
+	want.Details = "3 open, the first: - [ ] three"
 	gateEqual(t, "its own work tree", fact, loop.Fact(want))
 	var work, own gate.ChecklistResult
 	gateMust(t, work.Look(w.host.Repo.Top, []string{"a.md", "none.md"}))
