@@ -169,7 +169,7 @@ func TestApprovedAfterwards(t *testing.T) {
 	n := s.AddPull(forgefake.Pull{Author: forgefake.Me, Branch: "superloop/x"})
 	s.Change(n, func(p *forgefake.Pull) {
 		p.Reviews = []forgefake.Review{{By: forgefake.Ann, State: "CHANGES_REQUESTED", Body: "no"}, {By: forgefake.Bob, State: "CHANGES_REQUESTED", Body: "no"}, {By: forgefake.Ann, State: "COMMENTED", Body: "hm"},
-			{By: forgefake.Ann, State: "APPROVED"}, {By: forgefake.Bob, State: "COMMENTED"}, {By: forgefake.Ann, State: "DISMISSED", Body: "no"}}
+			{By: forgefake.Ann, State: "APPROVED", Body: "Nice."}, {By: forgefake.Bob, State: "COMMENTED"}, {By: forgefake.Ann, State: "DISMISSED", Body: "no"}}
 		p.Checks = []forgefake.Check{{Name: "old", Status: true, Result: "failure", Summary: "It broke."}, {Name: "new", Status: true}}
 	})
 	f := feedback(t, c)

@@ -108,7 +108,7 @@ func (c Client) readGitHub(ctx context.Context, f *Feedback) error {
 		switch {
 		case r.State == "CHANGES_REQUESTED" && !withdrawn:
 			f.Entries = append(f.Entries, r.entry("review", ChangesRequested, ""))
-		case r.State != "DISMISSED" && r.State != "PENDING" && strings.TrimSpace(r.Body) != "" && !withdrawn:
+		case r.State == "COMMENTED" && strings.TrimSpace(r.Body) != "" && !withdrawn: // who approves asks for nothing
 			f.Entries = append(f.Entries, r.entry("review", Commented, ""))
 		}
 	}
