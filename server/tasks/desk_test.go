@@ -625,7 +625,7 @@ func manyDaemons(t *testing.T, program string, daemons, items int) {
 						d.end(task.Loop, loop.Completed)
 					}
 				}
-				w.pass(time.Minute)
+				w.pass(10 * time.Minute / time.Duration(daemons)) // a lease holds from one turn to the next, and ends after a kill
 			}
 		})
 	}
