@@ -270,12 +270,18 @@ func (j *judgement) guards() {
 }
 
 // ownSpeaks reports whether a match knows general words of a line that a program of the project may have written: it names
-// no program of the machine, and nothing of it is a runtime's. Such a program may as well tell what it checks or plays.
+// no program of the machine, and nothing of it is a runtime's. Such a program may as well tell what it checks or plays. A line
+// that a rule of the operator knows is believed.
 func (j *judgement) ownSpeaks(m *match) bool {
 	if m.hit == nil || !m.rule.h.Dominates && !m.general() || !j.calls.own && !j.calls.script && !j.builds() {
 		return false
 	}
 	l := m.hit.text
+	if slices.ContainsFunc(j.order, func(o *match) bool {
+		return o.rule.h.Origin.Source == catalog.SourceUser && o.hit != nil && o.hit.text == l
+	}) {
+		return false
+	}
 	if framed().MatchString(l) || exception().MatchString(l) || ownPrefix().MatchString(l) {
 		return false
 	}

@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/superloop/superloop/recovery/catalog"
 )
 
 // Code names files in many ways. What it names is read, and nothing else but what lies beside it.
@@ -75,6 +77,25 @@ func TestOwnProgramsSayNoFacts(t *testing.T) {
 	} {
 		if f := classified(t, c, "", tt.command, tt.out); f.Category != "disk_full" || f.Weak != tt.weak {
 			t.Errorf("%s: %s, weak %t: %s", tt.command, f.Category, f.Weak, f.Why)
+		}
+	}
+}
+
+// What a rule of the operator knows of a program of the project is believed. A rule of the repository, which agents can write,
+// changes nothing.
+func TestRulesOfTheOperatorForOwnPrograms(t *testing.T) {
+	t.Parallel()
+	for source, weak := range map[string]bool{catalog.SourceUser: false, catalog.SourceRepository: true} {
+		other := *embedded(t)
+		h := other.Handlers[slices.IndexFunc(other.Handlers, func(h catalog.Handler) bool { return h.Category == "disk_full" })]
+		h.ID, h.Match, h.Origin = "own_disk", catalog.Match{Any: []string{`^app: write: No space`}}, catalog.Origin{Source: source}
+		other.Handlers = append(slices.Clone(other.Handlers), h)
+		c, err := New(&other, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f := classified(t, c, "", "make check", "app: write: No space left on device\nmake: *** [Makefile:2: check] Error 1\n"); f.Category != "disk_full" || f.Weak != weak {
+			t.Errorf("%s: %s, weak %t: %s", source, f.Category, f.Weak, f.Why)
 		}
 	}
 }
