@@ -275,7 +275,7 @@ func (a *app) queueWatch(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("off") {
-		return a.queueOff(c, store)
+		return a.queueOff(c, store, "the backlog of %s is not worked off", "no loop is made of the backlog of %s any more; those that have begun go on\n")
 	}
 	repo, t, err := a.trustedForQueue(c)
 	if err != nil {
@@ -329,16 +329,17 @@ func (a *app) repoOrGone(c *cli.Context) (string, error) {
 	return repo, err
 }
 
-func (a *app) queueOff(c *cli.Context, store backlog.Store) error {
+// queueOff ends what a store has the daemon work off for a repository. nothing and done say so of the repository.
+func (a *app) queueOff(c *cli.Context, store interface{ Drop(repo string) error }, nothing, done string) error {
 	repo, err := a.repoOrGone(c)
 	if err == nil {
 		err = store.Drop(repo)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return failf(exitNothing, "superloop queue", "the backlog of %s is not worked off", repo)
+		return failf(exitNothing, "superloop queue", nothing, repo)
 	}
 	if err != nil {
 		return err
 	}
-	return a.told(c, map[string]string{"repo": repo}, "no loop is made of the backlog of %s any more; those that have begun go on\n", repo)
+	return a.told(c, map[string]string{"repo": repo}, done, repo)
 }

@@ -103,17 +103,16 @@ func (a *app) tracker(store tasks.Store, w tasks.Watch, client forge.Client) (tr
 		}
 		return tracker.Linear{Key: redact.Secret(key), Team: w.Team, Label: w.Label}, nil
 	}
-	tmp := filepath.Join(store.Loops.State, "daemon", "tasks", "tmp")
 	bd := func(ctx context.Context, args ...string) ([]byte, error) {
 		spawner, err := proc.Start(proc.Options{})
 		if err != nil {
 			return nil, err
 		}
 		defer func() { _ = spawner.Close() }() // what bd said counts
-		return tracker.Confined(tracker.Confinement{Spawner: spawner, Repo: w.Repo, Env: os.Environ(), Tmp: tmp, Hidden: []string{store.Loops.State},
+		return tracker.Confined(tracker.Confinement{Spawner: spawner, Repo: w.Repo, Env: os.Environ(), Tmp: os.TempDir(), Hidden: []string{store.Loops.State},
 			Ports: layout.DaemonPorts(store.Loops.State)})(ctx, args...)
 	}
-	return tracker.Beads{BD: bd, Label: w.Label}, a.disk.MkdirAll("tasks", tmp, 0o700)
+	return tracker.Beads{BD: bd, Label: w.Label}, nil
 }
 
 // trackerTokens are the variables with which the daemon asks trackers and forges, if it works one off for a repository. Its
@@ -147,7 +146,7 @@ func (a *app) queueFrom(c *cli.Context) error {
 		return failf(exitUsage, "superloop queue watch --from linear --team KEY", "--team goes with linear")
 	}
 	if c.Bool("off") {
-		return a.queueFromOff(c, store)
+		return a.queueOff(c, store, "no tracker is worked off for %s", "no item of a tracker is taken for %s any more; loops that have begun go on, and are not delivered\nnext: superloop pr --loop ID\n")
 	}
 	repo, t, err := a.trustedForQueue(c)
 	if err != nil {
@@ -180,7 +179,7 @@ func (a *app) queueFrom(c *cli.Context) error {
 		_, err = place.Claims.All(c.Context)
 	}
 	if err != nil {
-		return a.trackerSaid(err)
+		return a.trackerSaid(c, err)
 	}
 	if err := store.Put(w); err != nil {
 		return err
@@ -193,26 +192,12 @@ func (a *app) queueFrom(c *cli.Context) error {
 		"whoever may set that label begins loops with the rights of %s\nnext: %s\n", source, w.Label, len(items), w.Most, text.Line(remote, 200), t.name(), a.here(next))
 }
 
-func (a *app) queueFromOff(c *cli.Context, store tasks.Store) error {
-	repo, err := a.repoOrGone(c)
-	if err == nil {
-		err = store.Drop(repo)
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return failf(exitNothing, "superloop queue", "no tracker is worked off for %s", repo)
-	}
-	if err != nil {
-		return err
-	}
-	return a.told(c, map[string]string{"repo": repo}, "no item of a tracker is taken for %s any more; loops that have begun go on, and are not delivered\nnext: superloop pr --loop ID\n", repo)
-}
-
 // trackerSaid makes a fault of what a tracker or a forge has answered.
-func (a *app) trackerSaid(err error) error {
+func (a *app) trackerSaid(c *cli.Context, err error) error {
 	if e, ok := errors.AsType[*forge.Error](err); ok {
 		return failf(exitFailed, e.Next, "%w", e.Err)
 	}
-	return failf(exitFailed, "superloop queue watch --help", "%w", err)
+	return failf(exitFailed, typed(c)+" --help   (or the same again, when it answers)", "%w", err)
 }
 
 func (a *app) taskStore() (tasks.Store, error) {
@@ -351,7 +336,7 @@ func (a *app) issue(c *cli.Context) (s specText, err error) {
 	case errors.Is(err, tracker.ErrNotFound):
 		return s, failf(exitNotFound, at.Program+" issue list --repo "+text.Paste(at.Host+"/"+at.Path), "there is no issue %s at %s", text.Line(c.String("from-issue"), 80), at.Host)
 	case err != nil:
-		return s, a.trackerSaid(err)
+		return s, a.trackerSaid(c, err)
 	case it.Closed:
 		return s, failf(exitNothing, typed(c)+" --spec FILE", "issue %s is closed", it.ID)
 	}
