@@ -111,17 +111,7 @@ func TestGitHubTells(t *testing.T) {
 	both(t, forge.GH, func(t *testing.T, s *forgefake.Server, c forge.Client) {
 		g := GitHub{c, Mark}
 		n := s.AddIssue("eve", "One", "text", Mark)
-		tell := func(r Report, labels string, comments int) {
-			t.Helper()
-			for range 2 {
-				if err := g.Tell(t.Context(), "1", r); err != nil {
-					t.Fatal(err)
-				}
-				if got, is := stateLabels(s, n), s.Issue(n); got != labels || len(is.Comments) != comments {
-					t.Fatalf("%+v: %q and %d comments, want %q and %d", r, got, len(is.Comments), labels, comments)
-				}
-			}
-		}
+		tell := teller(t, s, g, n)
 		taken := Report{State: Taken, Text: "superloop has begun.\x07"}
 		s.Comment(n, "eve", "Not yet.\n"+taken.marker("1")) // keeps no report away
 		tell(taken, "superloop-taken", 2)

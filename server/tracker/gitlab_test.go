@@ -85,17 +85,7 @@ func TestGitLabTells(t *testing.T) {
 	both(t, forge.Glab, func(t *testing.T, s *forgefake.Server, c forge.Client) {
 		g := GitLab{c, Mark}
 		n := s.AddIssue("eve", "One", "text", Mark)
-		tell := func(r Report, labels string, comments int) {
-			t.Helper()
-			for range 2 {
-				if err := g.Tell(t.Context(), "1", r); err != nil {
-					t.Fatal(err)
-				}
-				if got, is := stateLabels(s, n), s.Issue(n); got != labels || len(is.Comments) != comments {
-					t.Fatalf("%+v: %q and %d comments, want %q and %d", r, got, len(is.Comments), labels, comments)
-				}
-			}
-		}
+		tell := teller(t, s, g, n)
 		taken := Report{State: Taken, Text: "superloop has begun."}
 		s.Comment(n, "eve", taken.marker("1"))
 		tell(taken, "superloop-taken", 2)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -90,4 +91,20 @@ var errGone = errors.New("the daemon ends")
 func gone(t *testing.T) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	return ctx, func() { cancel(errGone) }
+}
+
+// teller returns a function that tells a report about issue n twice, which has to end with the labels of state and the number
+// of comments.
+func teller(t *testing.T, s *forgefake.Server, tr Tracker, n int) func(r Report, labels string, comments int) {
+	return func(r Report, labels string, comments int) {
+		t.Helper()
+		for range 2 {
+			if err := tr.Tell(t.Context(), strconv.Itoa(n), r); err != nil {
+				t.Fatal(err)
+			}
+			if got, is := stateLabels(s, n), s.Issue(n); got != labels || len(is.Comments) != comments {
+				t.Fatalf("%+v: %q and %d comments, want %q and %d", r, got, len(is.Comments), labels, comments)
+			}
+		}
+	}
 }
