@@ -114,6 +114,9 @@ func TestClientIsFound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			local, remote := connected(t, c.at, c.dial)
 			pids, uid, err := client("/proc", local, remote)
+			for tries := 0; tries < 1000 && len(pids) > 1; tries++ { // a child of another test has the socket, too, until its program begins
+				pids, uid, err = client("/proc", local, remote)
+			}
 			if err != nil || !slices.Equal(pids, []int{os.Getpid()}) || uid != os.Getuid() {
 				t.Errorf("%v to %v belongs to %v, uid %d: %v", remote, local, pids, uid, err)
 			}
