@@ -115,7 +115,7 @@ func (d *desk) carriedTurn(ctx context.Context, s *seat, t host.Turn) (out host.
 	case t.Start && l.Ended():
 		return d.ended(t)
 	default:
-		out, err = d.chain(ctx, s, t)
+		out, err = d.chain(ctx, s, t, func(k loop.EffectKind) bool { return !k.Once() })
 	}
 	if err != nil {
 		return out, d.carryError(s, err)
@@ -132,8 +132,8 @@ func (d *desk) carriedTurn(ctx context.Context, s *seat, t host.Turn) (out host.
 	return out, nil
 }
 
-// chain carries out an effect, and the harmless ones that follow on it.
-func (d *desk) chain(ctx context.Context, s *seat, t host.Turn) (host.Turned, error) {
+// chain carries out an effect, and those that follow on it, as long as each is of a kind that too may belong to this turn.
+func (d *desk) chain(ctx context.Context, s *seat, t host.Turn, too func(loop.EffectKind) bool) (host.Turned, error) {
 	out, err := d.step(ctx, s, t)
 	if err != nil || t.Start {
 		return out, err
@@ -142,7 +142,7 @@ func (d *desk) chain(ctx context.Context, s *seat, t host.Turn) (host.Turned, er
 	for s.turns != nil && !s.once && out.Rest == host.GoesOn && ctx.Err() == nil {
 		state, _ := s.turns.State()
 		e, do := loop.Due(state)
-		if do != loop.DoStart || e.Kind.Once() {
+		if do != loop.DoStart || !too(e.Kind) {
 			break
 		}
 		on = true

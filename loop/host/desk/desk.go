@@ -199,7 +199,7 @@ func (d *desk) turn(ctx context.Context, t host.Turn) (out host.Turned, err erro
 	if carry.In(t.Repo, d.o.Carry.StateHome) {
 		return d.carriedTurn(ctx, s, t)
 	}
-	return d.step(ctx, s, t)
+	return d.chain(ctx, s, t, loop.EffectKind.Cheap) // a turn costs the engine more than such an effect costs this machine
 }
 
 // step carries out what is due, or tells what the engine does not know.

@@ -180,6 +180,23 @@ func (e *engine) end(rest host.Rest) {
 
 const done = `[ "$SUPERLOOP_ROLE" != reviewer ] || echo '<promise>DONE</promise>'`
 
+// TestCheapEffectsTakeNoTurn: what only reads and writes small files comes with the answer about what was due before it.
+func TestCheapEffectsTakeNoTurn(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t, done, "")
+	e := m.adopt()
+	var asked []loop.EffectKind
+	for rest := host.GoesOn; rest == host.GoesOn && len(asked) < 60; rest = e.turn().Rest {
+		next, do := loop.Due(e.fold.State)
+		if asked = append(asked, next.Kind); do == loop.DoStart && next.Kind.Cheap() {
+			t.Errorf("the engine was asked for %s", next.Kind)
+		}
+	}
+	if e.fold.State.Status != loop.Completed || len(asked) > 5 {
+		t.Errorf("%s after the turns %v", e.fold.State.Status, asked)
+	}
+}
+
 // TestOutcomeThatNobodyHeard: an effect whose outcome was lost on its way is not carried out again, also by another process.
 func TestOutcomeThatNobodyHeard(t *testing.T) {
 	t.Parallel()
