@@ -127,6 +127,8 @@ func each(ctx context.Context, to *server, f fleet, fn func(row) error) error {
 // patience bounds how long a control worker may take to answer.
 const patience = 5 * time.Second
 
+var errNoControl = errors.New("no control worker answers")
+
 // look asks a workflow what it knows, and the server whether its machine answers.
 func look(ctx context.Context, to *server, id string) (v temporal.View, silent string, err error) {
 	limited, stop := context.WithTimeout(ctx, patience)
@@ -141,7 +143,7 @@ func look(ctx context.Context, to *server, id string) (v temporal.View, silent s
 	case none:
 		return v, "", fmt.Errorf("the fleet has no %s (type: superloop-fleet start)", id)
 	case (late || limited.Err() != nil) && ctx.Err() == nil:
-		return v, "", fmt.Errorf("no control worker answers for %s (type: superloop-fleet doctor): %w", id, err)
+		return v, "", fmt.Errorf("%w for %s (type: superloop-fleet doctor): %w", errNoControl, id, err)
 	case err != nil:
 		return v, "", fmt.Errorf("asking the workflow %s: %w", id, err)
 	}
@@ -239,6 +241,9 @@ func (a *app) decides(kind loop.DecisionKind, method string) cli.ActionFunc {
 			return err
 		}
 		v, _, err := look(c.Context, to, id)
+		if errors.Is(err, errNoControl) {
+			return fmt.Errorf("%w; the page of the fleet, and superloop approve on the machine of the loop, take an answer now, and the loop takes it up when a control worker runs", err)
+		}
 		if err != nil {
 			return err
 		}

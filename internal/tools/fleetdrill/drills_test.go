@@ -115,6 +115,40 @@ func killControl(w *world, loops, kills int) (string, error) {
 	return fmt.Sprintf("%d kills, %d loops: none lost, no attempt twice", kills, loops), nil
 }
 
+// noControl answers while no control worker runs (F6): who asks the workflow is refused, and what the machine was told counts later.
+func noControl(w *world, _, _ int) (string, error) {
+	d, err := w.asks()
+	if err != nil {
+		return "", err
+	}
+	if err := w.kill("control"); err != nil {
+		return "", err
+	}
+	began := time.Now()
+	out, err := w.fleet("approve", "--repo", d.repo, "--loop", d.name)
+	refused := time.Since(began)
+	if err == nil || !strings.Contains(out, "no control worker answers") || !strings.Contains(out, "superloop approve") {
+		return "", fmt.Errorf("the workflow was asked without a control worker: %w\n%s", err, out)
+	}
+	if out, err := w.cmd(filepath.Join(w.bin, "superloop"), "approve", "--repo", d.repo, "--loop", d.name).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("answering on the machine: %w\n%s", err, out)
+	}
+	if out, err := w.cmd(filepath.Join(w.bin, "superloop"), "approve", "--repo", d.repo, "--loop", d.name).CombinedOutput(); err == nil {
+		return "", fmt.Errorf("the question was answered twice\n%s", out)
+	}
+	if s := d.status(); s != "awaiting_approval" {
+		return "", fmt.Errorf("without a control worker the loop is %s", s)
+	}
+	began = time.Now()
+	if err := w.begin("control", 0); err != nil {
+		return "", err
+	}
+	if err := finished([]*drilled{d}, 1, time.Minute); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("the workflow's verb is refused after %.1f s, the machine takes the answer, and the loop ends %.1f s after the start of a control worker", refused.Seconds(), time.Since(began).Seconds()), nil
+}
+
 // asks starts a loop and waits until it asks whether it is done.
 func (w *world) asks() (*drilled, error) {
 	d, err := w.loop(1, 0, approval)
