@@ -185,6 +185,7 @@ var (
 // batsCommand matches the line of bats about a command that failed, and that is no check.
 var (
 	batsCommand = pattern.Lazy("^#   `[a-z][\\w./-]* .*' failed(?: with status \\d+)?$")
+	batsFails   = pattern.Lazy("^#   `\\[+ \"?\\$\\{?status\\}?\"? (?:(?:-eq|==?) \"?[1-9]|(?:-ne|!=) \"?0)") // it expects that what it ran fails
 	batsChecks  = pattern.Lazy("^#   `(?:assert|refute|run|test|grep|diff|cmp|false|return|fail)")
 )
 
@@ -217,7 +218,7 @@ var tap = format{
 				f.say(i+1, unquoted(value))
 			case !stack && !ok && i > 0 && hasAny(lines[i], "error: |", "message: |", "error: >"), jsError().MatchString(t):
 				f.say(i+1, t)
-			case strings.HasPrefix(t, "#   `") && strings.Contains(t, "$output"): // bats
+			case strings.HasPrefix(t, "#   `") && (strings.Contains(t, "$output") || batsFails().MatchString(t)): // bats
 				f.Asserted = true
 			case strings.HasPrefix(t, "#   ") && !strings.Contains(t, "(in test file ") && !strings.HasPrefix(t, "#   `"):
 				f.say(i+1, t[1:])

@@ -1,6 +1,7 @@
 package testreport
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/superloop/superloop/internal/pattern"
@@ -8,6 +9,8 @@ import (
 
 var (
 	exOpens    = pattern.Lazy(`^\s+\d+\) (?:test|doctest) .*\([\w.]+\)$`)
+	exGotError = pattern.Lazy(`^\s+(left|right):\s+(\{:error, .*\})$`)
+	exWantsOK  = pattern.Lazy(`^\s+(?:left|right):\s+(?::ok$|\{:ok, )`)
 	exAsserts  = pattern.Lazy(`^\s+(?:Assertion |Expected |Wrong message|match \(=\) failed|\*\* \(ExUnit\.)`)
 	bustedOpen = pattern.Lazy(`^(?:Error|Failure) (?:->|→) \S+ @ \d+$`)
 	tclOpens   = pattern.Lazy(`^==== \S.* FAILED$`)
@@ -15,14 +18,19 @@ var (
 	nimChecks  = pattern.Lazy(`^\s+\S+\.nim\(\d+, \d+\): Check failed: `)
 )
 
-// exunit is the test runner of Elixir.
+// exunit is the test runner of Elixir. As with EUnit, a check that got an error where it expected success tells that error.
 var exunit = format{
 	runner: "ExUnit",
 	opens:  func(l []string, i int) bool { return exOpens().MatchString(l[i]) },
 	closes: func(l []string, _, i int) bool { return prefixAny(l[i], "Finished in ", "Randomized with ") },
 	read: func(f *Failure, lines []string) {
+		expectsOK := slices.ContainsFunc(lines, exWantsOK().MatchString)
 		for i, l := range lines[1:] {
 			f.Asserted = f.Asserted || exAsserts().MatchString(l)
+			if m := exGotError().FindStringSubmatch(l); m != nil && expectsOK {
+				f.say(i+1, m[2])
+				f.Asserted = false
+			}
 			if t := strings.TrimSpace(l); strings.HasPrefix(t, "** (") {
 				f.say(i+1, t)
 			}

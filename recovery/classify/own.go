@@ -56,7 +56,7 @@ var (
 	// made matches the paths of directories and files that an installation or a build makes.
 	made = pattern.Lazy(`(?:^|/)(?:node_modules|dist|build|out|target|vendor|\.venv|venv|\.next|\.nuxt|coverage|tmp|\.cache|bin|obj|\.env\b|__pycache__|generated)(?:/|$)|\.lock$|\.pid$|\.sock$|\.env`)
 	// framing matches the lines that a runner such as make or npm, or the runtime of R, adds after the failure.
-	framing = pattern.Lazy(`^make(?:\[\d+\])?: \*\*\* |^npm (?:ERR!|error)|^exit status \d+$|^> (?:[^A-Z]|[A-Z][A-Z0-9_]|$)|^ ?ELIFECYCLE|^error Command failed|^info Visit|^Execution halted$|^\s*(?:Compiling|Finished|Running|Blocking) `)
+	framing = pattern.Lazy(`^make(?:\[\d+\])?: \*\*\* |^npm (?:ERR!|error)|^exit status \d+$|^> (?:[^A-Z]|[A-Z][A-Z0-9_]|$)|^ ?ELIFECYCLE|^error Command failed|^info Visit|^Execution halted$|^ ?(?:Lerna|NX)\b.* (?:Running target|Successfully|Ran target) |^Failed tasks:$|^- \S+:\S+$|^\s*(?:Compiling|Finished|Running|Blocking) `)
 )
 
 // ownFault is findFault, once.

@@ -18,7 +18,7 @@ import (
 
 // learned names the corpora that the model of words learns from. It never sees held.jsonl, blind.jsonl,
 // dawn.jsonl, dusk.jsonl, duskheld.jsonl, noon.jsonl, eve.jsonl, night.jsonl, morrow.jsonl, frost.jsonl, thaw.jsonl, dew.jsonl, sleet.jsonl
-// and hail.jsonl, which measure.
+// hail.jsonl, snow.jsonl and fog.jsonl, which measure.
 var learned = []string{"dev", "fresh", "last", "wide", "final"}
 
 // labelled is a failure with what is known of it.

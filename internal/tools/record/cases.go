@@ -46,7 +46,7 @@ type testCase struct {
 const defaultTimeout = 3 * time.Minute
 
 // corpora names the corpora. The cases of a file named X_* go to the corpus X, those of other files to the first one.
-var corpora = []string{"dev", "held", "fresh", "last", "wide", "final", "blind", "dawn", "noon", "eve", "night", "morrow", "frost", "thaw", "rime", "dew", "sleet", "hail"}
+var corpora = []string{"dev", "held", "fresh", "last", "wide", "final", "blind", "dawn", "noon", "eve", "night", "morrow", "frost", "thaw", "rime", "dew", "sleet", "hail", "snow", "fog"}
 
 // corpusOf returns the name of the corpus file that holds the lines of a case file.
 func corpusOf(caseFile string) string {

@@ -88,3 +88,23 @@ mariadb_shop_at() { # mariadb_shop_at PORT: run $CMD while a new MariaDB server 
   mariadb --no-defaults -S "$TOP/my.sock" -u root -e "create database shop; create user app@'127.0.0.1' identified by 'secret'; create user ro@'127.0.0.1'; grant select on shop.* to ro@'127.0.0.1'; create table shop.item (id int)"
   sh -c "$CMD"; local rc=$?; kill $s; exit $rc
 }
+fog_mvn() { # fog_mvn: a Maven project with the distribution's plugins, offline; with fog_pom DIRECTORY ARTIFACT [XML] for modules
+  mkdir -p "$TOP/mv/.m2"; say "$TOP/mv/.m2/settings.xml" '<settings><localRepository>/usr/share/maven-repo</localRepository><offline>true</offline></settings>'
+  export MAVEN_OPTS="-Duser.home=$TOP/mv -Dstyle.color=never -Xmx256m"
+}
+fog_pom() { # fog_pom DIRECTORY ARTIFACT [XML]
+  put "$1/pom.xml" <<X
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>com.acme</groupId><artifactId>$2</artifactId><version>1.0</version>
+  <properties><maven.compiler.source>17</maven.compiler.source><maven.compiler.target>17</maven.compiler.target><project.build.sourceEncoding>UTF-8</project.build.sourceEncoding></properties>
+  $3
+  <build><plugins>
+    <plugin><groupId>org.apache.maven.plugins</groupId><artifactId>maven-resources-plugin</artifactId><version>3.3.0</version></plugin>
+    <plugin><groupId>org.apache.maven.plugins</groupId><artifactId>maven-compiler-plugin</artifactId><version>3.10.1</version></plugin>
+    <plugin><groupId>org.apache.maven.plugins</groupId><artifactId>maven-surefire-plugin</artifactId><version>2.22.3</version></plugin>
+    <plugin><groupId>org.apache.maven.plugins</groupId><artifactId>maven-jar-plugin</artifactId><version>3.3.0</version></plugin>
+  </plugins></build>
+</project>
+X
+}
