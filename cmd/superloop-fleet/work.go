@@ -112,7 +112,7 @@ func (a *app) worker(c *cli.Context) error {
 		case stirred <- p:
 		default: // it is looked at when its time has come
 		}
-	})
+	}, nil)
 	ctx, leave := context.WithCancel(c.Context)
 	left := make(chan error, 1)
 	go func() { left <- join(ctx) }()

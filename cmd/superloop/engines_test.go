@@ -266,7 +266,7 @@ func (n *testEnv) desk(stirred func(host.Place)) (*host.Client, func()) {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	desk := host.NewClient(to, from, stirred)
+	desk := host.NewClient(to, from, stirred, nil)
 	return desk, func() {
 		_ = desk.Close()
 		<-desk.Gone()

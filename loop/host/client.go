@@ -19,6 +19,7 @@ var ErrGone = errors.New("the process that carries out the loops of this machine
 type Client struct {
 	out     io.WriteCloser
 	stirred func(Place)
+	slot    func(Slot)
 	wishes  chan Wish
 
 	mu   sync.Mutex
@@ -29,9 +30,10 @@ type Client struct {
 }
 
 // NewClient returns a Client that writes requests to out and reads answers from in, until in ends. stirred is called for
-// each loop that has something to do; it must return at once.
-func NewClient(out io.WriteCloser, in io.Reader, stirred func(Place)) *Client {
-	c := &Client{out: out, stirred: stirred, wishes: make(chan Wish, maxWishes), open: map[int64]chan Answer{}, gone: make(chan struct{})}
+// each loop that has something to do, slot for each role that wants a slot and for each that leaves one; both must return at
+// once. A nil slot grants each role its slot.
+func NewClient(out io.WriteCloser, in io.Reader, stirred func(Place), slot func(Slot)) *Client {
+	c := &Client{out: out, stirred: stirred, slot: slot, wishes: make(chan Wish, maxWishes), open: map[int64]chan Answer{}, gone: make(chan struct{})}
 	go c.read(in)
 	return c
 }
@@ -65,6 +67,15 @@ func (c *Client) read(in io.Reader) {
 			select {
 			case c.wishes <- *a.Wish:
 			default:
+			}
+			continue
+		}
+		if a.Slot != nil {
+			switch {
+			case c.slot != nil:
+				c.slot(*a.Slot)
+			case !a.Slot.Left:
+				go func() { _ = c.Grant(a.Slot.ID) }() // a machine that is gone begins no role
 			}
 			continue
 		}
@@ -104,6 +115,13 @@ func (c *Client) Turn(ctx context.Context, t Turn) (Turned, error) {
 func (c *Client) Verb(ctx context.Context, v Verb) ([]byte, error) {
 	a, err := c.ask(ctx, Request{Verb: &v})
 	return a.Said, err
+}
+
+// Grant lets the role begin that wants a slot of its account. A role that has left meanwhile is no error.
+func (c *Client) Grant(id string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.write(Request{Grant: id})
 }
 
 func (c *Client) ask(ctx context.Context, q Request) (Answer, error) {

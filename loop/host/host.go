@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/roles/agent"
 )
 
 // MaxLine bounds a request or an answer, in bytes.
@@ -29,7 +30,8 @@ type Request struct {
 	Turn  *Turn  `json:"turn,omitempty"`
 	Verb  *Verb  `json:"verb,omitempty"`
 	Claim *Claim `json:"claim,omitempty"`
-	Stop  int64  `json:"stop,omitempty"` // the id of a turn that is to end; it has no answer of its own
+	Stop  int64  `json:"stop,omitempty"`  // the id of a turn that is to end; it has no answer of its own
+	Grant string `json:"grant,omitempty"` // the id of a Slot: its role may begin; it has no answer of its own
 }
 
 // Turn asks for the outcome of an effect.
@@ -116,6 +118,16 @@ type Answer struct {
 	Stirred *Place `json:"stirred,omitempty"`
 	// Wish is a loop that somebody wants to run, who has asked this machine. The answer then belongs to no request.
 	Wish *Wish `json:"wish,omitempty"`
+	// Slot is a role that is about to use an account, or does so no more. The answer then belongs to no request.
+	Slot *Slot `json:"slot,omitempty"`
+}
+
+// Slot is the place of one role among those that use an account. The role begins when the engine grants it.
+type Slot struct {
+	ID      string        `json:"id"` // of this role; no other one has had it, on any machine
+	Place   Place         `json:"place"`
+	Account agent.Account `json:"account"`
+	Left    bool          `json:"left,omitempty"` // the role has ended, or does not begin any more
 }
 
 // Wish asks the engine to begin a loop, or to go on with it.

@@ -135,7 +135,7 @@ func (p *pool) machine(name string) *member {
 		_ = out.Close()
 		m.ended <- err
 	}()
-	m.Client = host.NewClient(to, from, func(host.Place) {})
+	m.Client = host.NewClient(to, from, func(host.Place) {}, nil)
 	p.Cleanup(func() { m.end() })
 	return m
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/superloop/superloop/loop/host"
 	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/loop/local"
+	"github.com/superloop/superloop/roles/agent"
 )
 
 // mostLines bounds the events of one answer, in bytes of their fields. Engines carry at most some 2 MB at once.
@@ -99,6 +100,8 @@ type desk struct {
 	mu      sync.Mutex
 	seats   map[host.Place]*seat
 	running map[int64]context.CancelFunc
+
+	wants sync.Map // the roles that wait for a slot: by its id a channel that is closed when it is granted
 }
 
 // seat is a loop that this process has.
@@ -121,6 +124,10 @@ type seat struct {
 
 // take begins to answer a request.
 func (d *desk) take(q host.Request, asked *sync.WaitGroup) {
+	if q.Grant != "" {
+		d.grant(q.Grant)
+		return
+	}
 	if q.Stop != 0 {
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -300,6 +307,7 @@ func (d *desk) open(s *seat, t host.Turn) error {
 	if s.carried != nil {
 		o.Intend = d.intend(s)
 	}
+	o.Admit = func(ctx context.Context, a agent.Account) (leave func(), err error) { return d.admit(ctx, t.Place, a) }
 	o.Held, o.Watches, o.Fresh, o.Woken = s.held, d.watches, t.Fresh && t.Start, s.waits != nil
 	if s.turns, err = local.OpenTurns(d.life, o); err != nil {
 		release()

@@ -36,6 +36,7 @@ type machine struct {
 	place host.Place
 	*host.Client
 	stirred chan host.Place
+	slot    func(host.Slot) // nil: each role begins at once
 	ended   chan error
 	close   func()
 }
@@ -80,7 +81,7 @@ func (m *machine) open() {
 		_ = out.Close()
 		m.ended <- err
 	}()
-	m.Client = host.NewClient(to, from, func(p host.Place) { m.stirred <- p })
+	m.Client = host.NewClient(to, from, func(p host.Place) { m.stirred <- p }, m.slot)
 	m.close = func() {
 		_ = m.Client.Close()
 		if err := <-m.ended; err != nil {
