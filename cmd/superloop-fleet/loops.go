@@ -15,6 +15,7 @@ import (
 	"github.com/urfave/cli/v2"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
+	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	sdk "go.temporal.io/sdk/temporal"
@@ -99,22 +100,29 @@ type row struct {
 
 // each calls fn for every loop of the fleet that has not ended.
 func each(ctx context.Context, to *server, f fleet, fn func(row) error) error {
-	q := &workflowservice.ListWorkflowExecutionsRequest{Query: fmt.Sprintf("WorkflowType = %q AND ExecutionStatus = 'Running'", temporal.WorkflowName)}
+	return running(ctx, to, f, temporal.WorkflowName, func(e *workflowpb.WorkflowExecutionInfo) error {
+		id := e.Execution.WorkflowId
+		r := row{Workflow: id, Loop: id[strings.LastIndex(id, "/")+1:], Began: e.StartTime.AsTime()}
+		if p := e.GetMemo().GetFields()["machine"]; p != nil {
+			_ = to.payloads.FromPayload(p, &r.Machine) // a loop of nobody's machine is listed too
+		}
+		return fn(r)
+	})
+}
+
+// running calls fn for every workflow of a type that has not ended.
+func running(ctx context.Context, to *server, f fleet, name string, fn func(*workflowpb.WorkflowExecutionInfo) error) error {
+	q := &workflowservice.ListWorkflowExecutionsRequest{Query: fmt.Sprintf("WorkflowType = %q AND ExecutionStatus = 'Running'", name)}
 	for {
 		page, err := to.ListWorkflow(ctx, q)
 		if err != nil {
-			return fmt.Errorf("listing the loops of the fleet: %w", err)
+			return fmt.Errorf("listing the fleet's workflows of type %s: %w", name, err)
 		}
 		for _, e := range page.Executions {
-			id := e.Execution.WorkflowId
-			if !strings.HasPrefix(id, "superloop/"+f.Fleet+"/") {
+			if !strings.HasPrefix(e.Execution.WorkflowId, "superloop/"+f.Fleet+"/") {
 				continue
 			}
-			r := row{Workflow: id, Loop: id[strings.LastIndex(id, "/")+1:], Began: e.StartTime.AsTime()}
-			if p := e.GetMemo().GetFields()["machine"]; p != nil {
-				_ = to.payloads.FromPayload(p, &r.Machine) // a loop of nobody's machine is listed too
-			}
-			if err := fn(r); err != nil {
+			if err := fn(e); err != nil {
 				return err
 			}
 		}
@@ -129,23 +137,32 @@ const patience = 5 * time.Second
 
 var errNoControl = errors.New("no control worker answers")
 
-// look asks a workflow what it knows, and the server whether its machine answers.
-func look(ctx context.Context, to *server, id string) (v temporal.View, silent string, err error) {
+// query asks a workflow something.
+func query(ctx context.Context, to *server, id, name string, v any) error {
 	limited, stop := context.WithTimeout(ctx, patience)
 	defer stop()
-	said, err := to.QueryWorkflow(limited, id, "", temporal.ViewQuery)
+	said, err := to.QueryWorkflow(limited, id, "", name)
 	if err == nil {
-		err = said.Get(&v)
+		err = said.Get(v)
 	}
-	_, none := errors.AsType[*serviceerror.NotFound](err)
 	_, late := errors.AsType[*serviceerror.DeadlineExceeded](err) // the server has ended the time that it was given
 	switch {
-	case none:
-		return v, "", fmt.Errorf("the fleet has no %s (type: superloop-fleet start)", id)
-	case (late || limited.Err() != nil) && ctx.Err() == nil:
-		return v, "", fmt.Errorf("%w for %s (type: superloop-fleet doctor): %w", errNoControl, id, err)
+	case (late || err != nil && limited.Err() != nil) && ctx.Err() == nil:
+		return fmt.Errorf("%w for %s (type: superloop-fleet doctor): %w", errNoControl, id, err)
 	case err != nil:
-		return v, "", fmt.Errorf("asking the workflow %s: %w", id, err)
+		return fmt.Errorf("asking the workflow %s: %w", id, err)
+	}
+	return nil
+}
+
+// look asks a workflow what it knows, and the server whether its machine answers.
+func look(ctx context.Context, to *server, id string) (v temporal.View, silent string, err error) {
+	err = query(ctx, to, id, temporal.ViewQuery, &v)
+	if _, none := errors.AsType[*serviceerror.NotFound](err); none {
+		return v, "", fmt.Errorf("the fleet has no %s (type: superloop-fleet start)", id)
+	}
+	if err != nil {
+		return v, "", err
 	}
 	d, err := to.DescribeWorkflow(ctx, id, "")
 	if err != nil {
@@ -177,12 +194,16 @@ func (a *app) list(c *cli.Context) error {
 	if !c.Bool("json") {
 		fmt.Fprintln(w, "MACHINE\tLOOP\tSTATUS\tITERATION\tSINCE\tNOTE")
 	}
+	slots, err := waits(c.Context, to, f)
+	if err != nil { // which the loops say, too
+		slots = nil
+	}
 	err = each(c.Context, to, f, func(r row) error {
 		v, silent, err := look(c.Context, to, r.Workflow)
 		if err != nil {
 			silent = err.Error()
 		}
-		r.Status, r.Iteration, r.Silent, r.Pool = string(v.Status), v.Iteration, silent, v.Pool
+		r.Status, r.Iteration, r.Silent, r.Pool = string(v.Status), v.Iteration, cmp.Or(silent, slots[r.Workflow]), v.Pool
 		if v.Human != nil {
 			r.Question = v.Human.Question
 		}
@@ -213,11 +234,15 @@ func (a *app) show(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	slots, err := waits(c.Context, to, f)
+	if err != nil {
+		return err
+	}
 	data, err := loop.EncodeIndent(struct {
 		Workflow string `json:"workflow"`
 		temporal.View
 		Silent string `json:"silent,omitempty"`
-	}{id, v, silent}, "  ")
+	}{id, v, cmp.Or(silent, slots[id])}, "  ")
 	if err != nil {
 		return err
 	}

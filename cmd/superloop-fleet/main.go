@@ -70,6 +70,8 @@ func (a *app) cli() *cli.App {
 				&cli.StringFlag{Name: "build", Usage: "new loops begin with this build, which has the name `ID`, and stay with it; loops of other builds stay with those"}}},
 			{Name: "worker", Usage: "carry out the loops of this machine", Action: a.operator(a.worker), Flags: []cli.Flag{
 				&cli.IntFlag{Name: "slots", Value: 4, Usage: "effects that run at the same time, at most `N`"},
+				&cli.IntFlag{Name: "max-roles-per-account", Usage: "how many roles of the whole fleet use the same account when one begins here (`N`; 0: no bound)"},
+				&cli.DurationFlag{Name: "beat-timeout", Value: 30 * time.Second, Hidden: true},
 				&cli.StringFlag{Name: "superloop", Value: "superloop", Usage: "the `PROGRAM` that carries out loops"},
 				&cli.StringFlag{Name: "pool", Usage: "also take loops of the pools `NAME,...`, which are bound to no machine"},
 				&cli.StringFlag{Name: "gateway", Usage: "let the gateway at `HOST:PORT` ask about the loops of this machine"}}},
@@ -93,6 +95,7 @@ func (a *app) cli() *cli.App {
 			{Name: "resume", Usage: "go on with a paused loop", Action: a.decides("resume", ""), Flags: decides},
 			{Name: "cancel", Usage: "end a loop", Action: a.decides("cancel", ""), Flags: decides},
 			{Name: "machines", Usage: "list the machines of the fleet", Action: a.machines, Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print one JSON object a line"}}},
+			{Name: "accounts", Usage: "list which roles use an account with a bound or wait for it, and which accounts are limited", Action: a.accounts, Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print one JSON object a line"}}},
 			{Name: "drain", Usage: "let a machine begin nothing more; its unbound loops go to others", Action: a.orders(temporal.OrderDrain), Flags: []cli.Flag{
 				&cli.StringFlag{Name: "machine", Usage: "the `ID` of the machine (default: this one)"}, &cli.StringFlag{Name: "by", Usage: "who orders it (`NAME`; default: the user)"},
 				&cli.DurationFlag{Name: "deadline", Value: 10 * time.Minute, Usage: "interrupt what is under way after `DURATION`, which counts for nothing"}}},

@@ -61,7 +61,9 @@ func TestJoin(t *testing.T) {
 		t.Fatal(err)
 	}
 	wants(first, "in a fleet already", "init")
-	wants(first, "no Temporal server answers at 127.0.0.1:1", "list")
+	for _, verb := range []string{"list", "accounts"} {
+		wants(first, "no Temporal server answers at 127.0.0.1:1", verb)
+	}
 	invitation, err := first.run("invite")
 	if err != nil {
 		t.Fatal(err)

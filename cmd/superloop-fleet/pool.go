@@ -118,12 +118,8 @@ type present struct {
 	Drains  bool     `json:"drains,omitempty"`
 }
 
-// pools takes loops of pools and orders until leave is called, and drains when it is ordered to.
-func (a *app) pools(c *cli.Context, to *server, f fleet, m *temporal.Machine, log *zap.Logger) (leave func(), err error) {
-	orders := m.OrdersWorker(to.Client, func(x temporal.Decision) error { return a.putDrain(x, time.Now()) }, worker.Options{})
-	if err := orders.Start(); err != nil {
-		return nil, err
-	}
+// pools takes loops of pools until leave is called, and drains when that is ordered.
+func (a *app) pools(c *cli.Context, to *server, f fleet, m *temporal.Machine, log *zap.Logger) (leave func()) {
 	p := &pooled{a: a, c: c, to: to, f: f, m: m, log: log}
 	done, over := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -133,8 +129,7 @@ func (a *app) pools(c *cli.Context, to *server, f fleet, m *temporal.Machine, lo
 	return sync.OnceFunc(func() {
 		close(done)
 		<-over
-		orders.Stop()
-	}), nil
+	})
 }
 
 // pooled is the part of a worker that takes loops of pools.

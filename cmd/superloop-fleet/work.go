@@ -15,10 +15,14 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/loop/host"
 	"github.com/superloop/superloop/loop/temporal"
+	"github.com/superloop/superloop/roles/agent"
 )
 
 // stopTime is how long a worker waits for what it runs when it ends. Loops pause much faster.
 const stopTime = 20 * time.Second
+
+// slotTime is how long a worker that ends has to tell the fleet which slots of accounts its roles have left.
+const slotTime = 2 * time.Second
 
 // await connects with the server of the fleet, as soon as there is one.
 func (a *app) await(ctx context.Context, log *zap.Logger) (fleet, *server, error) {
@@ -106,13 +110,14 @@ func (a *app) worker(c *cli.Context) error {
 		return fmt.Errorf("starting %s: %w", program, err)
 	}
 	m := &temporal.Machine{Gateways: f.Gateways, Fleet: f.Fleet, ID: f.Machine, Now: time.Now}
+	shares := &slots{most: c.Int("max-roles-per-account"), beat: c.Duration("beat-timeout"), machine: f.Machine, workflow: m.WorkflowOf, log: log, roles: map[string]*role{}}
 	stirred := make(chan host.Place, maxStirred)
 	loops := host.NewClient(child.To, child.From, func(p host.Place) {
 		select {
 		case stirred <- p:
 		default: // it is looked at when its time has come
 		}
-	}, nil)
+	}, shares.hears())
 	ctx, leave := context.WithCancel(c.Context)
 	left := make(chan error, 1)
 	go func() { left <- join(ctx) }()
@@ -140,8 +145,17 @@ func (a *app) worker(c *cli.Context) error {
 		_ = loops.Close()
 		return err
 	}
-	m.Host, m.Limits = loops, limits.take
+	m.Host, m.Limits, m.Slot = loops, limits.take, shares.has
 	a.joins(c, f, m)
+	shares.serve(ctx, loops.Grant, func(ctx context.Context, a agent.Account, w temporal.Want) error {
+		return temporal.AskSlot(ctx, to.Client, f.Fleet, a, w)
+	})
+	orders := m.OrdersWorker(to.Client, func(x temporal.Decision) error { return a.putDrain(x, time.Now()) }, worker.Options{WorkerStopTimeout: slotTime})
+	if err := orders.Start(); err != nil {
+		_ = loops.Close()
+		return err
+	}
+	defer orders.Stop() // when the roles have left their slots
 	w := m.Worker(to.Client, c.Int("slots"), worker.Options{WorkerStopTimeout: stopTime})
 	if err := w.Start(); err != nil {
 		_ = loops.Close()
@@ -152,19 +166,17 @@ func (a *app) worker(c *cli.Context) error {
 	go stir(ctx, to, m, stirred, log)
 	go fulfil(ctx, to, m, loops, log)
 	go limits.tell(ctx)
-	rest, err := a.pools(c, to, f, m, log)
-	if err != nil {
-		w.Stop()
-		_ = loops.Close()
-		return err
-	}
+	rest := a.pools(c, to, f, m, log)
 	defer rest()
 	select {
 	case <-c.Context.Done():
 		rest() // before the unbound loops of this machine look for another one
 		w.Stop()
 		_ = loops.Close()
-		log.Info("the worker has ended", zap.NamedError("loops", <-child.Ended))
+		ended := <-child.Ended
+		<-loops.Gone() // all that it has said is heard
+		shares.leaving.Wait()
+		log.Info("the worker has ended", zap.NamedError("loops", ended))
 		return nil
 	case <-loops.Gone():
 		err := errors.Join(host.ErrGone, <-child.Ended)

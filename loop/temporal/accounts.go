@@ -23,6 +23,7 @@ const (
 	LimitSignal  = "limit"    // a machine has met the end of a limit, or its beginning; takes a Limit
 	HelloSignal  = "hello"    // a machine wants to hear of limits; takes its id
 	LimitsName   = "limits"   // the activity that tells a machine; takes []Limit
+	LimitsQuery  = "limits"   // returns []Limit
 )
 
 // AccountsID returns the id of that workflow.
@@ -67,6 +68,9 @@ func Accounts(ctx workflow.Context, a AccountsArgs) error {
 	for _, m := range a.Machines {
 		s.machines[m] = false
 	}
+	if err := workflow.SetQueryHandler(ctx, LimitsQuery, func() ([]Limit, error) { return s.list(), nil }); err != nil {
+		return err
+	}
 	limits, hellos := workflow.GetSignalChannel(ctx, LimitSignal), workflow.GetSignalChannel(ctx, HelloSignal)
 	heard := workflow.NewSelector(ctx)
 	heard.AddReceive(limits, func(c workflow.ReceiveChannel, _ bool) {
@@ -96,11 +100,14 @@ func Accounts(ctx workflow.Context, a AccountsArgs) error {
 		}
 		s.tell(ctx)
 	}
-	next := AccountsArgs{Machines: slices.Sorted(maps.Keys(s.machines))}
+	return workflow.NewContinueAsNewError(ctx, AccountsName, AccountsArgs{Limits: s.list(), Machines: slices.Sorted(maps.Keys(s.machines))})
+}
+
+func (s *accounts) list() (all []Limit) {
 	for _, account := range sorted(s.limits) {
-		next.Limits = append(next.Limits, s.limits[account])
+		all = append(all, s.limits[account])
 	}
-	return workflow.NewContinueAsNewError(ctx, AccountsName, next)
+	return all
 }
 
 // hear takes a limit, unless what is known ends later.

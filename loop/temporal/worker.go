@@ -31,6 +31,7 @@ func Control(c client.Client, o worker.Options) worker.Worker {
 	w := worker.New(c, ControlQueue, o)
 	w.RegisterWorkflowWithOptions(Loop, workflow.RegisterOptions{Name: WorkflowName, VersioningBehavior: workflow.VersioningBehaviorPinned})
 	w.RegisterWorkflowWithOptions(Accounts, workflow.RegisterOptions{Name: AccountsName, VersioningBehavior: workflow.VersioningBehaviorAutoUpgrade})
+	w.RegisterWorkflowWithOptions(Account, workflow.RegisterOptions{Name: AccountName, VersioningBehavior: workflow.VersioningBehaviorAutoUpgrade})
 	w.RegisterWorkflowWithOptions(Ordered, workflow.RegisterOptions{Name: OrderName, VersioningBehavior: workflow.VersioningBehaviorAutoUpgrade})
 	return w
 }
@@ -51,9 +52,11 @@ type Machine struct {
 	ID       string
 	// Limits takes what other machines have found out about accounts. nil: nobody asks for it.
 	Limits func(ctx context.Context, list []Limit) error
-	Now    func() time.Time
-	Slots  int      // how many effects it carries out at the same time; 0: it takes loops however many those are
-	Pools  []string // of which this machine takes loops
+	// Slot begins a role that has a slot of its account, and returns when the role has left, or at once if there is no such role.
+	Slot  func(ctx context.Context, w Want) error
+	Now   func() time.Time
+	Slots int      // how many effects it carries out at the same time; 0: it takes loops however many those are
+	Pools []string // of which this machine takes loops
 	// Keys are the keys with which the machines of the fleet authenticate what they hand on.
 	Keys [][]byte
 	// Carried returns what a loop is called that is bound to no machine and that this one has, "" for any other. nil knows none.

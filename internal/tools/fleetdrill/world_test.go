@@ -245,21 +245,26 @@ func (w *world) loop(iterations int, seconds float64, more string) (*drilled, er
 	config := fmt.Sprintf(`{"runners": {"sh": {"command": ["sh", %q]}}, "recovery": {"enabled": false},
   "loops": [{"id": %q, "spec_file": "spec.md", "completion_promise": "DONE", "completion": {"allow_ungated": true}, "max_iterations": %d, "retry": {"backoff_seconds": "10ms"}%s}]}`,
 		filepath.Join(d.repo, "agent.sh"), d.name, iterations+1, more)
+	return d, d.start(agentText, config)
+}
+
+// start makes the repository of a loop, and starts it.
+func (d *drilled) start(agentText, config string) error {
 	for name, text := range map[string]string{"spec.md": "build it\n", "agent.sh": agentText, ".superloop/config.json": config} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(d.repo, name)), 0o755); err != nil {
-			return nil, err
+			return err
 		}
 		if err := os.WriteFile(filepath.Join(d.repo, name), []byte(text), 0o644); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	for _, args := range [][]string{{"init", "-q"}, {"add", "-A"}, {"commit", "-q", "-m", "begin"}} {
-		if out, err := w.cmd(append([]string{"git", "-C", d.repo}, args...)...).CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("git %v: %w\n%s", args, err, out)
+		if out, err := d.w.cmd(append([]string{"git", "-C", d.repo}, args...)...).CombinedOutput(); err != nil {
+			return fmt.Errorf("git %v: %w\n%s", args, err, out)
 		}
 	}
-	_, err := w.fleet("start", "--repo", d.repo, "--loop", d.name, "--beat-timeout", "5s")
-	return d, err
+	_, err := d.w.fleet("start", "--repo", d.repo, "--loop", d.name, "--beat-timeout", "5s")
+	return err
 }
 
 func (w *world) all(n, iterations int, seconds float64, more string) (out []*drilled, err error) {
