@@ -126,8 +126,10 @@ func (d *driver) verb(ctx workflow.Context, x Decision) (said []byte, err error)
 		machine := d.a.Machine
 		o := workflow.ActivityOptions{StartToCloseTimeout: maxAge, HeartbeatTimeout: d.a.beat(), Summary: string(x.Kind) + " " + x.Method,
 			RetryPolicy: &temporal.RetryPolicy{InitialInterval: 200 * time.Millisecond, MaximumInterval: 30 * time.Second, NonRetryableErrorTypes: []string{FinalError}}}
+		o = d.bind(o)
+		o.TaskQueue = OrdersQueue(machine)
 		here, moved := d.while(ctx, machine)
-		err = workflow.ExecuteActivity(workflow.WithActivityOptions(here, d.bind(o)), VerbName, Order{Place: d.a.Place, Decision: x, Keys: d.a.Gateways, Again: again}).Get(ctx, &said)
+		err = workflow.ExecuteActivity(workflow.WithActivityOptions(here, o), VerbName, Order{Place: d.a.Place, Decision: x, Keys: d.a.Gateways, Again: again}).Get(ctx, &said)
 		if !(moved() && temporal.IsCanceledError(err)) && !d.left(machine, err) {
 			return said, err
 		}

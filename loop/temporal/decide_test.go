@@ -10,6 +10,7 @@ import (
 	"time"
 
 	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
@@ -91,6 +92,7 @@ func TestMachineVerifies(t *testing.T) {
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestActivityEnvironment()
 	m.Register(env)
+	env.RegisterActivityWithOptions(m.verb, activity.RegisterOptions{Name: VerbName})
 	order := Order{Place: place, Decision: decision(t, foreign), Keys: [][]byte{forged}}
 	order.Decision.Workflow = WorkflowID("f", "m1", place)
 	order.Decision, _ = order.Decision.Sign(foreign)
@@ -127,6 +129,10 @@ func TestDecisions(t *testing.T) {
 	m := &verbs{recorded: record(t, "rules1-human.jsonl")}
 	env := environment(m, public)
 	m.most = 1000
+	queues := map[string]string{}
+	env.SetOnActivityStartedListener(func(info *activity.Info, _ context.Context, _ converter.EncodedValues) {
+		queues[info.ActivityType.Name] = info.TaskQueue
+	})
 	refused := map[string]string{}
 	ask := func(name string, d Decision) {
 		d.Workflow, d.At, d.By = WorkflowID("f", "m1", place), env.Now(), "ann"
@@ -168,6 +174,10 @@ func TestDecisions(t *testing.T) {
 	}
 	if len(refused) != len(want) {
 		t.Errorf("%q", refused)
+	}
+	// A machine whose places are all taken by roles still hears what was decided.
+	if queues[VerbName] != OrdersQueue("m1") || queues[string(loop.RunRole)] != HostQueue("m1") {
+		t.Errorf("%q", queues)
 	}
 }
 

@@ -158,8 +158,9 @@ func Ordered(ctx workflow.Context, machine string, x Decision) error {
 	return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, o), OrderName, x).Get(ctx, nil)
 }
 
-// OrdersWorker returns the worker by which the machine takes orders, and slots of accounts. take carries out an order that a
-// gateway has signed.
+// OrdersWorker returns the worker by which the machine takes orders, slots of accounts, and what operators have decided about its
+// loops. None of that waits for an effect to end, however many the machine carries out. take carries out an order that a gateway
+// has signed.
 func (m *Machine) OrdersWorker(c client.Client, take func(Decision) error, o worker.Options) worker.Worker {
 	o.MaxConcurrentActivityTaskPollers, o.DisableWorkflowWorker = 1, true
 	w := worker.New(c, OrdersQueue(m.ID), o)
@@ -173,6 +174,7 @@ func (m *Machine) OrdersWorker(c client.Client, take func(Decision) error, o wor
 		}
 		return take(x)
 	}, activity.RegisterOptions{Name: OrderName})
+	w.RegisterActivityWithOptions(m.verb, activity.RegisterOptions{Name: VerbName})
 	w.RegisterActivityWithOptions(m.slot, activity.RegisterOptions{Name: SlotName})
 	return w
 }

@@ -86,7 +86,6 @@ func (m *Machine) Register(r Registry) {
 	for _, kind := range append(loop.Kinds(), AdoptName) {
 		r.RegisterActivityWithOptions(m.turn, activity.RegisterOptions{Name: string(kind)})
 	}
-	r.RegisterActivityWithOptions(m.verb, activity.RegisterOptions{Name: VerbName})
 	if m.Limits != nil {
 		r.RegisterActivityWithOptions(m.Limits, activity.RegisterOptions{Name: LimitsName})
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/testsuite"
@@ -245,6 +246,7 @@ func environmentOf(m *Machine) *testsuite.TestWorkflowEnvironment {
 	env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: WorkflowID("f", "m1", place)})
 	m.Now = env.Now
 	m.Register(env)
+	env.RegisterActivityWithOptions(m.verb, activity.RegisterOptions{Name: VerbName})
 	return env
 }
 

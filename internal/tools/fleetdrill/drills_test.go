@@ -149,6 +149,48 @@ func noControl(w *world, _, _ int) (string, error) {
 	return fmt.Sprintf("the workflow's verb is refused after %.1f s, the machine takes the answer, and the loop ends %.1f s after the start of a control worker", refused.Seconds(), time.Since(began).Seconds()), nil
 }
 
+// busy decides about loops while the only place of the worker is taken by a role.
+func busy(w *world, _, _ int) (string, error) {
+	d, err := w.asks()
+	if err != nil {
+		return "", err
+	}
+	if err := w.stop("worker"); err != nil {
+		return "", err
+	}
+	w.worker = []string{"--slots", "1"}
+	defer func() { w.worker = nil }()
+	if err := w.begin("worker", 0); err != nil {
+		return "", err
+	}
+	long, err := w.loop(1, 600, "")
+	if err != nil {
+		return "", err
+	}
+	if err := await(time.Minute, "the long role", func() bool { return long.count("role_start") == 1 }); err != nil {
+		return "", err
+	}
+	began := time.Now()
+	if _, err := w.fleet("approve", "--repo", d.repo, "--loop", d.name); err != nil {
+		return "", err
+	}
+	took := time.Since(began)
+	if _, err := w.fleet("cancel", "--repo", long.repo, "--loop", long.name); err != nil {
+		return "", err
+	}
+	if err := await(time.Minute, "the loop with the long role is cancelled", func() bool { return long.status() == "cancelled" }); err != nil {
+		return "", err
+	}
+	if err := finished([]*drilled{d}, 1, time.Minute); err != nil {
+		return "", err
+	}
+	if err := w.stop("worker"); err != nil {
+		return "", err
+	}
+	w.worker = nil
+	return fmt.Sprintf("an answer takes %.1f s, and the loop with the role is cancelled", took.Seconds()), w.begin("worker", 0)
+}
+
 // asks starts a loop and waits until it asks whether it is done.
 func (w *world) asks() (*drilled, error) {
 	d, err := w.loop(1, 0, approval)

@@ -42,6 +42,7 @@ func TestDrills(t *testing.T) {
 		{"deciding", "kill -9 of the worker in the moment of a decision", killDeciding},
 		{"server", "kill -9 of the server, with loops that wait and loops that run", killServer},
 		{"control", "kill -9 of the control worker", killControl},
+		{"busy", "decisions while a role has the only place of the worker", busy},
 		{"nocontrol", "an answer while no control worker runs", noControl},
 		{"answers", "fifty answers to one question at once", manyAnswers},
 		{"forged", "a decision that no gateway has signed", forged},
