@@ -22,7 +22,7 @@ import (
 // TestSlotsDrill has roles of three machines that are played want slots of an account, each once and never again. The workflow ends
 // whenever none is used, and goes on as a new run after a few events, so wants come in all moments: each is given its slot.
 func TestSlotsDrill(t *testing.T) {
-	each := testkit.Sample(0, 40, 1000)
+	each := testkit.Sample(0, 10, 1000)
 	program, err := exec.LookPath("temporal")
 	if each == 0 || err != nil {
 		t.Skip("the drill needs Temporal's server for try-outs on PATH, and minutes: SUPERLOOP_SLOW_TESTS=1 go test -v -run Drill ./loop/temporal")
