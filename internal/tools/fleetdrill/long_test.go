@@ -125,7 +125,7 @@ func (d *drilled) events() ([]string, error) {
 }
 
 func manyIterations(w *world) (string, error) {
-	n, most := testkit.Sample(0, 30, 3000), testkit.Sample(0, 4, 15)
+	n, most := testkit.Sample(0, 30, 3000), testkit.Sample(0, 4, 9)
 	began := time.Now()
 	d, err := w.small(n, n+1, "", true)
 	if err != nil {
