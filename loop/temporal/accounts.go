@@ -165,7 +165,7 @@ func (s *accounts) tell(ctx workflow.Context) {
 					list = append(list, s.news[m][account])
 				}
 				delete(s.news, m)
-				o := workflow.ActivityOptions{TaskQueue: HostQueue(m), ScheduleToStartTimeout: silentTime, StartToCloseTimeout: tellTime, Summary: fmt.Sprint(len(list), " accounts"),
+				o := workflow.ActivityOptions{TaskQueue: OrdersQueue(m), ScheduleToStartTimeout: silentTime, StartToCloseTimeout: tellTime, Summary: fmt.Sprint(len(list), " accounts"),
 					RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Second, MaximumAttempts: 5}}
 				if err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, o), LimitsName, list).Get(ctx, nil); err != nil {
 					delete(s.machines, m) // it says hello when it is there again

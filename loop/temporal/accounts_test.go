@@ -76,7 +76,7 @@ func TestAccountsAreToldToAllMachines(t *testing.T) {
 	for i := range 40 {
 		names = append(names, fmt.Sprintf("m%02d", i))
 	}
-	m, next := playAccounts(t, AccountsArgs{Machines: names}, HostQueue("m39"), func(env *testsuite.TestWorkflowEnvironment) {
+	m, next := playAccounts(t, AccountsArgs{Machines: names}, OrdersQueue("m39"), func(env *testsuite.TestWorkflowEnvironment) {
 		at := func(after time.Duration, signal string, arg func() any) {
 			env.RegisterDelayedCallback(func() { env.SignalWorkflow(signal, arg()) }, after)
 		}
@@ -90,7 +90,7 @@ func TestAccountsAreToldToAllMachines(t *testing.T) {
 		at(time.Hour, HelloSignal, func() any { return "late" })
 	})
 	count := func(machine, id string) (limited, lifted int) {
-		for _, l := range m.by[HostQueue(machine)] {
+		for _, l := range m.by[OrdersQueue(machine)] {
 			switch {
 			case l.ID == id && l.Lifted:
 				lifted++
@@ -115,11 +115,11 @@ func TestAccountsAreToldToAllMachines(t *testing.T) {
 		b, _ := count(name, "b")
 		never, lifted := count(name, "never")
 		if a != wantA || none != 0 || c != wantC || free != wantFree || b+never+lifted != 0 {
-			t.Errorf("%s was told %+v", name, m.by[HostQueue(name)])
+			t.Errorf("%s was told %+v", name, m.by[OrdersQueue(name)])
 		}
 	}
-	if a, _ := count("late", "a"); a != 1 || len(m.by[HostQueue("late")]) != 1 {
-		t.Errorf("late was told %+v", m.by[HostQueue("late")])
+	if a, _ := count("late", "a"); a != 1 || len(m.by[OrdersQueue("late")]) != 1 {
+		t.Errorf("late was told %+v", m.by[OrdersQueue("late")])
 	}
 	if slices.Contains(next.Machines, "m39") || len(next.Machines) != 40 || !slices.IsSorted(next.Machines) || len(next.Limits) > 1 {
 		t.Errorf("the next run begins with %+v", next)
@@ -142,7 +142,7 @@ func TestAccountsGoOnAsANewRun(t *testing.T) {
 	m, _ := playAccounts(t, next, "", func(env *testsuite.TestWorkflowEnvironment) {
 		env.RegisterDelayedCallback(func() { env.SignalWorkflow(HelloSignal, "m3") }, time.Minute)
 	})
-	if got := m.by[HostQueue("m3")]; len(got) != 10 || len(slices.Collect(maps.Keys(m.by))) > 2 {
+	if got := m.by[OrdersQueue("m3")]; len(got) != 10 || len(slices.Collect(maps.Keys(m.by))) > 2 {
 		t.Errorf("m3 was told %+v", m.by)
 	}
 }

@@ -158,8 +158,8 @@ func Ordered(ctx workflow.Context, machine string, x Decision) error {
 	return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, o), OrderName, x).Get(ctx, nil)
 }
 
-// OrdersWorker returns the worker by which the machine takes orders, slots of accounts, and what operators have decided about its
-// loops. None of that waits for an effect to end, however many the machine carries out. take carries out an order that a gateway
+// OrdersWorker returns the worker by which the machine takes orders, limits and slots of accounts, and what operators have decided
+// about its loops. None of that waits for an effect to end, however many the machine carries out. take carries out an order that a gateway
 // has signed.
 func (m *Machine) OrdersWorker(c client.Client, take func(Decision) error, o worker.Options) worker.Worker {
 	o.MaxConcurrentActivityTaskPollers, o.DisableWorkflowWorker = 1, true
@@ -175,6 +175,9 @@ func (m *Machine) OrdersWorker(c client.Client, take func(Decision) error, o wor
 		return take(x)
 	}, activity.RegisterOptions{Name: OrderName})
 	w.RegisterActivityWithOptions(m.verb, activity.RegisterOptions{Name: VerbName})
+	if m.Limits != nil {
+		w.RegisterActivityWithOptions(m.Limits, activity.RegisterOptions{Name: LimitsName})
+	}
 	w.RegisterActivityWithOptions(m.slot, activity.RegisterOptions{Name: SlotName})
 	return w
 }

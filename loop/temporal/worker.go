@@ -86,9 +86,6 @@ func (m *Machine) Register(r Registry) {
 	for _, kind := range append(loop.Kinds(), AdoptName) {
 		r.RegisterActivityWithOptions(m.turn, activity.RegisterOptions{Name: string(kind)})
 	}
-	if m.Limits != nil {
-		r.RegisterActivityWithOptions(m.Limits, activity.RegisterOptions{Name: LimitsName})
-	}
 }
 
 // Worker returns the worker of the machine. slots bounds how many effects it carries out at the same time; loops that wait

@@ -28,7 +28,7 @@ const (
 	ViewQuery    = "view"   // returns a View
 )
 
-// HostQueue returns the task queue of the activities of one machine.
+// HostQueue returns the task queue of the effects of the loops of one machine.
 func HostQueue(machine string) string { return "host:" + machine }
 
 // ControlQueue is the task queue of the workflows.
