@@ -26,7 +26,7 @@ func TestLong(t *testing.T) {
 		t.Skip("the drills of a fleet need Temporal's server for try-outs: go install github.com/temporalio/cli/cmd/temporal@v1.5.1, which takes some minutes")
 	}
 	w, err := newWorld(t, func(w *world, port int) error {
-		return w.serve(port, fmt.Sprintf("limit.historyCount.suggestContinueAsNew=%d", testkit.Sample(0, 60, 4096)))
+		return w.serve(port, fmt.Sprintf("limit.historyCount.suggestContinueAsNew=%d", testkit.Sample(0, 30, 4096)))
 	})
 	defer w.end()
 	if err != nil {
@@ -125,7 +125,7 @@ func (d *drilled) events() ([]string, error) {
 }
 
 func manyIterations(w *world) (string, error) {
-	n, most := testkit.Sample(0, 30, 3000), testkit.Sample(0, 4, 9)
+	n, most := testkit.Sample(0, 30, 3000), testkit.Sample(0, 4, 4)
 	began := time.Now()
 	d, err := w.small(n, n+1, "", true)
 	if err != nil {
