@@ -123,7 +123,7 @@ func (s *sharing) ends(t *testing.T) (roles int) {
 	return roles
 }
 
-// TestSlots kills the workers at random moments: SUPERLOOP_SLOW_TESTS=1 go test -v -run TestSlots ./internal/tools/fleetdrill.
+// TestSlots kills the workers, and the control worker, at random moments: SUPERLOOP_SLOW_TESTS=1 go test -v -run TestSlots ./internal/tools/fleetdrill.
 func TestSlots(t *testing.T) {
 	kills := testkit.Sample(0, 4, 60)
 	s := newSharing(t, 9, testkit.Sample(0, 3, 20), "5s", "0.6")
@@ -140,6 +140,11 @@ func TestSlots(t *testing.T) {
 	}
 	var killed, ended []time.Duration
 	for i := range kills {
+		if i%4 == 2 { // what gives the slots out is killed, too
+			if err := errors.Join(s.w.kill("control"), s.w.begin("control", 0)); err != nil {
+				t.Fatal(err)
+			}
+		}
 		<-time.After(time.Duration(rand.IntN(2500)) * time.Millisecond)
 		var m *world
 		if err := await(time.Minute, "a role on a machine that is to be killed", func() bool {
