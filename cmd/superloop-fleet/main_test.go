@@ -64,6 +64,9 @@ func TestJoin(t *testing.T) {
 	for _, verb := range []string{"list", "accounts"} {
 		wants(first, "no Temporal server answers at 127.0.0.1:1", verb)
 	}
+	for _, flag := range [][]string{{"--slots", "0"}, {"--max-roles-per-account", "-1"}, {"--beat-timeout", "0s"}} {
+		wants(first, "superloop-fleet worker --help", append([]string{"worker"}, flag...)...)
+	}
 	invitation, err := first.run("invite")
 	if err != nil {
 		t.Fatal(err)

@@ -92,6 +92,9 @@ func newest(ctx context.Context, to *server, build worker.WorkerDeploymentVersio
 // worker carries out the loops of this machine until it is told to end. It answers the gateway also while no server can be
 // reached.
 func (a *app) worker(c *cli.Context) error {
+	if c.Int("slots") < 1 || c.Int("max-roles-per-account") < 0 || c.Duration("beat-timeout") < time.Second {
+		return errors.New("--slots is 1 or more, --max-roles-per-account 0 (no bound) or more, and --beat-timeout a second or more (type: superloop-fleet worker --help)")
+	}
 	log := a.log()
 	f, err := a.load()
 	if err != nil {
