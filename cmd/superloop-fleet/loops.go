@@ -195,7 +195,7 @@ func (a *app) list(c *cli.Context) error {
 		fmt.Fprintln(w, "MACHINE\tLOOP\tSTATUS\tITERATION\tSINCE\tNOTE")
 	}
 	slots, err := waits(c.Context, to, f)
-	if err != nil { // which the loops say, too
+	if err != nil { // each loop says the reason itself
 		slots = nil
 	}
 	err = each(c.Context, to, f, func(r row) error {
