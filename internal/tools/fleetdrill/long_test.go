@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -19,12 +18,7 @@ import (
 // TestLong drills loops whose histories go through many runs. Where it does not run in full, the server wants a new run after
 // a few events already.
 func TestLong(t *testing.T) {
-	if testkit.Sample(0, 1, 1) == 0 {
-		t.Skip("the drills of a fleet take minutes: SUPERLOOP_SLOW_TESTS=1 go test -v ./internal/tools/fleetdrill")
-	}
-	if _, err := exec.LookPath("temporal"); err != nil {
-		t.Skip("the drills of a fleet need Temporal's server for try-outs: go install github.com/temporalio/cli/cmd/temporal@v1.5.1, which takes some minutes")
-	}
+	drills(t, testkit.Sample(0, 1, 1))
 	w, err := newWorld(t, func(w *world, port int) error {
 		return w.serve(port, fmt.Sprintf("limit.historyCount.suggestContinueAsNew=%d", testkit.Sample(0, 30, 4096)))
 	})

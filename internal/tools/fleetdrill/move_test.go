@@ -21,12 +21,7 @@ import (
 
 // TestMoves drills loops that are bound to no machine, over two machines that share no directory.
 func TestMoves(t *testing.T) {
-	if testkit.Sample(0, 1, 1) == 0 {
-		t.Skip("the drills of a fleet take minutes: SUPERLOOP_SLOW_TESTS=1 go test -v ./internal/tools/fleetdrill")
-	}
-	if _, err := exec.LookPath("temporal"); err != nil {
-		t.Skip("the drills of a fleet need Temporal's server for try-outs: go install github.com/temporalio/cli/cmd/temporal@v1.5.1, which takes some minutes")
-	}
+	drills(t, testkit.Sample(0, 1, 1))
 	w, err := newWorld(t, func(w *world, port int) error { return w.begin("dev", port) })
 	defer w.end()
 	if err != nil {

@@ -36,12 +36,7 @@ type sharing struct {
 
 // newSharing begins loops on three machines, each of which may be silent for a time. A role takes so many seconds.
 func newSharing(t *testing.T, loops, rounds int, beat, seconds string) *sharing {
-	if rounds == 0 {
-		t.Skip("the drills of a fleet take minutes, and this one may run in full only: SUPERLOOP_SLOW_TESTS=1, or =all, go test -v ./internal/tools/fleetdrill")
-	}
-	if _, err := exec.LookPath("temporal"); err != nil {
-		t.Skip("the drills of a fleet need Temporal's server for try-outs: go install github.com/temporalio/cli/cmd/temporal@v1.5.1, which takes some minutes")
-	}
+	drills(t, rounds)
 	w, err := newWorld(t, func(w *world, port int) error { return w.serve(port, suggests) })
 	t.Cleanup(w.end)
 	if err != nil {

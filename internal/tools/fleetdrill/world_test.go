@@ -21,12 +21,7 @@ import (
 // TestDrills runs each drill and logs its figures: SUPERLOOP_SLOW_TESTS=1 go test -v ./internal/tools/fleetdrill. It is skipped where Temporal's own
 // command line, with its server for try-outs, is not on PATH.
 func TestDrills(t *testing.T) {
-	if testkit.Sample(0, 1, 1) == 0 {
-		t.Skip("the drills of a fleet take minutes: SUPERLOOP_SLOW_TESTS=1 go test -v ./internal/tools/fleetdrill")
-	}
-	if _, err := exec.LookPath("temporal"); err != nil {
-		t.Skip("the drills of a fleet need Temporal's server for try-outs: go install github.com/temporalio/cli/cmd/temporal@v1.5.1, which takes some minutes")
-	}
+	drills(t, testkit.Sample(0, 1, 1))
 	w, err := newWorld(t, func(w *world, port int) error { return w.begin("dev", port) })
 	defer w.end()
 	if err != nil {
@@ -57,6 +52,17 @@ func TestDrills(t *testing.T) {
 			}
 			t.Logf("%s: %s", d.what, said)
 		})
+	}
+}
+
+// drills skips a drill of size 0, and one that has no server.
+func drills(t *testing.T, size int) {
+	t.Helper()
+	if size == 0 {
+		t.Skip("the drills of a fleet take minutes: SUPERLOOP_SLOW_TESTS=1 go test -v ./internal/tools/fleetdrill; some are for SUPERLOOP_SLOW_TESTS=all")
+	}
+	if _, err := exec.LookPath("temporal"); err != nil {
+		t.Skip("the drills of a fleet need Temporal's server for try-outs: go install github.com/temporalio/cli/cmd/temporal@v1.5.1, which takes some minutes")
 	}
 }
 
