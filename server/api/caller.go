@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/internal/text"
@@ -91,15 +92,32 @@ func (c *caller) personal(procfs string) *Problem {
 		c.unknown = err.Error()
 		return nil
 	}
+	c.pids = nil
 	for _, pid := range pids {
-		switch _, err := escalation.CheckProcess(procfs, pid); {
+		_, err := escalation.CheckProcess(procfs, pid)
+		if err != nil && c.dropped(procfs, pid) {
+			continue
+		}
+		c.pids = append(c.pids, pid)
+		switch {
 		case errors.As(err, new(*escalation.AgentError)):
 			return problemOf(http.StatusForbidden, "forbidden-agent", err.Error())
 		case err != nil:
 			c.unknown = err.Error()
 		}
 	}
+	if len(c.pids) == 0 {
+		c.unknown = errNoOwner.Error()
+	}
 	return nil
+}
+
+// dropped says whether others hold the TCP connection, and the process does not any more. A process that starts a program has
+// a child that holds all its files until the program begins. The child can be found as a holder, and what is then read of it
+// is the program's: an agent's, or that it has ended.
+func (c *caller) dropped(procfs string, pid int) bool {
+	pids, _, err := client(procfs, c.local, c.remote)
+	return err == nil && !slices.Contains(pids, pid)
 }
 
 // Asker is the person or program for whom Options.Over answers a request, when it has passed every check.

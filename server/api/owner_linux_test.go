@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -57,6 +58,40 @@ func TestAgentsOverTCP(t *testing.T) {
 	if out := d.runs(mark, token, "/api/v1/sessions?code="+code); !strings.Contains(out, "forbidden-agent") {
 		t.Error("an agent trades a code:", out)
 	}
+}
+
+// A person's process that starts agents, or programs that end at once, is a person's: the child that holds the connection until
+// its program begins does not send the request.
+func TestChildrenOfAPerson(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	token := bearer(d.token("all", access.Read, access.Control))
+	done, starting := make(chan struct{}), sync.WaitGroup{}
+	for range 4 {
+		starting.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				cmd := exec.Command("/bin/sh", "-c", "exec sleep 0.01")
+				cmd.Env = []string{escalation.MarkVariable + "=r1"}
+				if err := cmd.Run(); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for range 400 {
+		if r := d.ask(d.at[0], "POST", "/api/v1/loops/x/start", "{}", token...); r.status != http.StatusNotFound {
+			t.Errorf("it is refused: %d %s", r.status, r.text)
+			break
+		}
+	}
+	close(done)
+	starting.Wait()
 }
 
 // connected returns both ends of a connection to a listener of this process, by the socket of dial.
