@@ -36,13 +36,12 @@ func TestFlood(t *testing.T) {
 			peak = max(peak, heap())
 		}
 	}
-	runtime.GC()
 	before := heap()
 	res := mustRun(t, s, spec)
 	if res.Code != 0 || seen != total || res.Stdout.Bytes != total {
 		t.Fatalf("%d bytes seen, %d counted, want %d: %+v", seen, res.Stdout.Bytes, total, res.Ended)
 	}
-	if grown := int64(peak) - int64(before); grown > 8<<20 {
+	if grown := int64(peak) - int64(before); grown > 4<<20 {
 		t.Errorf("the heap grew by %d bytes", grown)
 	}
 	if !bytes.HasPrefix(res.Stdout.Head, []byte("1\n2\n3\n")) || len(res.Stdout.Head) != 1000 ||
@@ -87,10 +86,12 @@ func consecutive(t *testing.T, what string, text []byte, from int) int {
 	return n - 1
 }
 
+// heap returns what is in use. What is garbage depends on the load of the computer.
 func heap() uint64 {
+	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return m.HeapInuse
+	return m.HeapAlloc
 }
 
 // failing is a log on a full disk.
