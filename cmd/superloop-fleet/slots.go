@@ -19,6 +19,7 @@ type slots struct {
 	machine  string
 	workflow func(host.Place) string
 	log      *zap.Logger
+	places   *places
 
 	mu      sync.Mutex
 	roles   map[string]*role
@@ -32,6 +33,7 @@ type slots struct {
 type role struct {
 	host.Slot
 	begun bool // it was granted
+	lent  bool // its loop has lent its place
 	had   int  // how many activities say so; none: the fleet does not know, or no more
 	left  chan struct{}
 }
@@ -60,6 +62,9 @@ func (s *slots) hear(n host.Slot) {
 	case n.Left && r != nil:
 		delete(s.roles, n.ID)
 		close(r.left)
+		if r.lent {
+			s.places.restore(r.ID)
+		}
 		if !r.begun { // else its activity ends
 			s.leaving.Go(func() { s.leave(r) })
 		}
@@ -75,6 +80,7 @@ func (s *slots) hear(n host.Slot) {
 func (s *slots) want(r *role) {
 	tick := time.NewTicker(2 * s.beat)
 	defer tick.Stop()
+	defer time.AfterFunc(lendAfter, func() { s.lend(r) }).Stop()
 	log := s.log.With(zap.String("repo", r.Place.Repo), zap.String("loop", r.Place.Loop), zap.String("account", r.Account.Provider+"/"+r.Account.ID))
 	said, failed := false, false
 	for again := false; ; again = true {
@@ -103,6 +109,47 @@ func (s *slots) want(r *role) {
 	}
 }
 
+// lend lends the place of a loop whose role has no slot yet.
+func (s *slots) lend(r *role) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.roles[r.ID] == r && !r.begun {
+		r.lent = true
+		s.places.lend(r.Place)
+	}
+}
+
+// begin notes that a role begins. If its loop has lent its place, the role waits for one first, before all loops that have none.
+// It returns false if the role has left meanwhile.
+func (s *slots) begin(ctx context.Context, r *role) (bool, error) {
+	waits, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		select {
+		case <-r.left:
+			stop()
+		case <-waits.Done():
+		}
+	}()
+	for placed := false; ; placed = true {
+		s.mu.Lock()
+		here := s.roles[r.ID] == r
+		r.begun = r.begun || here && (placed || !r.lent)
+		begun := r.begun
+		s.mu.Unlock()
+		switch {
+		case !here:
+			s.places.Rest(r.ID)
+			return false, nil
+		case begun:
+			return true, nil
+		}
+		if err := s.places.Work(waits, r.ID, 1); err != nil && ctx.Err() != nil {
+			return false, err
+		}
+	}
+}
+
 // leave says that a role waits no more. If that is lost, the fleet gives it a slot some time, which nobody takes.
 func (s *slots) leave(r *role) {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(s.life), slotTime)
@@ -121,7 +168,6 @@ func (s *slots) has(ctx context.Context, w temporal.Want) error {
 		s.mu.Unlock()
 		return nil
 	}
-	r.begun = true
 	r.had++
 	s.mu.Unlock()
 	defer func() {
@@ -129,6 +175,9 @@ func (s *slots) has(ctx context.Context, w temporal.Want) error {
 		defer s.mu.Unlock()
 		r.had--
 	}()
+	if here, err := s.begin(ctx, r); err != nil || !here {
+		return err
+	}
 	if err := s.grant(w.ID); err != nil {
 		return err
 	}

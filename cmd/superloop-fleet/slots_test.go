@@ -32,7 +32,7 @@ type askedFor struct {
 func newAsked(t *testing.T) *askedFor {
 	core, logged := observer.New(zap.InfoLevel)
 	m := &askedFor{logged: logged}
-	m.slots = &slots{most: 2, beat: 5 * time.Second, machine: "m1", workflow: func(p host.Place) string { return "w/" + p.Loop }, log: zap.New(core), roles: map[string]*role{}}
+	m.slots = &slots{most: 2, beat: 5 * time.Second, machine: "m1", workflow: func(p host.Place) string { return "w/" + p.Loop }, log: zap.New(core), places: newPlaces(1), roles: map[string]*role{}}
 	m.serve(t.Context(), func(id string) error {
 		m.mu.Lock()
 		defer m.mu.Unlock()
@@ -144,6 +144,125 @@ func TestRoleWaitsForTheFleet(t *testing.T) {
 		}
 	})
 }
+
+// TestLentPlace: a loop whose role waits for a slot of its account for long lends its place to one other loop, which is there if
+// the server gives it. When the role has its slot, it is the next to have a place; a role that leaves needs none.
+func TestLentPlace(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newAsked(t)
+		tasks := m.places
+		given := func() (n int) { // how many effects more the worker may be given
+			for tasks.TryReserveSlot(nil) != nil {
+				n++
+			}
+			for range n {
+				tasks.ReleaseSlot(nil)
+			}
+			return n
+		}
+		works := func(loop string) (<-chan func(), func()) {
+			began := make(chan func(), 1)
+			ctx, stop := context.WithCancel(t.Context())
+			go func() {
+				if rest, err := m.places.work(ctx, host.Place{Repo: "/r", Loop: loop}); err == nil {
+					began <- rest
+				}
+			}()
+			synctest.Wait()
+			return began, stop
+		}
+		begins := func(began <-chan func()) (rest func()) {
+			t.Helper()
+			synctest.Wait()
+			select {
+			case rest = <-began:
+			default:
+				t.Error("it has no place")
+			}
+			return rest
+		}
+		tasks.TryReserveSlot(nil)
+		shop, _ := works("shop")
+		restShop := begins(shop)
+		m.tell(false)
+		blog, _ := works("blog")
+		if m.after(lendAfter - time.Millisecond); len(blog) > 0 || given() != 0 {
+			t.Error("a place was lent at once")
+		}
+		m.after(time.Millisecond)
+		if restBlog := begins(blog); given() != 1 {
+			t.Error("the server gives no effect for the place that was lent")
+		} else {
+			tasks.TryReserveSlot(nil) // blog's
+			late, stopLate := works("late")
+			ended := make(chan error, 2)
+			go func() { ended <- m.has(t.Context(), temporal.Want{ID: "r1"}) }()
+			if m.after(time.Hour); len(m.granted) > 0 || len(late) > 0 {
+				t.Errorf("%q begins, and there is no place", m.granted)
+			}
+			restBlog()
+			tasks.ReleaseSlot(nil)
+			if m.after(0); !slices.Equal(m.granted, []string{"r1"}) || len(late) > 0 {
+				t.Errorf("%q has the place", m.granted)
+			}
+			m.tell(true)
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+			begins(late)()
+			stopLate()
+		}
+		restShop()
+		tasks.ReleaseSlot(nil)
+		if m.after(0); given() != 1 || !m.places.Idle() {
+			t.Errorf("%d more effects, idle %t", given(), m.places.Idle())
+		}
+		// A role leaves while it waits for its place.
+		tasks.TryReserveSlot(nil)
+		restShop = begins(first(works("shop")))
+		m.tell(false)
+		m.after(lendAfter)
+		tasks.TryReserveSlot(nil)
+		restBlog := begins(first(works("blog")))
+		ended := make(chan error, 1)
+		go func() { ended <- m.has(t.Context(), temporal.Want{ID: "r1"}) }()
+		m.after(0)
+		m.tell(true)
+		if err := <-ended; err != nil || len(m.granted) != 1 {
+			t.Error(err, m.granted)
+		}
+		restShop()
+		tasks.ReleaseSlot(nil)
+		if m.after(0); given() != 0 {
+			t.Errorf("%d more effects", given())
+		}
+		restBlog()
+		tasks.ReleaseSlot(nil)
+		if m.after(0); given() != 1 || !m.places.Idle() {
+			t.Errorf("%d more effects, idle %t", given(), m.places.Idle())
+		}
+		// It leaves in the moment in which it gets its place.
+		for range 20 {
+			restShop = begins(first(works("shop")))
+			m.tell(false)
+			m.after(lendAfter)
+			restBlog = begins(first(works("blog")))
+			go func() { ended <- m.has(t.Context(), temporal.Want{ID: "r1"}) }()
+			m.after(0)
+			m.tell(true)
+			restBlog()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+			if restShop(); !m.places.Idle() {
+				t.Fatal("nobody gives the place back")
+			}
+		}
+	})
+}
+
+func first(began <-chan func(), _ func()) <-chan func() { return began }
 
 // TestWithoutABound: a worker without a bound hears of no role.
 func TestWithoutABound(t *testing.T) {

@@ -113,7 +113,12 @@ func (a *app) worker(c *cli.Context) error {
 		return fmt.Errorf("starting %s: %w", program, err)
 	}
 	m := &temporal.Machine{Gateways: f.Gateways, Fleet: f.Fleet, ID: f.Machine, Now: time.Now}
-	shares := &slots{most: c.Int("max-roles-per-account"), beat: c.Duration("beat-timeout"), machine: f.Machine, workflow: m.WorkflowOf, log: log, roles: map[string]*role{}}
+	room := newPlaces(c.Int("slots"))
+	tuner, err := room.tuner()
+	if err != nil {
+		return err
+	}
+	shares := &slots{most: c.Int("max-roles-per-account"), places: room, beat: c.Duration("beat-timeout"), machine: f.Machine, workflow: m.WorkflowOf, log: log, roles: map[string]*role{}}
 	stirred := make(chan host.Place, maxStirred)
 	loops := host.NewClient(child.To, child.From, func(p host.Place) {
 		select {
@@ -148,7 +153,7 @@ func (a *app) worker(c *cli.Context) error {
 		_ = loops.Close()
 		return err
 	}
-	m.Host, m.Limits, m.Slot = loops, limits.take, shares.has
+	m.Host, m.Limits, m.Slot, m.Work = loops, limits.take, shares.has, room.work
 	a.joins(c, f, m)
 	shares.serve(ctx, loops.Grant, func(ctx context.Context, a agent.Account, w temporal.Want) error {
 		return temporal.AskSlot(ctx, to.Client, f.Fleet, a, w)
@@ -159,7 +164,7 @@ func (a *app) worker(c *cli.Context) error {
 		return err
 	}
 	defer orders.Stop() // when the roles have left their slots
-	w := m.Worker(to.Client, c.Int("slots"), worker.Options{WorkerStopTimeout: stopTime})
+	w := m.Worker(to.Client, worker.Options{WorkerStopTimeout: stopTime, Tuner: tuner})
 	if err := w.Start(); err != nil {
 		_ = loops.Close()
 		return err

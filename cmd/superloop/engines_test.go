@@ -330,7 +330,7 @@ func (n *testEnv) onServer(c sdk.Client, m *temporal.Machine, a temporal.Args, s
 			}
 		}
 	}()
-	w := m.Worker(c, 4, worker.Options{})
+	w := m.Worker(c, worker.Options{MaxConcurrentActivityExecutionSize: 4})
 	if err := w.Start(); err != nil {
 		n.t.Fatal(err)
 	}

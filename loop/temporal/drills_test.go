@@ -124,7 +124,7 @@ func (p *played) whole() {
 // TestServerDrill kills the server three times: while loops come to their questions, while all wait, and while they are answered.
 func TestServerDrill(t *testing.T) {
 	p := newPlayed(t, testkit.Sample(0, 60, 2000))
-	for _, w := range []worker.Worker{Control(p.server.client, worker.Options{}), p.machine.Worker(p.server.client, 8, worker.Options{}), p.machine.OrdersWorker(p.server.client, nil, worker.Options{})} {
+	for _, w := range []worker.Worker{Control(p.server.client, worker.Options{}), p.machine.Worker(p.server.client, worker.Options{MaxConcurrentActivityExecutionSize: 8}), p.machine.OrdersWorker(p.server.client, nil, worker.Options{})} {
 		defer p.begin(w).Stop()
 	}
 	n := len(p.places)
@@ -189,7 +189,7 @@ func TestLongDrill(t *testing.T) {
 		lines = append(lines, l)
 	}
 	p.places = []host.Place{p.many.loop(t, 0, lines)}
-	for _, w := range []worker.Worker{Control(p.server.client, worker.Options{}), p.machine.Worker(p.server.client, 8, worker.Options{}), p.machine.OrdersWorker(p.server.client, nil, worker.Options{})} {
+	for _, w := range []worker.Worker{Control(p.server.client, worker.Options{}), p.machine.Worker(p.server.client, worker.Options{MaxConcurrentActivityExecutionSize: 8}), p.machine.OrdersWorker(p.server.client, nil, worker.Options{})} {
 		defer p.begin(w).Stop()
 	}
 	began := time.Now()
@@ -206,7 +206,7 @@ func TestLongDrill(t *testing.T) {
 // TestDeployDrill lets a new build of the control worker take over while loops wait that the old one has begun.
 func TestDeployDrill(t *testing.T) {
 	p := newPlayed(t, testkit.Sample(0, 30, 500))
-	defer p.begin(p.machine.Worker(p.server.client, 8, worker.Options{})).Stop()
+	defer p.begin(p.machine.Worker(p.server.client, worker.Options{MaxConcurrentActivityExecutionSize: 8})).Stop()
 	defer p.begin(p.machine.OrdersWorker(p.server.client, nil, worker.Options{})).Stop()
 	control := func(build string) worker.Worker {
 		v := worker.WorkerDeploymentVersion{DeploymentName: "superloop-f", BuildID: build}

@@ -108,7 +108,7 @@ func BenchmarkWaiting(b *testing.B) {
 		m.takes[fmt.Sprint("l", n+i)] = 6 * time.Second
 	}
 	machine := &Machine{Host: m, Gateways: [][]byte{public}, Fleet: "f", ID: "m1", Now: time.Now}
-	for _, w := range []worker.Worker{Control(c, worker.Options{}), machine.Worker(c, 8+active, worker.Options{}), machine.OrdersWorker(c, nil, worker.Options{})} {
+	for _, w := range []worker.Worker{Control(c, worker.Options{}), machine.Worker(c, worker.Options{MaxConcurrentActivityExecutionSize: 8 + active}), machine.OrdersWorker(c, nil, worker.Options{})} {
 		if err := w.Start(); err != nil {
 			b.Fatal(err)
 		}

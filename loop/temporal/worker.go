@@ -53,7 +53,9 @@ type Machine struct {
 	// Limits takes what other machines have found out about accounts. nil: nobody asks for it.
 	Limits func(ctx context.Context, list []Limit) error
 	// Slot begins a role that has a slot of its account, and returns when the role has left, or at once if there is no such role.
-	Slot  func(ctx context.Context, w Want) error
+	Slot func(ctx context.Context, w Want) error
+	// Work waits until one more loop may work here, and returns what gives its place back. nil: each effect begins at once.
+	Work  func(ctx context.Context, p host.Place) (rest func(), err error)
 	Now   func() time.Time
 	Slots int      // how many effects it carries out at the same time; 0: it takes loops however many those are
 	Pools []string // of which this machine takes loops
@@ -88,10 +90,8 @@ func (m *Machine) Register(r Registry) {
 	}
 }
 
-// Worker returns the worker of the machine. slots bounds how many effects it carries out at the same time; loops that wait
-// take none.
-func (m *Machine) Worker(c client.Client, slots int, o worker.Options) worker.Worker {
-	o.MaxConcurrentActivityExecutionSize = slots
+// Worker returns the worker of the machine. o bounds how many effects it is given at the same time; loops that wait take none.
+func (m *Machine) Worker(c client.Client, o worker.Options) worker.Worker {
 	o.MaxConcurrentActivityTaskPollers = 1 // a hung machine keeps what its open polls are given
 	o.DisableWorkflowWorker = true
 	w := worker.New(c, HostQueue(m.ID), o)
@@ -107,12 +107,6 @@ func (m *Machine) turn(ctx context.Context, j Job) (host.Turned, error) {
 	go beat(beats, info.HeartbeatTimeout/3)
 	turn, stop := context.WithCancel(ctx)
 	defer stop()
-	leave, over, err := m.drain.begin(stop, m.ID, j.Unbound)
-	if err != nil {
-		return host.Turned{}, err
-	}
-	defer over()
-	j.Turn.Leave = leave
 	go func() {
 		select {
 		case <-activity.GetWorkerStopChannel(ctx): // the loop is paused, and its next turn goes to the next worker
@@ -120,6 +114,19 @@ func (m *Machine) turn(ctx context.Context, j Job) (host.Turned, error) {
 		case <-turn.Done():
 		}
 	}()
+	if m.Work != nil {
+		rest, err := m.Work(turn, j.Turn.Place)
+		if err != nil { // it is tried again, and is not taken for a cancelled one
+			return host.Turned{}, errors.New("the loop waited for a place when this worker ended: " + err.Error())
+		}
+		defer rest()
+	}
+	leave, over, err := m.drain.begin(stop, m.ID, j.Unbound)
+	if err != nil {
+		return host.Turned{}, err
+	}
+	defer over()
+	j.Turn.Leave = leave
 	t, err := m.Host.Turn(turn, j.Turn)
 	return t, final(err)
 }

@@ -191,6 +191,68 @@ func busy(w *world, _, _ int) (string, error) {
 	return fmt.Sprintf("an answer takes %.1f s, and the loop with the role is cancelled", took.Seconds()), w.begin("worker", 0)
 }
 
+// lent has a worker with two places, whose loops use two accounts. A loop that waits for the account of another one keeps no place
+// from the loop of the second account.
+func lent(w *world, _, _ int) (string, error) {
+	if err := w.stop("worker"); err != nil {
+		return "", err
+	}
+	w.worker = []string{"--slots", "2", "--max-roles-per-account", "1"}
+	defer func() { w.worker = nil }()
+	if err := w.begin("worker", 0); err != nil {
+		return "", err
+	}
+	long, err := w.loop(1, 600, "")
+	if err != nil {
+		return "", err
+	}
+	if err := await(time.Minute, "the long role", func() bool { return long.count("role_start") == 1 }); err != nil {
+		return "", err
+	}
+	same := &drilled{w: w, name: long.name + "-same", repo: long.repo + "-same"}
+	if err := same.start("", fmt.Sprintf(`{"runners": {"sh": {"command": ["sh", %q]}}, "recovery": {"enabled": false},
+  "loops": [{"id": %q, "spec_file": "spec.md", "completion_promise": "DONE", "completion": {"allow_ungated": true}, "max_iterations": 2}]}`, filepath.Join(long.repo, "agent.sh"), same.name)); err != nil {
+		return "", err
+	}
+	if err := await(time.Minute, "a loop that waits for a slot of the account", func() bool {
+		said, err := w.fleet("accounts")
+		return err == nil && strings.Contains(said, "waits, 0 before it")
+	}); err != nil {
+		return "", err
+	}
+	began := time.Now()
+	other, err := w.loop(1, 0, "")
+	if err != nil {
+		return "", err
+	}
+	if err := finished([]*drilled{other}, 1, time.Minute); err != nil {
+		return "", fmt.Errorf("the loop of another account: %w", err)
+	}
+	took := time.Since(began)
+	if n := same.count("role_start"); n != 0 {
+		return "", fmt.Errorf("%d roles have begun without a slot", n)
+	}
+	if _, err := w.fleet("cancel", "--repo", long.repo, "--loop", long.name); err != nil {
+		return "", err
+	}
+	began = time.Now()
+	if err := await(time.Minute, "the loop that has waited works", func() bool { return same.count("role_start") == 1 }); err != nil {
+		return "", err
+	}
+	next := time.Since(began)
+	if _, err := w.fleet("cancel", "--repo", same.repo, "--loop", same.name); err != nil {
+		return "", err
+	}
+	if err := await(time.Minute, "it is cancelled", func() bool { return same.status() == "cancelled" }); err != nil {
+		return "", err
+	}
+	if err := w.stop("worker"); err != nil {
+		return "", err
+	}
+	w.worker = nil
+	return fmt.Sprintf("a loop of another account is done %.1f s after its start, and the role that waited begins %.1f s after the slot is free", took.Seconds(), next.Seconds()), w.begin("worker", 0)
+}
+
 // asks starts a loop and waits until it asks whether it is done.
 func (w *world) asks() (*drilled, error) {
 	d, err := w.loop(1, 0, approval)

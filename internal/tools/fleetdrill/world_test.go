@@ -38,6 +38,7 @@ func TestDrills(t *testing.T) {
 		{"server", "kill -9 of the server, with loops that wait and loops that run", killServer},
 		{"control", "kill -9 of the control worker", killControl},
 		{"busy", "decisions while a role has the only place of the worker", busy},
+		{"lent", "a role that waits for a slot of its account, and a loop of another account", lent},
 		{"nocontrol", "an answer while no control worker runs", noControl},
 		{"answers", "fifty answers to one question at once", manyAnswers},
 		{"forged", "a decision that no gateway has signed", forged},
