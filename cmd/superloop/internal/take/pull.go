@@ -35,6 +35,9 @@ func (w *Work) Pull(ctx context.Context, o PullOptions) error {
 		return err
 	}
 	name, remote, err := Remote(ctx, w.Main, "")
+	if r, ok := errors.AsType[*Refusal](err); ok {
+		r.Next += ", then: superloop pr --loop " + w.ID
+	}
 	if err != nil {
 		return err
 	}
