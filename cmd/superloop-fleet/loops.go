@@ -72,7 +72,7 @@ func (a *app) start(c *cli.Context) error {
 	if err != nil {
 		return fmt.Errorf("starting the loop: %w", err)
 	}
-	limited, stop := context.WithTimeout(c.Context, patience/2) // a loop that cannot begin fails at once; one that nobody takes up waits
+	limited, stop := context.WithTimeout(c.Context, 2500*time.Millisecond) // a loop that cannot begin fails at once; one that nobody takes up waits
 	defer stop()
 	err = run.Get(limited, nil)
 	if _, failed := errors.AsType[*sdk.WorkflowExecutionError](err); failed {
@@ -132,27 +132,36 @@ func running(ctx context.Context, to *server, f fleet, name string, fn func(*wor
 	}
 }
 
-// patience bounds how long a control worker may take to answer.
-const patience = 5 * time.Second
+// patience bounds how long a control worker may take to answer. One that has lost the server asks for work every 10 s.
+const patience = 12 * time.Second
 
 var errNoControl = errors.New("no control worker answers")
 
-// query asks a workflow something.
+// query asks a workflow something. A server that has just begun knows no control worker yet, so it is asked again.
 func query(ctx context.Context, to *server, id, name string, v any) error {
 	limited, stop := context.WithTimeout(ctx, patience)
 	defer stop()
-	said, err := to.QueryWorkflow(limited, id, "", name)
-	if err == nil {
-		err = said.Get(v)
+	for {
+		said, err := to.QueryWorkflow(limited, id, "", name)
+		if err == nil {
+			err = said.Get(v)
+		}
+		if err == nil {
+			return nil
+		}
+		_, late := errors.AsType[*serviceerror.DeadlineExceeded](err) // the server has ended the time that it was given
+		_, nobody := errors.AsType[*serviceerror.FailedPrecondition](err)
+		switch {
+		case (late || limited.Err() != nil) && ctx.Err() == nil:
+			return fmt.Errorf("%w for %s (type: superloop-fleet doctor): %w", errNoControl, id, err)
+		case !nobody:
+			return fmt.Errorf("asking the workflow %s: %w", id, err)
+		}
+		select {
+		case <-limited.Done():
+		case <-time.After(200 * time.Millisecond):
+		}
 	}
-	_, late := errors.AsType[*serviceerror.DeadlineExceeded](err) // the server has ended the time that it was given
-	switch {
-	case (late || err != nil && limited.Err() != nil) && ctx.Err() == nil:
-		return fmt.Errorf("%w for %s (type: superloop-fleet doctor): %w", errNoControl, id, err)
-	case err != nil:
-		return fmt.Errorf("asking the workflow %s: %w", id, err)
-	}
-	return nil
 }
 
 // look asks a workflow what it knows, and the server whether its machine answers.
@@ -194,14 +203,25 @@ func (a *app) list(c *cli.Context) error {
 	if !c.Bool("json") {
 		fmt.Fprintln(w, "MACHINE\tLOOP\tSTATUS\tITERATION\tSINCE\tNOTE")
 	}
+	var nobody error // answers, so nobody is asked again
 	slots, err := waits(c.Context, to, f)
 	if err != nil { // each loop says the reason itself
 		slots = nil
 	}
+	if errors.Is(err, errNoControl) {
+		nobody = errNoControl
+	}
 	err = each(c.Context, to, f, func(r row) error {
-		v, silent, err := look(c.Context, to, r.Workflow)
+		var v temporal.View
+		silent, err := "", nobody
+		if nobody == nil {
+			v, silent, err = look(c.Context, to, r.Workflow)
+		}
 		if err != nil {
 			silent = err.Error()
+		}
+		if errors.Is(err, errNoControl) {
+			nobody = errNoControl
 		}
 		r.Status, r.Iteration, r.Silent, r.Pool = string(v.Status), v.Iteration, cmp.Or(silent, slots[r.Workflow]), v.Pool
 		if v.Human != nil {
