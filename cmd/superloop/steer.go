@@ -47,12 +47,18 @@ func (a *app) cancelLoop(c *cli.Context, p place) (in control.Intent, said strin
 	if in, err = a.wish(c, p, control.IntentCancel, c.String("note"), view); err != nil {
 		return in, "", err
 	}
-	if _, alive := local.Supervisor(p.Paths); alive {
+	_, runs := local.Supervisor(p.Paths)
+	if !runs { // this process supervises the loop until it is cancelled
+		cfg, err := a.config(p.Repo, p.id)
+		if err == nil {
+			err = local.Cancel(c.Context, a.options(c, p.Repo, cfg, p.id))
+		}
+		if _, runs = errors.AsType[*local.HeldError](err); err != nil && !runs { // a supervisor that has begun in this moment knows the wish
+			return in, "", err
+		}
+	}
+	if runs {
 		err = a.awaitCancel(c.Context, p, in.ID)
-	} else if cfg, wrong := a.config(p.Repo, p.id); wrong != nil {
-		err = wrong
-	} else { // no supervisor runs the loop: this process supervises it until it is cancelled
-		err = local.Cancel(c.Context, a.options(c, p.Repo, cfg, p.id))
 	}
 	return in, fmt.Sprintf("%[1]s: cancelled by %[2]s\nnext: superloop run --loop %[1]s   (goes on where it stood; --fresh starts anew)\n", p.id, in.By), err
 }
